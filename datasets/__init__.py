@@ -1,0 +1,1 @@
+"""Readers and generators of data sets, each found by name through ``lapsvm.catalog.open_dataset``."""

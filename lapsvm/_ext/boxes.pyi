@@ -1,0 +1,3 @@
+from lapsvm.arrays import Float64
+
+def iou(first: Float64, second: Float64) -> Float64: ...

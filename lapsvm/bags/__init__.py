@@ -1,0 +1,1 @@
+"""Pictures as bags of windows: the best window per bag, for many weight vectors at once."""

@@ -1,0 +1,1 @@
+"""Detectors, non-maximum suppression and detections."""

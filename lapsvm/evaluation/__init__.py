@@ -1,0 +1,1 @@
+"""PASCAL VOC evaluation: matching, average precision, CorLoc."""

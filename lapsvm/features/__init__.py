@@ -1,0 +1,1 @@
+"""Feature extractors, and the shards that keep their numbers."""

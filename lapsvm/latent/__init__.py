@@ -1,0 +1,1 @@
+"""Latent variables: initialisation, imputation and the concave-convex procedure."""

@@ -1,0 +1,1 @@
+"""Learners with the scikit-learn interface."""

@@ -1,0 +1,1 @@
+"""Convex solvers that know nothing of rankings: a problem is an oracle."""

@@ -1,0 +1,1 @@
+"""Loss-augmented inference for rank losses, and the metrics they optimise."""

@@ -1,0 +1,1 @@
+"""Laws that implementations of an interface must keep, shipped as tests."""

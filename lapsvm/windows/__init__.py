@@ -1,0 +1,1 @@
+"""Object proposals: windows of a picture that may hold an object."""

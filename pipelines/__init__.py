@@ -1,0 +1,1 @@
+"""Stages, recipes and the command line: what turns the library into runs."""

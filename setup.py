@@ -1,0 +1,77 @@
+"""The one table of the build: which folder is which package, what is compiled, and how.
+
+Everything else about the project (metadata, dependencies, tools) is in pyproject.toml.
+
+``LAPSVM_DEBUG=1`` compiles every kernel with bounds checks, None checks and checked division, in a build
+folder of its own, so that a debug build never leaves a slow kernel behind.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, find_packages, setup
+
+DEBUG = os.environ.get("LAPSVM_DEBUG", "0") not in ("", "0")
+
+# folder -> import name; a room's own sub-packages are found below it
+ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
+
+# kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
+KERNELS = {
+    "boxes": "c",
+}
+
+DIRECTIVES = {
+    "language_level": 3,
+    "embedsignature": True,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    "cdivision": not DEBUG,
+    "freethreading_compatible": True,
+}
+
+COMPILE_ARGS = ["-O1", "-g"] if DEBUG else ["-O3"]
+BUILD_FOLDER = "build/debug" if DEBUG else "build/release"
+
+
+def extension(stem: str, language: str) -> Extension:
+    """Return the extension ``lapsvm._ext.<stem>``; its name is derived from its file, never typed twice."""
+    return Extension(
+        f"lapsvm._ext.{stem}",
+        sources=[f"cython_ext/{stem}.pyx"],
+        language=language,
+        include_dirs=[np.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        extra_compile_args=[*COMPILE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
+    )
+
+
+def packages() -> tuple[list[str], dict[str, str]]:
+    """Return every package name and the folder of each room."""
+    names, folders = find_packages(include=["lapsvm", "lapsvm.*"]), {}
+    for folder, name in ROOMS.items():
+        below = find_packages(folder)
+        names += [name, *(f"{name}.{part}" for part in below)]
+        folders[name] = folder
+        folders |= {f"{name}.{part}": str(Path(folder, *part.split("."))) for part in below}
+    return names, folders
+
+
+PACKAGES, FOLDERS = packages()
+
+setup(
+    packages=PACKAGES,
+    package_dir=FOLDERS,
+    package_data={"lapsvm": ["py.typed"], "lapsvm._ext": ["*.pyi", "*.pxd"], "lapsvm.report": ["*.html", "*.css"]},
+    exclude_package_data={"": ["*.pyx", "*.c", "*.cpp"]},
+    ext_modules=cythonize(
+        [extension(stem, language) for stem, language in sorted(KERNELS.items())],
+        build_dir=f"{BUILD_FOLDER}/cython",
+        compiler_directives=DIRECTIVES,
+    ),
+    options={"build": {"build_base": BUILD_FOLDER}},
+)
