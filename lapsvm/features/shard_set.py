@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, SettingsError, ShardError
-from lapsvm.features.shards import Shard, ShardHeader, as_plain_json, read_header, read_shard
+from lapsvm.features.shard import Shard, ShardHeader, as_plain_json
+from lapsvm.features.shards import read_header, read_shard
 
 SUFFIX = ".safetensors"
 RECORDED_ONLY = frozenset({"runtime"})

@@ -220,7 +220,7 @@ def test_a_box_that_is_not_finite_is_refused_with_its_picture(path):
 
 def test_a_feature_that_does_not_fit_float16_is_refused_and_float32_takes_it():
     high = PictureWindows("a", np.zeros((1, 4)), np.array([[65504.0, -70000.0]]), "0", (4, 4))
-    with pytest.raises(NotFiniteError, match="picture a must be at most 65504 to be stored as float16, got 7"):
+    with pytest.raises(NotFiniteError, match="features of picture a must be at most 65504 to fit float16, got 70000"):
         assemble_shard([high], {})
     assert assemble_shard([high], {}, "float32").features.tolist() == [[65504.0, -70000.0]]
 
