@@ -132,7 +132,7 @@ class VocDataset:
 
 
 def open_voc(
-    root: Path, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+    root: Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
 ) -> VocDataset:
     """Open a folder in the VOC layout.
 
