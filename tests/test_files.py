@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from lapsvm.errors import WriteError
 from lapsvm.files import remove_stale, write_atomically
 
 
@@ -23,14 +24,14 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(WriteError, match="could not be written: No space left on device"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path):
-    (tmp_path / "a.partial").write_bytes(b"half")
+    (tmp_path / ".a.partial").write_bytes(b"half")
     (tmp_path / "b").write_bytes(b"whole")
     remove_stale(tmp_path)
     assert os.listdir(tmp_path) == ["b"]

@@ -1,6 +1,5 @@
 """Feature extractors, and the shards that keep their numbers."""
 
-from lapsvm.features.atomic import remove_stale, write_atomically
 from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
 from lapsvm.features.shard_set import ShardSet, check_settings, open_shards, shard_name, shard_paths
 from lapsvm.features.shards import read_header, read_shard, write_shard
@@ -15,9 +14,7 @@ __all__ = [
     "open_shards",
     "read_header",
     "read_shard",
-    "remove_stale",
     "shard_name",
     "shard_paths",
-    "write_atomically",
     "write_shard",
 ]
