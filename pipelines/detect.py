@@ -3,82 +3,75 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.detection import Detector, detect, score_many
 from lapsvm.errors import StageError
-from lapsvm.evaluation import Detections, write_results
-from lapsvm.features import Shard, read_shard, shard_paths
-from lapsvm.files import write_atomically
+from lapsvm.evaluation import Detections, result_name, write_results
+from lapsvm.features import Shard, ShardSet, open_shards
+from lapsvm.files import remove_stale, write_atomically
 
-from .progress import Reporter
-from .run_folder import RunFolder
 from .settings import DetectSettings
+from .stages import Context
 
-CHALLENGE = "comp3"  # the devkit's competition 3: trained on what the challenge provides
+COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
 STAMP = "detections.json"
+Found = tuple[str, Array, Float64]
 
 
-class ClassDetections:
-    """Collects the detections of one class, picture after picture."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.scores: list[Float64] = []
-        self.boxes: list[Array] = []
-
-    def add(self, image_id: str, boxes: Array, scores: Float64) -> None:
-        """Add what was found in one picture."""
-        self.ids += [image_id] * len(scores)
-        self.boxes.append(boxes)
-        self.scores.append(scores)
-
-    def detections(self) -> Detections:
-        """Return all of them as one value."""
-        if not self.ids:
-            return Detections((), np.empty(0), np.empty((0, 4)))
-        return Detections(
-            tuple(self.ids), np.concatenate(self.scores), np.concatenate(self.boxes).astype(np.float64)
-        )
+def load_detectors(context: Context, stage: str) -> list[Detector]:
+    """Return one detector per class of the run; StageError if one is not trained yet."""
+    detectors = []
+    for name in context.data.classes:
+        path = context.run.model(name)
+        if not path.is_file():
+            raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm train first.")
+        detectors.append(Detector.load(path))
+    return detectors
 
 
-def load_detectors(run: RunFolder, stage: str) -> list[Detector]:
-    """Return the run's detectors in order of their class names; StageError if there are none."""
-    paths = sorted(run.models.glob("*.safetensors"))
-    if not paths:
-        raise StageError(f"{stage} needs trained models, but {run.models} holds none; run lapsvm train first.")
-    return [Detector.load(path) for path in paths]
+def detect_sets(context: Context) -> None:
+    """Write the result files of every set of the run."""
+    detectors = load_detectors(context, "detect")
+    for set_name in context.data.records:
+        with context.run.timed(f"detect {set_name}") as counts:
+            _detect_set(context, set_name, detectors, counts)
 
 
-def detect_set(
-    run: RunFolder, set_name: str, detectors: Sequence[Detector], settings: DetectSettings, threads: int,
-    reporter: Reporter, redo: bool = False,
-) -> None:  # fmt: skip
+def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], counts: dict[str, Any]) -> None:
     """Write ``comp3_det_<set>_<class>.txt`` for every class, unless they are there and up to date."""
-    folder = run.detections(set_name)
-    paths = shard_paths(run.shards(set_name))
-    stamp = _stamp(run, paths, settings)
-    with run.timed(f"detect {set_name}") as counts:
-        if not redo and _is_current(folder, stamp):
-            counts["nothing_to_do"] = True
-            return
-        found = _detect_shards(paths, detectors, settings, threads, reporter, set_name)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, collected in found.items():
-            write_results(folder / f"{CHALLENGE}_det_{set_name}_{name}.txt", collected.detections())
-        write_atomically(folder / STAMP, stamp.encode())
+    shards = open_shards(context.run.shards(set_name))
+    folder = context.run.detections(set_name)
+    stamp = _stamp(context, shards)
+    if not context.redo and _is_current(folder, stamp):
+        counts["nothing_to_do"] = True
+        return
+    found = _detect_shards(context, shards, detectors, f"detect {set_name}")
+    counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder)
+    for stranger in folder.glob("*.txt"):
+        stranger.unlink()
+    for name, images in found.items():
+        write_results(folder / result_name(set_name, name, COMPETITION), Detections.from_images(images))
+    write_atomically(folder / STAMP, stamp.encode())
 
 
-def _stamp(run: RunFolder, shards: Sequence[Path], settings: DetectSettings) -> str:
-    """Return what decides the detections: the models' bytes, the shards' sizes and names, the settings."""
-    models = {path.stem: blake2b(path.read_bytes(), digest_size=16).hexdigest() for path in run.models.glob("*.safetensors")}
-    sizes = {path.name: path.stat().st_size for path in shards}
-    values = {"nms_threshold": settings.nms_threshold, "max_detections": settings.max_detections}
-    return json.dumps({"models": models, "shards": sizes, "settings": values}, sort_keys=True, indent=1) + "\n"
+def _stamp(context: Context, shards: ShardSet) -> str:
+    """Return what decides the detections: the models' and shards' content, and the settings."""
+    models = {name: _content_hash(context.run.model(name)) for name in context.data.classes}
+    checksums = [header.checksum for header in shards.headers]
+    content = {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
+    return json.dumps(content, sort_keys=True, indent=1) + "\n"
+
+
+def _content_hash(path: Path) -> str:
+    """Return the hash of a file."""
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
 def _is_current(folder: Path, stamp: str) -> bool:
@@ -88,29 +81,26 @@ def _is_current(folder: Path, stamp: str) -> bool:
 
 
 def _detect_shards(
-    paths: Sequence[Path], detectors: Sequence[Detector], settings: DetectSettings, threads: int, reporter: Reporter,
-    set_name: str,
-) -> dict[str, ClassDetections]:  # fmt: skip
-    """Return class -> detections over all shards."""
-    found = {detector.class_name: ClassDetections() for detector in detectors}
-    with reporter.bar(f"detect {set_name}", len(paths)) as bar, ThreadPoolExecutor(threads) as pool:
-        for path in paths:
-            shard = read_shard(path)
+    context: Context, shards: ShardSet, detectors: Sequence[Detector], title: str
+) -> dict[str, list[Found]]:
+    """Return class -> (picture, boxes, scores) over all shards."""
+    found: dict[str, list[Found]] = {detector.class_name: [] for detector in detectors}
+    with context.reporter.bar(title, shards.n_images) as bar, ThreadPoolExecutor(context.threads) as pool:
+        for index in range(len(shards)):
+            shard = shards.read(index, verify=True)
             scores = score_many(detectors, shard.features)
             for column, detector in enumerate(detectors):
-                _detect_class(shard, scores[:, column], settings, pool, found[detector.class_name])
-            bar.step()
+                found[detector.class_name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+            bar.step(len(shard.image_ids))
     return found
 
 
-def _detect_class(
-    shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor, found: ClassDetections
-) -> None:
-    """Add one class's detections in the pictures of one shard."""
+def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor) -> list[Found]:
+    """Return one class's detections in the pictures of one shard."""
 
-    def one(index: int) -> tuple[Array, Float64]:
+    def one(index: int) -> Found:
         rows = slice(shard.offsets[index], shard.offsets[index + 1])
-        return detect(scores[rows], shard.boxes[rows], settings.nms_threshold, max_after=settings.max_detections)
+        boxes, kept = detect(scores[rows], shard.boxes[rows], settings.nms_threshold, max_after=settings.max_detections)
+        return shard.image_ids[index], boxes, kept
 
-    for image_id, (boxes, kept) in zip(shard.image_ids, pool.map(one, range(len(shard.image_ids))), strict=True):
-        found.add(image_id, boxes, kept)
+    return list(pool.map(one, range(len(shard.image_ids))))

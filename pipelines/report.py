@@ -71,14 +71,14 @@ def _summary(context: Context, sets: dict[str, SetEvaluation]) -> RunSummary:
         loss=f"{settings.train.learner}, {learner} loss",
         train=_set_summary(context, data.train_set, sets),
         test=_set_summary(context, data.test_set, sets) if data.test_set in sets else None,
-        command=run.command(),
+        command=run.notes("command").get("line", ""),
         seeds={"run": settings.seed},
         settings={
             name: str(value)
             for name, value in settings.flat().items()
             if name.split(".")[0] in ("windows", "train", "detect")
         },
-        versions=run.versions(),
+        versions=run.notes("versions"),
         seconds={stage: entry["seconds"] for stage, entry in run.timings().items()},
     )
 

@@ -15,7 +15,8 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -51,6 +52,10 @@ class RunFolder:
         """Return the folder of a set's shards."""
         return self.path / "shards" / set_name
 
+    def model(self, class_name: str) -> Path:
+        """Return the file of a class's detector."""
+        return self.models / f"{class_name}.safetensors"
+
     def detections(self, set_name: str) -> Path:
         """Return the folder of a set's detections."""
         return self.path / "detections" / set_name
@@ -65,11 +70,16 @@ class RunFolder:
             raise StageError(f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first.")
         return self.settings()
 
-    def save_settings(self, settings: Settings, command: list[str]) -> None:
-        """Write ``run.toml``: settings, versions, and the command that repeats the run."""
+    def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
+        """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
         text = settings.toml(versions=versions, command={"line": shlex.join(["lapsvm", *command])})
         self.write(self.settings_file, text)
+
+    def notes(self, table: str) -> dict[str, str]:
+        """Return the table "versions" or "command" of ``run.toml``."""
+        notes: dict[str, str] = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table, {})
+        return notes
 
     def write(self, path: Path, text: str) -> None:
         """Write a text file whole or not at all."""

@@ -84,7 +84,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
         },
         "shards": shards.provenance,
     }
-    return ClassTask(name, y, provenance, context.run.models / f"{name}.safetensors")
+    return ClassTask(name, y, provenance, context.run.model(name))
 
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
