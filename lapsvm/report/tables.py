@@ -174,7 +174,9 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+    return [
+        cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
 
 
 def _markdown_cell(cell: Cell) -> str:

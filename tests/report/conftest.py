@@ -80,9 +80,7 @@ def drawn_class(kind: int) -> ClassResult:
         curve=curve,
         best=tuple(drawn_example(100 * kind + i, kind, (0.03, 0.04, -0.02, 0.05), 2.1 - 0.2 * i) for i in range(8)),
         false_positives=tuple(
-            drawn_example(
-                2000 + 100 * kind + i, kind, beside, 1.9 - 0.2 * i, note="in no picture of the class" * (i == 1)
-            )
+            drawn_example(2000 + 100 * kind + i, kind, beside, 1.9 - 0.2 * i, note="a second detection" * (i == 1))
             for i in range(8)
         ),
         misses=drawn_misses(kind, rng),
@@ -120,7 +118,9 @@ def full_contents() -> Contents:
         skipped={"aeroplane": "no picture of the set trainval shows it"},
         left_out={"000999": "picture 000999.jpg cannot be read whole: image file is truncated."},
         warnings=(
-            "Image AP of cat was 1.000 from the first step on: the pictures without cats are told apart by their "
-            "scenery alone, so nothing forces the window onto the object.",
+            (
+                "Image AP of cat was 1.000 from the first step on: the pictures without cats are told apart by their "
+                "scenery alone, so nothing forces the window onto the object."
+            ),
         ),
     )
