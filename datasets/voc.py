@@ -132,7 +132,12 @@ class VocDataset:
 
 
 def open_voc(
-    root: Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+    root: Path,
+    *,
+    classes: Sequence[str] | None = None,
+    train_set: str = "trainval",
+    test_set: str = "test",
+    boxes_only: bool = False,
 ) -> VocDataset:
     """Open a folder in the VOC layout.
 
@@ -144,6 +149,8 @@ def open_voc(
     train_set, test_set : str
         Names taken for sets besides trainval, train, val and test. Needed only for a set of another name that has
         class lists and no ``<set>.txt``.
+    boxes_only : bool, default False
+        The folder is opened for its ground truth: `classes` must be named and need no list.
 
     Returns
     -------
@@ -159,6 +166,8 @@ def open_voc(
         If a class has no list.
     """
     lists = find_lists(root, (train_set, test_set))
+    if boxes_only and classes:
+        return VocDataset(root, tuple(classes), lists)
     if not lists.labels:
         raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
     return VocDataset(root, choose_classes(classes, lists.class_names), lists)

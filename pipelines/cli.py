@@ -18,6 +18,8 @@ from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, TRAIN, WINDOW
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
+ALL_STAGES = ("extract", "train", "detect", "evaluate", "report")
+
 app = typer.Typer(
     name="lapsvm",
     help="Object detectors from image-level labels, trained on average precision itself.",
@@ -39,14 +41,14 @@ def main(arguments: list[str] | None = None) -> None:
     except ParserError as error:
         status = _fail(error.format_message())  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
-        print("lapsvm: interrupted; what is done is kept, the same command continues.", file=sys.stderr)
+        typer.echo("lapsvm: interrupted; what is done is kept, the same command continues.", err=True)
         status = 130
     sys.exit(status or 0)
 
 
 def _fail(message: str) -> int:
     """Print one line on standard error."""
-    print("lapsvm: " + " ".join(message.split()), file=sys.stderr)
+    typer.echo("lapsvm: " + " ".join(message.split()), err=True)
     return 2
 
 
@@ -58,24 +60,16 @@ def root(
     if version:
         from lapsvm import __version__
 
-        print(__version__)
+        typer.echo(__version__)
         raise typer.Exit
 
 
-def _stages(options: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Run some stages with the options of a verb."""
+def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) -> None:
+    """Run some stages with the options of a verb; `defaults` are settings that the options may override."""
     from .stages import run_stages
 
     check_device(options["device"])
-    run_stages(
-        options["out"],
-        names,
-        setting_values(options),
-        threads=options["jobs"] or os.cpu_count() or 1,
-        quiet=options["quiet"],
-        redo=options["redo"],
-        command=sys.argv[1:],
-    )
+    run_stages(options, names, defaults | setting_values(options))
 
 
 def check_device(name: str) -> None:
@@ -93,7 +87,7 @@ def run(options: dict[str, Any]) -> None:
 
     Example: lapsvm run --data folder --root pictures --out RUN
     """
-    _stages(options, ("extract", "train", "detect", "evaluate", "report"))
+    _stages(options, ALL_STAGES)
 
 
 @app.command()
@@ -201,18 +195,7 @@ def demo(options: dict[str, Any]) -> None:
 
     Example: lapsvm demo --out demo-run
     """
-    from .demo import demo_values
+    from .demo import DEMO
 
-    check_device(options["device"])
-    options |= {"data": "digits", "root": str(options["out"] / "data")}
-    from .stages import run_stages
-
-    run_stages(
-        options["out"],
-        ("extract", "train", "detect", "evaluate", "report"),
-        demo_values() | setting_values(options),
-        threads=options["jobs"] or os.cpu_count() or 1,
-        quiet=options["quiet"],
-        redo=options["redo"],
-        command=sys.argv[1:],
-    )
+    data = {"data.name": "digits", "data.root": str(options["out"].resolve() / "data")}
+    _stages(options, ALL_STAGES, **DEMO, **data)

@@ -1,20 +1,20 @@
 """Pictures with boxes drawn, for `lapsvm predict --draw`."""
 
 import colorsys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels
 
 
-def draw_boxes(pixels: Pixels, found: Sequence[tuple[str, Array, Float64]], path: Path) -> None:
+def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
     """Write a PNG of the picture with each class's boxes in a colour of its own, the best drawn last.
 
     Parameters
     ----------
     pixels : ndarray of shape (h, w, 3), uint8 RGB
-    found : sequence of (class, boxes (n, 4), scores (n,))
+    found : mapping of class name to (boxes (n, 4), scores (n,))
     path : Path
         Its folder is made.
     """
@@ -23,7 +23,7 @@ def draw_boxes(pixels: Pixels, found: Sequence[tuple[str, Array, Float64]], path
     picture = Image.fromarray(pixels)
     canvas = ImageDraw.Draw(picture)
     width = max(1, round(min(pixels.shape[:2]) / 150))
-    for number, (name, boxes, scores) in enumerate(found):
+    for number, (name, (boxes, scores)) in enumerate(found.items()):
         colour = _colour(number, len(found))
         for box, score in reversed(list(zip(boxes.tolist(), scores.tolist(), strict=True))):
             x1, y1, x2, y2 = box

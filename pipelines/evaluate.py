@@ -83,7 +83,9 @@ def evaluate_set(context: Context, set_name: str) -> SetEvaluation:
     found = read_results(folder, set_name)
     missing = [name for name in context.data.classes if name not in found]
     if missing:
-        raise StageError(f"evaluate needs detections of {missing[0]!r}, but {folder} has none; run lapsvm detect first.")
+        raise StageError(
+            f"evaluate needs detections of {missing[0]!r}, but {folder} has none; run lapsvm detect first."
+        )
     found = {name: found[name] for name in context.data.classes}
     records = context.data.records[set_name]
     truth = context.data.dataset.ground_truth(set_name)
@@ -149,7 +151,7 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
     Console(highlight=False).print(printed)
 
 
-def _shown(value: float | int | None) -> str:
+def _shown(value: float | None) -> str:
     """Return a number as a table shows it."""
     if value is None:
         return "-"

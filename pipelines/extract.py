@@ -1,6 +1,6 @@
 """Stage 1: pictures become shards of windows and their features."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,25 +15,25 @@ from lapsvm.features import (
     PictureWindows,
     assemble_shard,
     check_settings,
+    open_extractor,
     read_header,
     shard_name,
     write_shard,
 )
-from lapsvm.files import remove_stale
+from lapsvm.files import remove_stale, write_atomically
 from lapsvm.windows import propose, with_whole_image
 
-from .progress import Bar, Reporter
+from .progress import Bar
 from .run_folder import RunFolder
 from .settings import Settings, WindowSettings
+from .stages import Context
 
 IMAGES_PER_SHARD = 16
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
     """Return the windows of a picture, float32 of shape (n, 4); the first is the whole picture."""
-    boxes = propose(
-        pixels, method=settings.method, mode=settings.mode, max_windows=settings.max_windows, seed=seed
-    )
+    boxes = propose(pixels, method=settings.method, mode=settings.mode, max_windows=settings.max_windows, seed=seed)
     return with_whole_image(boxes, *pixels.shape[:2])[: settings.max_windows]
 
 
@@ -53,31 +53,30 @@ class SetExtraction:
 
     Parameters
     ----------
-    run : RunFolder
-    set_name : str
+    folder : Path
     records : list of ImageRecord
     settings : Settings
     extractor : Extractor
     """
 
-    def __init__(
-        self, run: RunFolder, set_name: str, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor
-    ) -> None:
-        self.folder = run.shards(set_name)
-        self.records, self.settings, self.extractor = list(records), settings, extractor
+    def __init__(self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor) -> None:
+        self.folder, self.records, self.settings, self.extractor = folder, list(records), settings, extractor
         self.provenance = provenance(settings, extractor)
         self.jobs = [
             (self.folder / shard_name(start // IMAGES_PER_SHARD), self.records[start : start + IMAGES_PER_SHARD])
             for start in range(0, len(self.records), IMAGES_PER_SHARD)
         ]
 
-    def prepare(self, redo: bool) -> None:
-        """Make the folder, and clear what a killed run left there."""
+    def prepare(self, redo: bool, source: Path | None) -> None:
+        """Make the folder, clear what a killed run left there, and take what another folder of shards has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_stale(self.folder)
         if redo:
             for path in self.folder.glob("*.safetensors"):
                 path.unlink()
+        for path, _ in self.jobs if source is not None else ():
+            if not path.exists() and (source / path.name).is_file():
+                _take(source / path.name, path)
 
     def to_do(self) -> list[tuple[Path, list[ImageRecord]]]:
         """Return the shards that are not there yet, or damaged.
@@ -135,15 +134,15 @@ class SetExtraction:
         return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
 
 
-def extract_sets(
-    run: RunFolder,
-    records_of: dict[str, list[ImageRecord]],
-    settings: Settings,
-    extractor: Extractor,
-    threads: int,
-    reporter: Reporter,
-    redo: bool = False,
-) -> None:
+def _take(source: Path, path: Path) -> None:
+    """Make a file of one run one of another: the same file where the disk can do that, else a copy."""
+    try:
+        path.hardlink_to(source)
+    except OSError:
+        write_atomically(path, source.read_bytes())
+
+
+def extract_sets(context: Context) -> None:
     """Make the shards of every set that are not there yet.
 
     Raises
@@ -153,29 +152,28 @@ def extract_sets(
     SettingsError
         If shards are there that were made otherwise.
     """
-    for set_name, records in records_of.items():
-        work = SetExtraction(run, set_name, records, settings, extractor)
-        work.prepare(redo)
-        with run.timed(f"extract {set_name}") as counts:
-            _extract_set(work, work.to_do(), set_name, threads, reporter, counts)
+    extractor = open_extractor(list(context.settings.features.extractors))
+    source = None if context.shards_from is None else RunFolder(context.shards_from)
+    works = {}
+    for set_name, records in context.data.records.items():
+        works[set_name] = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
+        works[set_name].prepare(context.redo, source.shards(set_name) if source else None)
+        works[set_name].to_do()  # another run's shards are refused before anything is written
+    context.save_settings()
+    for set_name, work in works.items():
+        with context.run.timed(f"extract {set_name}") as counts:
+            _extract_set(context, work, f"extract {set_name}", counts)
 
 
-def _extract_set(
-    work: SetExtraction,
-    jobs: Iterable[tuple[Path, list[ImageRecord]]],
-    set_name: str,
-    threads: int,
-    reporter: Reporter,
-    counts: dict[str, Any],
-) -> None:
+def _extract_set(context: Context, work: SetExtraction, title: str, counts: dict[str, Any]) -> None:
     """Make the shards of one set; a picture a thread, so the libraries below get one thread each."""
-    jobs = list(jobs)
+    jobs = work.to_do()
     pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
     with (
-        reporter.bar(f"extract {set_name}", pictures) as bar,
+        context.reporter.bar(title, pictures) as bar,
         threadpool_limits(1),
-        ThreadPoolExecutor(threads) as pool,
+        ThreadPoolExecutor(context.threads) as pool,
     ):
         for path, records in jobs:
             try:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +49,9 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
-    options = {"classes": settings.classes} if settings.classes else {}
+    options: dict[str, Any] = {"classes": settings.classes} if settings.classes else {}
     if settings.name == "digits":
-        options["seed"] = seed  # type: ignore[assignment]
+        options["seed"] = seed
     dataset = open_dataset(settings.name, settings.root, **options)
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
     skipped = _unlearnable(dataset.classes, records[settings.train_set])

@@ -21,7 +21,10 @@ OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run fo
 DATA: Group = {
     "data": ("data.name", Annotated[str | None, typer.Option("--data", help="voc, folder, csv, digits, or your own.")]),
     "root": ("data.root", Annotated[str | None, typer.Option("--root", help="Folder of the data set.")]),
-    "classes": ("data.classes", Annotated[str | None, typer.Option("--classes", help="a,b,c; default: all there are.")]),
+    "classes": (
+        "data.classes",
+        Annotated[str | None, typer.Option("--classes", help="a,b,c; default: all there are.")],
+    ),
     "train_set": ("data.train_set", Annotated[str | None, typer.Option("--train-set", help="Default: trainval.")]),
     "test_set": ("data.test_set", Annotated[str | None, typer.Option("--test-set", help="Default: test.")]),
     "skip_bad": (
@@ -52,6 +55,10 @@ FEATURES: Group = {
             list[str] | None,
             typer.Option("--extractor", help="hog or onnx:FILE; several are concatenated. Default: hog."),
         ],
+    ),
+    "shards_from": (
+        "",
+        Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
     ),
     "dtype": (
         "features.dtype",
@@ -129,7 +136,9 @@ def _parameter(name: str, annotation: Any, defaults: dict[str, Any]) -> inspect.
 
 def setting_values(options: dict[str, Any]) -> dict[str, Any]:
     """Return dotted setting -> value for the options that name a setting and were given."""
-    entries = {name: entry for group in (DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON) for name, entry in group.items()}
+    entries = {
+        name: entry for group in (DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON) for name, entry in group.items()
+    }
     values = {entries[name][0]: value for name, value in options.items() if name in entries and entries[name][0]}
     given = {name: value for name, value in values.items() if value is not None and value != []}
     if "data.classes" in given:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
-from lapsvm.detection import Detector, detect, picture_json, score_many
+from lapsvm.detection import Detector, detect, score_many, to_json
 from lapsvm.errors import ImageError, InputError, MissingError, SettingsError
 from lapsvm.features import Extractor, open_extractor
 
@@ -35,15 +33,14 @@ class Predictor:
     nms_threshold: float
     max_detections: int
 
-    def __call__(self, pixels: Pixels) -> list[tuple[str, Array, Float64]]:
-        """Return (class, boxes, scores) per model."""
+    def __call__(self, pixels: Pixels) -> dict[str, tuple[Array, Float64]]:
+        """Return class -> (boxes, scores)."""
         boxes = window_boxes(pixels, self.windows, self.seed)
         scores = score_many(self.detectors, self.extractor(pixels, boxes))
-        found = [
-            detect(scores[:, column], boxes, self.nms_threshold, max_after=self.max_detections)
-            for column in range(len(self.detectors))
-        ]
-        return [(detector.class_name, *kept) for detector, kept in zip(self.detectors, found, strict=True)]
+        return {
+            detector.class_name: detect(scores[:, column], boxes, self.nms_threshold, max_after=self.max_detections)
+            for column, detector in enumerate(self.detectors)
+        }
 
 
 def predict_images(
@@ -76,7 +73,9 @@ def predict_images(
     """
     files = _model_files(models)
     detectors = [Detector.load(path) for path in files]
-    predictor = _predictor(detectors, _extractor(detectors, files, extractor_specs), seed, nms_threshold, max_detections)
+    predictor = _predictor(
+        detectors, _extractor(detectors, files, extractor_specs), seed, nms_threshold, max_detections
+    )
     pictures = _picture_files(images)
     reporter = Reporter(quiet)
     results = []
@@ -88,7 +87,9 @@ def predict_images(
     sys.stdout.write("\n")
 
 
-def _one(predictor: Predictor, path: Path, draw: Path | None, skip_bad: bool, reporter: Reporter) -> dict[str, Any] | None:
+def _one(
+    predictor: Predictor, path: Path, draw: Path | None, skip_bad: bool, reporter: Reporter
+) -> dict[str, Any] | None:
     """Return the JSON of one picture."""
     try:
         pixels = read_image(path)
@@ -102,7 +103,8 @@ def _one(predictor: Predictor, path: Path, draw: Path | None, skip_bad: bool, re
         from .draw import draw_boxes
 
         draw_boxes(pixels, found, draw / f"{path.stem}.png")
-    return picture_json(str(path), pixels.shape[:2], found)
+    height, width = pixels.shape[:2]
+    return to_json(str(path), width, height, found)
 
 
 def _model_files(models: Sequence[Path]) -> list[Path]:
@@ -120,7 +122,9 @@ def _picture_files(images: Sequence[Path]) -> list[Path]:
     """Return the pictures, those of folders sorted by name."""
     files: list[Path] = []
     for path in images:
-        inside = [file for file in sorted(path.iterdir()) if file.suffix.lower() in PICTURES] if path.is_dir() else [path]
+        inside = (
+            [file for file in sorted(path.iterdir()) if file.suffix.lower() in PICTURES] if path.is_dir() else [path]
+        )
         if not inside:
             raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
         files += inside
@@ -141,7 +145,12 @@ def _predictor(
     stored = dict(shards[0]["windows"])
     own_seed = stored.pop("seed")
     return Predictor(
-        detectors, extractor, WindowSettings(**stored), own_seed if seed is None else seed, nms_threshold, max_detections
+        detectors,
+        extractor,
+        WindowSettings(**stored),
+        own_seed if seed is None else seed,
+        nms_threshold,
+        max_detections,
     )
 
 
@@ -150,7 +159,9 @@ def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequ
     wanted = detectors[0].provenance["shards"]["features"]["extractor"]
     extractor = open_extractor(list(specs) if specs else _own_specs(files[0]))
     if specs is None and _without_runtime(extractor.describe()) != _without_runtime(wanted):
-        raise SettingsError(f"the extractor named in the run folder of {files[0]} is not the one the model was trained with.")
+        raise SettingsError(
+            f"the extractor named in the run folder of {files[0]} is not the one the model was trained with."
+        )
     if extractor.dim != len(detectors[0].coef):
         raise InputError(
             f"the extractor must give the {len(detectors[0].coef)} features that the model was trained with, "

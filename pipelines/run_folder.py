@@ -67,7 +67,9 @@ class RunFolder:
     def require_settings(self, stage: str) -> Settings:
         """Return the settings; StageError if nothing was extracted here yet."""
         if not self.settings_file.is_file():
-            raise StageError(f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first.")
+            raise StageError(
+                f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first."
+            )
         return self.settings()
 
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:

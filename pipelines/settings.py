@@ -11,9 +11,13 @@ from typing import Any, Self
 
 import tomli_w
 
+from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
+INITS = ("whole_image", "random", "mean")
+DTYPES = ("float16", "float32")
+MODES = ("fast", "quality")
 
 
 @dataclass(frozen=True)
@@ -136,3 +140,29 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     if type(value) is not type(old):
         raise OptionError(f"setting {name!r} in {source} must be a {type(old).__name__}, got {value!r}.")
     return value
+
+
+def check_settings(settings: Settings) -> Settings:
+    """Return the settings if every value keeps its rule; what only a room can judge is judged there.
+
+    Raises
+    ------
+    OptionError, InputError
+    """
+    _check_choice("--learner", settings.train.learner, LEARNERS)
+    _check_choice("--init", settings.train.init, INITS)
+    _check_choice("--dtype", settings.features.dtype, DTYPES)
+    _check_choice("--windows-mode", settings.windows.mode, MODES)
+    for value in settings.train.C:
+        check_positive("C", value)
+    check_positive("J", settings.train.J)
+    check_positive("tol", settings.train.tol)
+    if not 0 <= settings.detect.nms_threshold <= 1:
+        raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
+    return settings
+
+
+def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise OptionError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise OptionError(f"option {option} must be one of {', '.join(choices)}, got {value!r}.")

@@ -1,5 +1,7 @@
 """The stages in order: each reads what the one before wrote, so that any of them can be run alone."""
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
-from .settings import Settings
+from .settings import Settings, check_settings
 
 
 @dataclass
@@ -23,6 +25,8 @@ class Context:
     reporter : Reporter
     redo : bool
         Discard what the stage made before.
+    shards_from : Path or None
+        Another run whose shards may be taken.
     """
 
     run: RunFolder
@@ -30,6 +34,7 @@ class Context:
     threads: int
     reporter: Reporter
     redo: bool = False
+    shards_from: Path | None = None
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -41,47 +46,43 @@ class Context:
                 self.reporter.say(f"class {name} is left out: it {reason}")
         return self._data
 
+    def save_settings(self) -> None:
+        """Write the settings into the run folder, with the command as it was typed."""
+        self.run.save_settings(self.settings, sys.argv[1:])
 
-def run_stages(
-    out: Path, names: Sequence[str], values: Mapping[str, Any], *, threads: int, quiet: bool, redo: bool,
-    command: list[str],
-) -> None:  # fmt: skip
+
+def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:
     """Run some stages on a run folder.
 
     Parameters
     ----------
-    out : Path
+    options : mapping
+        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
         "extract", "train", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
-    threads : int
-    quiet, redo : bool
-    command : list of str
-        As it was typed, for ``run.toml``.
     """
-    run = RunFolder(out)
+    run = RunFolder(options["out"])
     old = run.settings() if names[0] == "extract" else run.require_settings(names[0])
-    settings = old.with_values(values)
-    context = Context(run, settings, threads, Reporter(quiet), redo)
-    if names[0] == "extract":
-        _ = context.data  # a wrong class or folder is refused before the run folder is made
+    context = Context(
+        run,
+        check_settings(old.with_values(values)),
+        options.get("jobs") or os.cpu_count() or 1,
+        Reporter(options.get("quiet", False)),
+        options.get("redo", False),
+        options.get("shards_from"),
+    )
+    _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():
         for name in names:
             STAGES[name](context)
-            if name in ("extract", "train"):
-                run.save_settings(settings, command)
 
 
 def _extract(context: Context) -> None:
-    from lapsvm.features import open_extractor
-
     from .extract import extract_sets
 
-    extractor = open_extractor(list(context.settings.features.extractors))
-    extract_sets(
-        context.run, context.data.records, context.settings, extractor, context.threads, context.reporter, context.redo
-    )
+    extract_sets(context)
 
 
 def _train(context: Context) -> None:

@@ -1,25 +1,18 @@
 """Stage 2: one detector per class, all classes, folds and values of C side by side."""
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.errors import ModelFileError, SettingsError, ShardError, StageError
+from lapsvm.errors import ModelFileError, SettingsError, StageError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.files import remove_stale
-from lapsvm.latent import LatentProblem, LatentSolution, fit_many
 
 from .labels import Labels, hash_of, label_vector
-from .selection import best_constant, fold_labels, held_out_scores
 from .settings import TrainSettings
 from .stages import Context
 
@@ -66,7 +59,9 @@ def _tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
     by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
     missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
     if missing:
-        raise SettingsError(f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo.")
+        raise SettingsError(
+            f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo."
+        )
     records = [by_id[image_id] for image_id in shards.image_ids]
     return [_task(context, shards, records, name) for name in context.data.classes]
 

@@ -5,11 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.cli import main
 
-FAST = ["--windows", "grid", "--max-windows", "60", "--C", "1,10", "--folds", "2", "--classes", "zero,three"]
+EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "zero,three"]
+TRAINING = ["--C", "1,10", "--folds", "2"]
+FAST = EXTRACTION + TRAINING
+MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +20,35 @@ def digits(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("data") / "digits"
     write_digits(root, seed=3, n_train=40, n_test=20)
     return root
+
+
+@pytest.fixture(scope="session")
+def fast() -> list[str]:
+    """Options that make a run take seconds."""
+    return FAST
+
+
+@pytest.fixture(scope="session")
+def fast_extraction() -> list[str]:
+    """Those of them that extraction takes."""
+    return EXTRACTION
+
+
+@pytest.fixture(scope="session")
+def fast_training() -> list[str]:
+    """Those of them that training takes."""
+    return TRAINING
+
+
+@pytest.fixture(scope="session")
+def made():
+    """Return relative path -> bytes of what a run made, all of it or what a pattern names."""
+
+    def content(folder: Path, *patterns: str) -> dict[str, bytes]:
+        found = [path for pattern in patterns or MADE for path in sorted(folder.glob(pattern))]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+    return content
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from .conftest import FAST
-
 VERBS = ["demo", "detect", "evaluate", "extract", "predict", "report", "run", "train"]
 
 
@@ -91,7 +89,10 @@ def test_predict_writes_json_alone(finished, digits, tmp_path, command):
         x1, y1, x2, y2 = entry["box"]
         assert 0 <= x1 < x2 <= found["width"]
         assert 0 <= y1 < y2 <= found["height"]
-    assert np.array(Image.open(tmp_path / "drawn" / f"{picture.stem}.png")).shape[:2] == (found["height"], found["width"])
+    assert np.array(Image.open(tmp_path / "drawn" / f"{picture.stem}.png")).shape[:2] == (
+        found["height"],
+        found["width"],
+    )
 
 
 def test_predict_agrees_with_the_run(finished, digits, command):
@@ -99,7 +100,9 @@ def test_predict_agrees_with_the_run(finished, digits, command):
 
     found = read_results(finished / "detections" / "test", "test")["zero"]
     image_id = found.image_ids[0]
-    result = command("predict", "--model", finished / "models" / "zero.safetensors", digits / "JPEGImages" / f"{image_id}.jpg")
+    result = command(
+        "predict", "--model", finished / "models" / "zero.safetensors", digits / "JPEGImages" / f"{image_id}.jpg"
+    )
     best = json.loads(result.out)[0]["detections"][0]
     assert best["score"] == pytest.approx(found.scores[0], rel=2e-3)  # the run's features were stored as float16
     assert best["box"] == found.boxes[0].tolist()
@@ -108,7 +111,9 @@ def test_predict_agrees_with_the_run(finished, digits, command):
 def test_evaluate_reads_anybodys_result_files(finished, digits, tmp_path, command):
     (tmp_path / "voc" / "ImageSets" / "Main").mkdir(parents=True)
     (tmp_path / "voc" / "Annotations").symlink_to(digits / "Annotations")
-    (tmp_path / "voc" / "ImageSets" / "Main" / "test.txt").write_bytes((digits / "ImageSets/Main/test.txt").read_bytes())
+    (tmp_path / "voc" / "ImageSets" / "Main" / "test.txt").write_bytes(
+        (digits / "ImageSets/Main/test.txt").read_bytes()
+    )
     results = finished / "detections" / "test"
     figures = tmp_path / "figures.json"
     result = command("evaluate", "--root", tmp_path / "voc", "--set", "test", "--results", results, "--json", figures)
@@ -120,9 +125,9 @@ def test_evaluate_reads_anybodys_result_files(finished, digits, tmp_path, comman
     assert table["mean"] == {key: own["mean"][key] for key in ("ap_11point", "ap_area")}
 
 
-def test_a_run_in_use_is_told(run_copy, digits, refused):
+def test_a_run_in_use_is_told(run_copy, digits, refused, fast):
     from lapsvm.pipelines.run_folder import RunFolder
 
     with RunFolder(run_copy).held():
-        line = refused("run", "--data", "voc", "--root", digits, "--out", run_copy, *FAST)
+        line = refused("run", "--data", "voc", "--root", digits, "--out", run_copy, *fast)
     assert "is in use by process" in line

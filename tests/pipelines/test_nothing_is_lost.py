@@ -10,19 +10,18 @@ import time
 import pytest
 from PIL import Image
 
-from .conftest import FAST
-from .test_run import MADE, content
+
+@pytest.fixture
+def arguments(fast):
+    """Return the command line of a fast run."""
+    return lambda root, out, *more: ["run", "--data", "voc", "--root", root, "--out", out, *fast, *more]
 
 
-def arguments(root, out, *more):
-    return ["run", "--data", "voc", "--root", root, "--out", out, *FAST, *more]
-
-
-def test_a_truncated_shard_is_made_again(run_copy, finished, digits, command):
+def test_a_truncated_shard_is_made_again(run_copy, finished, digits, command, arguments, made):
     path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
     path.write_bytes(path.read_bytes()[:-100])
     assert command(*arguments(digits, run_copy)).status == 0
-    assert content(run_copy, *MADE) == content(finished, *MADE)
+    assert made(run_copy) == made(finished)
 
 
 def test_a_truncated_shard_is_named_by_a_later_stage(run_copy, refused):
@@ -31,11 +30,11 @@ def test_a_truncated_shard_is_named_by_a_later_stage(run_copy, refused):
     assert str(path) in refused("train", "--out", run_copy, "--redo")
 
 
-def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command):
+def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command, arguments, made):
     path = run_copy / "models" / "zero.safetensors"
     path.write_bytes(path.read_bytes()[:50])
     assert command(*arguments(digits, run_copy)).status == 0
-    assert content(run_copy, *MADE) == content(finished, *MADE)
+    assert made(run_copy) == made(finished)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +46,10 @@ def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command):
         (["--loss", "ndcg"], "training.loss was 'ap' and is now 'ndcg'"),
     ],
 )
-def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, refused, more, words):
-    before = content(run_copy, *MADE)
+def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, refused, more, words, arguments, made):
+    before = made(run_copy)
     assert words in refused(*arguments(digits, run_copy, *more))
-    assert content(run_copy, *MADE) == before
+    assert made(run_copy) == before
 
 
 def test_redo_trains_again(run_copy, digits, command):
@@ -58,7 +57,7 @@ def test_redo_trains_again(run_copy, digits, command):
     assert command("evaluate", "--out", run_copy).status == 0
 
 
-def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, refused):
+def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, refused, arguments):
     root, out = shutil.copytree(digits, tmp_path / "data"), tmp_path / "RUN"
     bad = sorted((root / "JPEGImages").iterdir())[5]
     bad.write_bytes(bad.read_bytes()[:600])
@@ -68,7 +67,7 @@ def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, r
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path):
+def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, arguments, made):
     out = tmp_path / "RUN"
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, out))]
     for delay in (1.5, 2.0, 2.5, 3.0):
@@ -77,12 +76,12 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     subprocess.run(line, check=True, capture_output=True)
-    assert content(out, *MADE) == content(finished, *MADE)
+    assert made(out) == made(finished)
     assert not list(out.rglob("*.partial"))
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line(digits, tmp_path):
+def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN"))]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(2.0)
@@ -117,7 +116,9 @@ def test_pictures_without_any_box(tmp_path, command):
 
 def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refused):
     picture_folder(tmp_path / "pictures", ["red", "background"], 6)
-    rows = ["image,label"] + [f"{p.relative_to(tmp_path / 'pictures')},all" for p in (tmp_path / "pictures").rglob("*.png")]
+    rows = ["image,label"] + [
+        f"{p.relative_to(tmp_path / 'pictures')},all" for p in (tmp_path / "pictures").rglob("*.png")
+    ]
     rows += [f"{p.relative_to(tmp_path / 'pictures')},red" for p in (tmp_path / "pictures" / "red").iterdir()]
     (tmp_path / "pictures" / "labels.csv").write_text("\n".join(rows) + "\n")
     line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1"]
