@@ -22,6 +22,7 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
+    "hog": "c",
 }
 
 DIRECTIVES = {
