@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
-from lapsvm.report.contents import ClassResult, Curve
+from lapsvm.report.contents import ClassSummary, Curve
 
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
@@ -110,7 +110,7 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     return _drawn([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
 
 
-def training_plots(result: ClassResult) -> tuple[Plot, ...]:
+def training_plots(result: ClassSummary) -> tuple[Plot, ...]:
     """Return the plots over CCCP steps: the objective, whose axis spans its values, and the gap, from zero.
 
     Empty if no step is known; without the gap if no step tells it.
@@ -118,7 +118,7 @@ def training_plots(result: ClassResult) -> tuple[Plot, ...]:
     return _drawn([*_objective(result), *_gap(result)])
 
 
-def _objective(result: ClassResult) -> list[_Series]:
+def _objective(result: ClassSummary) -> list[_Series]:
     values = np.array([step.objective for step in result.steps])
     if not len(values):
         return []
@@ -127,7 +127,7 @@ def _objective(result: ClassResult) -> list[_Series]:
     return [_Series(label, ("CCCP step", "Objective"), axes, np.arange(1.0, len(values) + 1), values)]
 
 
-def _gap(result: ClassResult) -> list[_Series]:
+def _gap(result: ClassSummary) -> list[_Series]:
     known = [(i, step.duality_gap) for i, step in enumerate(result.steps, start=1) if step.duality_gap is not None]
     if not known:
         return []
