@@ -16,6 +16,7 @@ from lapsvm.report.contents import ClassSummary, Curve
 
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
+_TINY = 1e-300  # smaller numbers are drawn as 0
 _DIGIT = 6.6  # width of a tick label's character
 
 
@@ -183,9 +184,11 @@ def _steps_axis(steps: int) -> _Axis:
 
 def _axis(low: float, high: float) -> _Axis:
     """Return an axis over [low, high], widened to round ticks; an empty interval is widened first."""
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        pad = 0.05 * abs(high) or 1.0
-        low, high = (0.0, high + pad) if low == 0 else (low - pad, high + pad)
+    size = max(abs(low), abs(high))
+    if size <= _TINY:
+        low, high = 0.0, 1.0
+    elif high - low <= 1e-12 * size:
+        low, high = low - 0.05 * size, high + 0.05 * size
     step = _round_step((high - low) / 4)
     ticks = tuple(step * i for i in range(floor(low / step + 1e-9), ceil(high / step - 1e-9) + 1))
     return _Axis(ticks[0], ticks[-1], ticks, _labels(ticks, step))

@@ -111,6 +111,11 @@ def make_summary() -> Callable[..., RunSummary]:
 
 
 @pytest.fixture(scope="session")
+def make_example() -> Callable[..., Example]:
+    return drawn_example
+
+
+@pytest.fixture(scope="session")
 def full_contents() -> Contents:
     return Contents(
         made_summary(),
