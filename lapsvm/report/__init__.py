@@ -2,7 +2,7 @@
 
 from lapsvm.report.contents import (
     CccpStep,
-    ClassResult,
+    ClassSummary,
     Contents,
     Curve,
     Example,
@@ -16,7 +16,7 @@ from lapsvm.report.tables import Column, class_columns, left_out_sentence, markd
 
 __all__ = [
     "CccpStep",
-    "ClassResult",
+    "ClassSummary",
     "Column",
     "Contents",
     "Curve",

@@ -168,7 +168,7 @@ class Example:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassResult:
+class ClassSummary:
     """What was found for one class.
 
     Attributes
@@ -228,7 +228,7 @@ class Contents:
     Attributes
     ----------
     summary : RunSummary
-    classes : tuple of ClassResult
+    classes : tuple of ClassSummary
     skipped : mapping of a class that was not trained to the reason
     left_out : mapping of the id of a picture that was left out to the reason
     warnings : tuple of str
@@ -236,13 +236,13 @@ class Contents:
     """
 
     summary: RunSummary
-    classes: tuple[ClassResult, ...]
+    classes: tuple[ClassSummary, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
-def _check_numbers(value: CccpStep | Example | ClassResult, owner: str) -> None:
+def _check_numbers(value: CccpStep | Example | ClassSummary, owner: str) -> None:
     """Raise NotFiniteError if a plain number of a dataclass is NaN or infinite."""
     for item in fields(value):
         number = getattr(value, item.name)

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lapsvm.report.contents import ClassResult, Contents
+from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
 from lapsvm.report.tables import Column, class_columns, decimal, duration, left_out_sentence, scientific, short
@@ -21,7 +21,7 @@ MAX_PICTURES = 180
 class ClassView:
     """A class as the template sees it: its numbers, its plots and its pictures."""
 
-    result: ClassResult
+    result: ClassSummary
     curve: Plot | None
     training: tuple[Plot, ...]
     galleries: ClassGalleries
@@ -91,7 +91,7 @@ def _views(contents: Contents, max_pictures: int) -> list[ClassView]:
     return [_view(result, shown) for result, shown in zip(contents.classes, galleries, strict=True)]
 
 
-def _view(result: ClassResult, galleries: ClassGalleries) -> ClassView:
+def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:
     return ClassView(
         result,
         precision_recall_plot(result.name, result.curve) if result.curve is not None else None,

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import Pixels
-from lapsvm.report.contents import ClassResult, Example
+from lapsvm.report.contents import ClassSummary, Example
 from lapsvm.report.misses import MissKind, as_window, miss_kind
 from lapsvm.report.tables import decimal
 
 LONGEST_SIDE = 320
-JPEG_QUALITY = 70
+JPEG_QUALITY = 65
 MAX_PER_GALLERY = 6
 
 
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Figures of one kind, and the ids of those that there was no room for."""
+    """Figures of one kind; of misses, also the ids of those that there was no room for."""
 
     title: str
     figures: tuple[Figure, ...]
@@ -69,18 +69,20 @@ class ClassGalleries:
     misses: tuple[Gallery, ...]
 
 
-def class_galleries(results: Sequence[ClassResult], max_pictures: int) -> tuple[ClassGalleries, ...]:
+def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
     """Return the galleries of every class, `max_pictures` thumbnails (or one per gallery) at most in all."""
     sorted_examples = [(_detections(result), _misses(result)) for result in results]
     number = sum(len(detections) + len(misses) for detections, misses in sorted_examples)
     room = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, number)))
     return tuple(
-        ClassGalleries(_shown(result.name, detections, room), _shown(result.name, misses, room))
+        ClassGalleries(
+            _shown(result.name, detections, room, listed=False), _shown(result.name, misses, room, listed=True)
+        )
         for result, (detections, misses) in zip(results, sorted_examples, strict=True)
     )
 
 
-def _detections(result: ClassResult) -> dict[str, Sequence[Example]]:
+def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
     both: dict[str, Sequence[Example]] = {
         "Best detections": result.best,
         "Highest scored false positives": result.false_positives,
@@ -88,7 +90,7 @@ def _detections(result: ClassResult) -> dict[str, Sequence[Example]]:
     return {title: examples for title, examples in both.items() if examples}
 
 
-def _misses(result: ClassResult) -> dict[str, Sequence[Example]]:
+def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
     """Return the misses by kind, the kinds that occur, in their fixed order."""
     groups: dict[MissKind, list[Example]] = {kind: [] for kind in MissKind}
     for example in result.misses:
@@ -96,15 +98,16 @@ def _misses(result: ClassResult) -> dict[str, Sequence[Example]]:
     return {str(kind).capitalize(): examples for kind, examples in groups.items() if examples}
 
 
-def _shown(name: str, groups: dict[str, Sequence[Example]], room: int) -> tuple[Gallery, ...]:
+def _shown(name: str, groups: dict[str, Sequence[Example]], room: int, *, listed: bool) -> tuple[Gallery, ...]:
+    """Return the groups as galleries; those that are lists of all there are name the rest."""
+
+    def rest(examples: Sequence[Example]) -> tuple[str, ...]:
+        return tuple(example.id for example in examples[room:]) if listed else ()
+
     return tuple(
-        Gallery(title, tuple(_figure(name, example) for example in examples[:room]), _ids(examples[room:]))
+        Gallery(title, tuple(_figure(name, example) for example in examples[:room]), rest(examples))
         for title, examples in groups.items()
     )
-
-
-def _ids(examples: Sequence[Example]) -> tuple[str, ...]:
-    return tuple(example.id for example in examples)
 
 
 def _truth(example: Example) -> Float64:

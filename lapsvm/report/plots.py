@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
-from lapsvm.report.contents import ClassResult, Curve
+from lapsvm.report.contents import ClassSummary, Curve
 
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
+_TINY = 1e-300  # smaller numbers are drawn as 0
 _DIGIT = 6.6  # width of a tick label's character
 
 
@@ -110,7 +111,7 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     return _drawn([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
 
 
-def training_plots(result: ClassResult) -> tuple[Plot, ...]:
+def training_plots(result: ClassSummary) -> tuple[Plot, ...]:
     """Return the plots over CCCP steps: the objective, whose axis spans its values, and the gap, from zero.
 
     Empty if no step is known; without the gap if no step tells it.
@@ -118,7 +119,7 @@ def training_plots(result: ClassResult) -> tuple[Plot, ...]:
     return _drawn([*_objective(result), *_gap(result)])
 
 
-def _objective(result: ClassResult) -> list[_Series]:
+def _objective(result: ClassSummary) -> list[_Series]:
     values = np.array([step.objective for step in result.steps])
     if not len(values):
         return []
@@ -127,7 +128,7 @@ def _objective(result: ClassResult) -> list[_Series]:
     return [_Series(label, ("CCCP step", "Objective"), axes, np.arange(1.0, len(values) + 1), values)]
 
 
-def _gap(result: ClassResult) -> list[_Series]:
+def _gap(result: ClassSummary) -> list[_Series]:
     known = [(i, step.duality_gap) for i, step in enumerate(result.steps, start=1) if step.duality_gap is not None]
     if not known:
         return []
@@ -183,9 +184,11 @@ def _steps_axis(steps: int) -> _Axis:
 
 def _axis(low: float, high: float) -> _Axis:
     """Return an axis over [low, high], widened to round ticks; an empty interval is widened first."""
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        pad = 0.05 * abs(high) or 1.0
-        low, high = (0.0, high + pad) if low == 0 else (low - pad, high + pad)
+    size = max(abs(low), abs(high))
+    if size <= _TINY:
+        low, high = 0.0, 1.0
+    elif high - low <= 1e-12 * size:
+        low, high = low - 0.05 * size, high + 0.05 * size
     step = _round_step((high - low) / 4)
     ticks = tuple(step * i for i in range(floor(low / step + 1e-9), ceil(high / step - 1e-9) + 1))
     return _Axis(ticks[0], ticks[-1], ticks, _labels(ticks, step))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lapsvm.errors import ShapeError
-from lapsvm.report.contents import ClassResult, Contents, SetSummary
+from lapsvm.report.contents import ClassSummary, Contents, SetSummary
 
 UNDEFINED = "-"
 _MARKDOWN_ESCAPES = (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"))
@@ -97,13 +97,13 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
     )
 
 
-def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassResult]) -> list[Column]:
+def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
     if of is None:
         return []
     return [_column(f"On {of.name}", spec, classes) for spec in specs if of.has_boxes or not spec.needs_boxes]
 
 
-def _column(group: str, spec: _Spec, classes: Sequence[ClassResult]) -> Column:
+def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
     values: list[float | None] = [getattr(result, spec.field) for result in classes]
     mean = spec.form(mean_defined(values)) if spec.averaged else ""
     return Column(group, spec.title, tuple(spec.form(value) for value in values), mean)

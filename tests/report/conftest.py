@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lapsvm.report import CccpStep, ClassResult, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
+from lapsvm.report import CccpStep, ClassSummary, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
 
 NAMES = ("bus", "car", "cat", "train", "person")
 COLOURS = ((178, 60, 50), (60, 100, 160), (190, 150, 90), (70, 130, 80), (150, 110, 160))
@@ -57,7 +57,7 @@ def drawn_misses(kind: int, rng: np.random.Generator) -> tuple[Example, ...]:
     return tuple(found)
 
 
-def drawn_class(kind: int) -> ClassResult:
+def drawn_class(kind: int) -> ClassSummary:
     rng = np.random.default_rng(kind)
     objects, n = 200 + 11 * kind, 3000
     right = rng.random(n) < 0.7 * np.exp(-np.arange(n) / (120 + 60 * kind))
@@ -66,7 +66,7 @@ def drawn_class(kind: int) -> ClassResult:
     falls = np.cumsum(np.r_[0, rng.uniform(0.3, 2.0, 5 + kind) * 0.6 ** np.arange(5 + kind)])
     steps = tuple(CccpStep(float(v), float(rng.uniform(2e-4, 1e-3))) for v in 63.1 + 8 * kind - falls)
     beside = (0.7, 0.5, 0.7, 0.5)
-    return ClassResult(
+    return ClassSummary(
         NAMES[kind],
         ap_11point=0.31 + 0.041 * kind,
         ap_area=0.295 + 0.043 * kind,
@@ -108,6 +108,11 @@ def made_summary(test_boxes: bool = True, train_boxes: bool = True, with_test: b
 @pytest.fixture(scope="session")
 def make_summary() -> Callable[..., RunSummary]:
     return made_summary
+
+
+@pytest.fixture(scope="session")
+def make_example() -> Callable[..., Example]:
+    return drawn_example
 
 
 @pytest.fixture(scope="session")
