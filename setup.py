@@ -23,6 +23,10 @@ KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",
+    "greedy": "c++",
+    "inference": "c++",
+    "interleaving": "c++",
+    "optranks": "c++",
 }
 
 DIRECTIVES = {
