@@ -112,3 +112,48 @@ def _difference(old: dict[str, Any], new: dict[str, Any], part: str) -> str:
         if old.get(name) != new.get(name):
             return f"{part}.{name} was {old.get(name)!r} and is now {new.get(name)!r}"
     return part
+
+
+def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
+    """Train classes side by side: choose C where there is a choice, then train on the whole set."""
+    blocks = shards.provenance["features"]["extractor"]["blocks"]
+    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
+    bags = Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads)
+    chosen = choose_constants(context, bags, tasks)
+    problems = [problem(context.settings, task.y, chosen[task.name].C) for task in tasks]
+    solutions = fit_with_progress(context, "train", problems, bags)
+    for task, solution in zip(tasks, solutions, strict=True):
+        _detector(task, chosen[task.name], solution, scale).save(task.path)
+    rows = [row for name in chosen for row in chosen[name].history]
+    for task, solution in zip(tasks, solutions, strict=True):
+        rows += history_rows(task.name, "final", chosen[task.name].C, solution)
+    _write_history(context, rows)
+    context.save_settings()
+
+
+def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
+    """Return the detector of a class."""
+    result = {
+        "C": choice.C,
+        "held_out_image_ap": choice.scores,
+        "objective": solution.objective,
+        "dual": solution.dual,
+        "duality_gap": solution.gap,
+        "cccp_steps": len(solution.history),
+        "calls": solution.n_calls,
+    }
+    return Detector(task.name, solution.coef, scale=scale, provenance=task.provenance | {"result": result})
+
+
+def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:
+    """Write history.csv: the new rows, and those of the classes that were not trained now."""
+    trained = {row["class"] for row in rows}
+    old: list[dict[str, Any]] = []
+    if context.run.history_file.is_file():
+        with context.run.history_file.open(encoding="utf-8", newline="") as file:
+            old = [row for row in csv.DictReader(file) if row["class"] not in trained]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*old, *rows])
+    context.run.write(context.run.history_file, text.getvalue())
