@@ -16,7 +16,10 @@ FAR = [900, 900, 950, 950]
     [
         ([50, 50, 250, 250], MissKind.TOO_LARGE),  # holds it all
         ([110, 110, 150, 150], MissKind.TOO_SMALL),  # lies in it
+        ([0, 0, 167, 200], MissKind.TOO_LARGE),  # holds 67 %
+        ([0, 0, 166, 200], MissKind.BESIDE),  # holds 66 %
         ([80, 120, 140, 160], MissKind.TOO_SMALL),  # two thirds of it lie on the object, exactly
+        ([79, 120, 140, 160], MissKind.BESIDE),  # 40 of 61 columns lie on it
         ([200, 100, 300, 200], MissKind.BESIDE),  # touches it
         ([150, 100, 250, 200], MissKind.BESIDE),  # the object's size, shifted by half
         ([600, 600, 700, 700], MissKind.BESIDE),  # far away

@@ -136,6 +136,13 @@ def test_the_page_tells_the_numbers(page, full_contents):
     assert "train 1 min 05 s" in text
 
 
+def test_the_means_at_the_head_keep_the_names_of_their_sets(make_summary):
+    summary = make_summary()
+    summary = replace(summary, test=replace(summary.test, name="Val2017"))
+    page = Page(render_page(Contents(summary, (ClassSummary("bus", image_ap=0.5),))))
+    assert "Image AP on Val2017 0.500" in words(page)
+
+
 def test_one_curve_and_two_training_plots_per_class(page):
     assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "plot"]) == 3 * 5
 
