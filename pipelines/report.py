@@ -13,7 +13,7 @@ from lapsvm.evaluation import Detections
 from lapsvm.features import open_shards
 from lapsvm.report import (
     CccpStep,
-    ClassResult,
+    ClassSummary,
     Contents,
     Curve,
     Example,
@@ -116,7 +116,7 @@ def _cccp_steps(context: Context) -> dict[str, tuple[CccpStep, ...]]:
 def _class_result(
     context: Context, name: str, train: SetEvaluation, test: SetEvaluation | None, detector: Detector,
     steps: tuple[CccpStep, ...],
-) -> ClassResult:  # fmt: skip
+) -> ClassSummary:  # fmt: skip
     """Return what was found for one class."""
     learned: dict[str, Any] = detector.provenance["result"]
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
@@ -132,7 +132,7 @@ def _class_result(
     order = found.order()
     right = order[voc.tp] if voc is not None else order
     wrong = order[voc.fp] if voc is not None else order[:0]
-    return ClassResult(
+    return ClassSummary(
         name=name,
         ap_11point=voc.ap_11point if voc else None,
         ap_area=voc.ap_area if voc else None,
