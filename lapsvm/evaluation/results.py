@@ -220,7 +220,8 @@ def write_results(path: str | Path, detections: Detections) -> None:
     path : str or Path
         See `result_name`.
     detections : Detections
-        A box is written as its VOC coordinates (x1 + 1, y1 + 1, x2, y2): exact for float32 coordinates in a picture.
+        A box is written as its VOC coordinates (x1 + 1, y1 + 1, x2, y2); the sum is exact unless x1 or y1 has binary
+        digits below 2**-44 (float32 coordinates from 2**-20 on have none).
 
     Raises
     ------
