@@ -6,32 +6,50 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class Bar(Protocol):
     """What a stage does with its bar."""
 
-    def step(self, count: int = 1, note: str = "") -> None:
-        """Say that `count` more are done, and how it goes."""
+    def step(self, count: int = 1) -> None:
+        """Say that `count` more are done."""
+
+    def show(self, done: int, note: str) -> None:
+        """Say how many are done in all, and how it goes."""
 
 
 class _SilentBar:
     """A bar nobody sees."""
 
-    def step(self, count: int = 1, note: str = "") -> None:
+    def step(self, count: int = 1) -> None:
+        """Do nothing."""
+
+    def show(self, done: int, note: str) -> None:
         """Do nothing."""
 
 
 class _RichBar:
     """A bar on a terminal."""
 
-    def __init__(self, progress: Progress, task: object) -> None:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task
 
-    def step(self, count: int = 1, note: str = "") -> None:
+    def step(self, count: int = 1) -> None:
         """Move the bar."""
-        self._progress.update(self._task, advance=count, note=note)  # type: ignore[arg-type]
+        self._progress.update(self._task, advance=count)
+
+    def show(self, done: int, note: str) -> None:
+        """Set the bar."""
+        self._progress.update(self._task, completed=done, note=note)
 
 
 class Reporter:

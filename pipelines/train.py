@@ -1,18 +1,24 @@
 """Stage 2: one detector per class, all classes, folds and values of C side by side."""
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import ShardSet, open_shards
+from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards
 from lapsvm.files import remove_stale
+from lapsvm.latent import LatentSolution
 
 from .labels import Labels, hash_of, label_vector
+from .selection import Choice, choose_constants, fit_with_progress, history_rows, problem
 from .settings import TrainSettings
 from .stages import Context
 
@@ -41,9 +47,9 @@ def train_classes(context: Context) -> None:
     """
     set_name = context.settings.data.train_set
     folder = context.run.shards(set_name)
-    shards = open_shards(folder)
-    if not shards.image_ids:
+    if not any(folder.glob("*.safetensors")):
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
+    shards = open_shards(folder)
     context.run.models.mkdir(parents=True, exist_ok=True)
     remove_stale(context.run.models)
     tasks = _tasks(context, shards)
@@ -119,7 +125,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     blocks = shards.provenance["features"]["extractor"]["blocks"]
     scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
     bags = Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads)
-    chosen = choose_constants(context, bags, tasks)
+    chosen = choose_constants(context, bags, {task.name: task.y for task in tasks})
     problems = [problem(context.settings, task.y, chosen[task.name].C) for task in tasks]
     solutions = fit_with_progress(context, "train", problems, bags)
     for task, solution in zip(tasks, solutions, strict=True):
@@ -142,7 +148,9 @@ def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: 
         "cccp_steps": len(solution.history),
         "calls": solution.n_calls,
     }
-    return Detector(task.name, solution.coef, scale=scale, provenance=task.provenance | {"result": result})
+    return Detector(
+        task.name, solution.coef, solution.intercept, scale, provenance=task.provenance | {"result": result}
+    )
 
 
 def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:

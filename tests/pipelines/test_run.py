@@ -5,6 +5,7 @@ import json
 import shutil
 import tomllib
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from lapsvm.catalog import open_dataset
 from lapsvm.detection import Detector
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
-
 
 SO_FAR = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt")
 
@@ -47,9 +47,7 @@ def test_evaluation_json_has_the_promised_form(finished):
 def test_image_ap_is_scikit_learns_on_the_best_windows(finished, digits):
     sets = json.loads((finished / "evaluation.json").read_text())["sets"]
     found = read_results(finished / "detections" / "test", "test")["zero"]
-    best = {
-        image: score for image, score in sorted(zip(found.image_ids, found.scores, strict=True), key=lambda x: x[1])
-    }
+    best = dict(sorted(zip(found.image_ids, found.scores, strict=True), key=itemgetter(1)))
     records = [r for r in open_dataset("voc", digits).records("test") if r.labels["zero"]]
     expected = average_precision_score([r.labels["zero"] > 0 for r in records], [best[r.id] for r in records])
     assert sets["test"]["classes"]["zero"]["image_ap"] == pytest.approx(expected, abs=1e-12)
