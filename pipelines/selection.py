@@ -135,7 +135,5 @@ def _choice(name: str, trials: Sequence[Trial], solutions: Sequence[LatentSoluti
     constants = sorted({trial.C for trial, _, _ in own})
     means = {C: float(np.mean([score for trial, _, score in own if trial.C == C])) for C in constants}
     best = max(constants, key=lambda C: (round(means[C], 9), -C))
-    history = [
-        row for trial, solution, _ in own for row in history_rows(name, f"fold {trial.number}", trial.C, solution)
-    ]
+    rows = [history_rows(name, f"fold {trial.number}", trial.C, solution) for trial, solution, _ in own]
     return Choice(best, {f"{C:g}": means[C] for C in constants}, list(chain.from_iterable(rows)))
