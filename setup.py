@@ -21,6 +21,10 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 # kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
 KERNELS = {
     "boxes": "c",
+    "colour": "c",
+    "grouping": "c++",
+    "regions": "c++",
+    "segmentation": "c++",
 }
 
 DIRECTIVES = {
