@@ -27,6 +27,10 @@ KERNELS = {
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
+    "colour": "c",
+    "grouping": "c++",
+    "regions": "c++",
+    "segmentation": "c++",
 }
 
 DIRECTIVES = {
