@@ -22,6 +22,11 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
+    "hog": "c",
+    "greedy": "c++",
+    "inference": "c++",
+    "interleaving": "c++",
+    "optranks": "c++",
 }
 
 DIRECTIVES = {

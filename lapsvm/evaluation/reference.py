@@ -22,7 +22,7 @@ def overlap(a: Box, b: Box, pixel: float) -> float:
     return shared / (area_a + area_b - shared)
 
 
-def match(  # noqa: PLR0917  (the signature of the kernel)
+def match(
     boxes: Float64,
     images: Index,
     objects: Float64,
