@@ -12,10 +12,9 @@ cdef inline double _overlap(const double* a, const double* b) noexcept nogil:
     """Intersection over union; 0 unless the boxes share a positive area."""
     cdef double width = min(a[2], b[2]) - max(a[0], b[0])
     cdef double height = min(a[3], b[3]) - max(a[1], b[1])
-    cdef double shared
-    if width <= 0 or height <= 0:
+    cdef double shared = width * height
+    if width <= 0 or height <= 0 or shared <= 0:  # the product of two tiny sides may be 0
         return 0.0
-    shared = width * height
     return shared / (_area(a) + _area(b) - shared)
 
 

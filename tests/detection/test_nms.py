@@ -76,6 +76,17 @@ def test_compiled_and_reference_agree_on_crowded_boxes(threshold):
     np.testing.assert_array_equal(nms(boxes, scores, threshold), reference.nms(boxes, scores, threshold))
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7])
+def test_what_stays_is_what_opencv_keeps(threshold):
+    import cv2
+
+    rng = np.random.default_rng(5)
+    corners, sides = rng.integers(0, 100, (500, 2)), rng.integers(1, 60, (500, 2))
+    scores = rng.permutation(500) + 1.0
+    theirs = cv2.dnn.NMSBoxes(np.hstack([corners, sides]).astype(float), scores, 0.0, threshold)
+    np.testing.assert_array_equal(nms(np.hstack([corners, corners + sides]), scores, threshold), theirs)
+
+
 def test_float32_boxes_and_python_lists_are_welcome():
     assert nms([[0, 0, 2, 2], [5, 5, 6, 6]], [0, 1]).tolist() == [1, 0]
     assert nms(boxes_at(0, 1).astype(np.float32), np.float32([0, 1])).dtype == np.intp
