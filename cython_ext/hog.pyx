@@ -179,20 +179,18 @@ cdef void _cell_histograms(const float* square, const Linear* place, const Geome
 
 
 cdef void _normalise(float* block, Py_ssize_t size, double floor, double clip) noexcept nogil:
-    """Divide by the norm, clip, divide by the norm again (L2-Hys)."""
-    cdef double total = floor * floor
+    """Divide by the norm, of which the floor is a part, clip, and give back the length before clipping."""
+    cdef double total = 0, clipped = 0, length
     cdef Py_ssize_t k
     for k in range(size):
         total += block[k] * block[k]
-    total = sqrt(total)
+    length = sqrt(total + floor * floor)
     for k in range(size):
-        block[k] = <float>min(block[k] / total, clip)
-    total = 1e-12
+        block[k] = <float>min(block[k] / length, clip)
+        clipped += block[k] * block[k]
+    length = sqrt(total / clipped) / length if clipped > 0 else 0
     for k in range(size):
-        total += block[k] * block[k]
-    total = sqrt(total)
-    for k in range(size):
-        block[k] = <float>(block[k] / total)
+        block[k] = <float>(block[k] * length)
 
 
 cdef void _blocks(const float* cells, const Geometry* shape, float* out) noexcept nogil:

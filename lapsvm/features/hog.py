@@ -2,9 +2,10 @@
 
 The square has ``size`` x ``size`` pixels of grey; a pixel of it is the mean of its stretch of the picture (linear
 interpolation where the window is enlarged). Gradients are central differences with the border repeated; each is
-shared linearly between the two nearest orientations (unsigned) and the four nearest cells. Blocks of 2 x 2 cells, one
-cell apart, are normalised, clipped at .2 and normalised again. A feature's place is (block row, block column, cell row
-in the block, cell column, orientation): 900 numbers for 48 pixels, cells of 8 and 9 orientations.
+shared linearly between the two nearest orientations (unsigned) and the four nearest cells. Blocks of 2 x 2
+cells, one cell apart, are divided by their norm, clipped at .2, and brought back to the length they had. A feature's
+place is (block row, block column, cell row in the block, cell column, orientation): 900 numbers for 48 pixels, cells of
+8 and 9 orientations.
 """
 
 from typing import Any

@@ -48,6 +48,6 @@ def _axis_shares(low: Float64, high: Float64, size: int) -> Float32:
     """Return the share of each cell of one axis in each stretch, (n, size)."""
     cells = np.arange(size)
     covered = np.minimum(high[:, None], cells + 1) - np.maximum(low[:, None], cells)
-    length = high - low
+    length = np.asarray(high - low, dtype=np.float64)
     inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
     return np.asarray((np.maximum(covered, 0.0) * inverse[:, None]).astype(np.float32))

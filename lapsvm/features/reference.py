@@ -79,6 +79,7 @@ def _neighbours(place: float) -> list[tuple[int, float]]:
 
 
 def _normalise(block: Float64, floor: float, clip: float) -> Float64:
-    """Return a block divided by its norm, clipped, and divided by its norm again."""
-    clipped = np.minimum(block / np.sqrt(block @ block + floor**2), clip)
-    return np.asarray(clipped / np.sqrt(clipped @ clipped + 1e-12))
+    """Return a block divided by its norm (the floor is part of it), clipped, and as long again as before clipping."""
+    short = block / np.sqrt(block @ block + floor**2)
+    clipped = np.minimum(short, clip)
+    return np.asarray(clipped * (np.linalg.norm(short) / max(np.linalg.norm(clipped), 1e-300)))
