@@ -109,7 +109,7 @@ def image_level_ap(records: Sequence[ImageRecord], class_name: str, found: Detec
         best[image_id] = max(score, best.get(image_id, score))
     ranked = [record for record in records if record.id in best and record.labels.get(class_name, 0) != 0]
     labels = [record.labels[class_name] for record in ranked]
-    return image_average_precision(labels, [best[record.id] for record in ranked])
+    return image_average_precision([best[record.id] for record in ranked], labels)
 
 
 def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool) -> None:

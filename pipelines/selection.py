@@ -124,7 +124,7 @@ def _held_out_scores(
     """Return each training's image-level AP on the pictures that it did not see, from one pass over all windows."""
     best = bags.best(np.column_stack([solution.coef for solution in solutions])).score
     return [
-        float(image_average_precision(labels[trial.class_name][trial.held_out], best[trial.held_out, column]) or 0.0)
+        float(image_average_precision(best[trial.held_out, column], labels[trial.class_name][trial.held_out]) or 0.0)
         for column, trial in enumerate(trials)
     ]
 

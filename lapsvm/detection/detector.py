@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_floats, check_finite
 from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError, ShapeError
-from lapsvm.evaluation.results import replace_file
+from lapsvm.files import write_atomically
 
 FORMAT = "lapsvm detector"
 VERSION = 1
@@ -32,10 +32,9 @@ class Detector:
     intercept : float, default 0
     scale : array-like of shape (d,), or float, default 1
         What the features were multiplied by in training; one number stands for all d.
-    extractor : list of str, default empty
-        What made the features, as `--extractor` takes it; several were concatenated in this order.
     provenance : dict, default empty
-        What JSON can hold: loss, C, data hashes. No path, time or host, so that the same training gives the same file.
+        What JSON can hold: loss, C, hashes of data, how windows and features were made. No path, time or host, so
+        that the same training gives the same file.
 
     Raises
     ------
@@ -49,7 +48,6 @@ class Detector:
     coef: Float64
     intercept: float = 0.0
     scale: Float64 | float = 1.0
-    extractor: Sequence[str] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,7 +60,6 @@ class Detector:
         object.__setattr__(self, "coef", np.ascontiguousarray(coef))
         object.__setattr__(self, "scale", np.broadcast_to(scale, coef.shape).copy())
         object.__setattr__(self, "intercept", float(self.intercept))
-        object.__setattr__(self, "extractor", tuple(self.extractor))
 
     def score(self, features: ArrayLike) -> Float64:
         """Return the score of each window.
@@ -105,14 +102,13 @@ class Detector:
             "version": VERSION,
             "class_name": self.class_name,
             "intercept": self.intercept,
-            "extractor": list(self.extractor),
             "provenance": dict(self.provenance),
         }
         try:
             text = json.dumps(description | {"digest": _digest(description, tensors)}, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InputError(f"provenance must be what JSON can hold; {error}.") from None
-        replace_file(path, save(tensors, metadata={_METADATA: text}))
+        write_atomically(path, save(tensors, metadata={_METADATA: text}))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
@@ -151,7 +147,6 @@ class Detector:
                 tensors["coef"],
                 description["intercept"],
                 tensors["scale"],
-                description["extractor"],
                 description["provenance"],
             )
         except (KeyError, TypeError, InputError) as error:

@@ -5,8 +5,6 @@ A line is ``id score x1 y1 x2 y2`` with VOC boxes (1-based, both edges inside), 
 An id with spaces in it, which no devkit knows, is parted from its numbers by a tab.
 """
 
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -20,6 +18,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes, from_voc, to_voc
 from lapsvm.errors import InputError, MissingError, OptionError, ResultsError, ShapeError
+from lapsvm.files import write_atomically
 
 COMPETITIONS = ("comp3", "comp4")
 
@@ -228,7 +227,7 @@ def write_results(path: str | Path, detections: Detections) -> None:
     InputError
         If an image id is empty, starts or ends with a space, or holds a tab or a line break.
     """
-    replace_file(path, "".join(_lines(detections)).encode())
+    write_atomically(path, "".join(_lines(detections)).encode())
 
 
 def _lines(detections: Detections) -> list[str]:
@@ -253,25 +252,3 @@ def _separator(image: str) -> str:
             f"an image id must not be empty, start or end with a space or hold a tab or a line break, got {image!r}."
         )
     return "\t"
-
-
-def replace_file(path: str | Path, content: bytes) -> None:
-    """Write a file under a temporary name beside it and rename it: a reader sees the old file or the new one, whole.
-
-    Parameters
-    ----------
-    path : str or Path
-    content : bytes
-    """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import NotFiniteError
-from lapsvm.evaluation.results import replace_file
+from lapsvm.files import write_atomically
 
 Row = dict[str, float | int | None]
 Table = dict[str, Any]
@@ -77,4 +77,4 @@ def write_json(path: str | Path, table: Table) -> None:
         text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise NotFiniteError(f"every number of {path} must be finite or None, got NaN or infinity.") from None
-    replace_file(path, f"{text}\n".encode())
+    write_atomically(path, f"{text}\n".encode())

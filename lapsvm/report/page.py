@@ -1,11 +1,11 @@
 """The page: one HTML file that holds everything, asks nothing of the network and runs no script."""
 
-import os
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
@@ -53,7 +53,8 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     """
     # an id may come from a file name that is no valid text; what cannot be encoded is shown as \udcXX
     content = render_page(contents, max_pictures=max_pictures).encode("utf-8", "backslashreplace")
-    _replace(Path(path), content)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content)
 
 
 def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
@@ -106,17 +107,3 @@ def _groups(columns: tuple[Column, ...]) -> dict[str, list[Column]]:
     for column in columns:
         groups.setdefault(column.group, []).append(column)
     return groups
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole: a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

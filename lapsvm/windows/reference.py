@@ -105,9 +105,7 @@ def sort_edges(weights: Array) -> tuple[Array, Array]:
     return codes[order].astype(np.uint32), heavy[order]
 
 
-def segment(  # noqa: PLR0917 (the kernel's signature)
-    order: Array, weights: Array, height: int, width: int, k: int, min_size: int
-) -> tuple[Array, int]:
+def segment(order: Array, weights: Array, height: int, width: int, k: int, min_size: int) -> tuple[Array, int]:
     """Return the labels in raster order, int32 (h, w), and their number (the paper's algorithm 1).
 
     An edge joins two components if it is no heavier than the heaviest edge inside either, plus k over its size. Then
@@ -208,7 +206,7 @@ def pool(owner: Array, n_regions: int, counts: Array, sizes: Array, boxes: Array
 # ---- grouping
 
 
-def group(  # noqa: PLR0917 (the kernel's signature)
+def group(
     counts: Array,
     sizes: Array,
     boxes: Array,

@@ -16,7 +16,6 @@ def detector(d=3, **changes):
         "coef": np.arange(1.0, d + 1),
         "intercept": 0.1 + 0.2,
         "scale": np.linspace(0.5, 2, d),
-        "extractor": ["hog", "onnx:net.onnx?order=rgb"],
         "provenance": {"loss": "ap", "C": 1e-3, "data": {"trainval": "00ff"}},
     }
     return Detector(**(values | changes))
@@ -62,7 +61,7 @@ def test_a_detector_comes_back_from_its_file_as_it_was(tmp_path):
     back = Detector.load(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(back.coef, one.coef)
     np.testing.assert_array_equal(back.scale, one.scale)
-    kept = ("class_name", "intercept", "extractor", "provenance")
+    kept = ("class_name", "intercept", "provenance")
     assert [getattr(back, name) for name in kept] == [getattr(one, name) for name in kept]
 
 
@@ -84,7 +83,7 @@ def test_a_file_has_one_metadata_key_with_sorted_json(tmp_path):
 
 def test_a_truncated_file_and_a_flipped_byte_are_refused_with_one_sentence(tmp_path):
     path = tmp_path / "a.safetensors"
-    detector(1, extractor=[], provenance={}).save(path)
+    detector(1, provenance={}).save(path)
     whole = path.read_bytes()
     damaged = [whole[:n] for n in range(0, len(whole), 3)]
     damaged += [whole[:n] + bytes([whole[n] ^ 0x15]) + whole[n + 1 :] for n in range(0, len(whole), 3)]

@@ -129,7 +129,7 @@ def test_an_id_that_no_file_can_hold_is_refused_and_the_old_file_stays(tmp_path,
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
     path = put(tmp_path, LINE)
-    monkeypatch.setattr("lapsvm.evaluation.results.os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("lapsvm.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         write_results(path, Detections((), [], []))
     assert path.read_text() == LINE
