@@ -22,6 +22,10 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 KERNELS = {
     "bags": "c",
     "boxes": "c",
+    "greedy": "c++",
+    "inference": "c++",
+    "interleaving": "c++",
+    "optranks": "c++",
 }
 
 DIRECTIVES = {
