@@ -88,6 +88,11 @@ def test_a_picture_is_seen_at_the_size_asked_for(path):
         np.testing.assert_allclose(half, expected, atol=0.01)
 
 
+def test_a_picture_that_is_a_view_passes(path):
+    extractor, view = open_extractor(f"onnx:{path}?size=64"), PICTURE[::-2, ::-1]
+    np.testing.assert_array_equal(extractor(view, [[0, 0, 40, 30]]), extractor(view.copy(), [[0, 0, 40, 30]]))
+
+
 @pytest.mark.parametrize(
     ("shape", "longest", "expected"),
     [
