@@ -42,7 +42,9 @@ def objects(name: str) -> tuple[np.ndarray, list[int]]:
     """The boxes of a picture and the numbers of their classes."""
     found = parse(VOC / "Annotations" / f"{name}.xml").getroot().findall("object")
     boxes = [[float(item.find("bndbox").find(k).text) for k in ("xmin", "ymin", "xmax", "ymax")] for item in found]
-    return np.array(boxes).reshape(-1, 4) - [1, 1, 0, 0], [CLASSES.index(item.find("name").text) for item in found]
+    names = [item.find("name").text for item in found]
+    labels = [CLASSES.index(name) if name in CLASSES else BACKGROUND for name in names]
+    return np.array(boxes).reshape(-1, 4) - [1, 1, 0, 0], labels
 
 
 def near(boxes: np.ndarray, height: int, width: int, seed: int) -> np.ndarray:
