@@ -1,6 +1,5 @@
 """Feature extractors, and the shards that keep their numbers."""
 
-from lapsvm.features.atomic import remove_stale, write_atomically
 from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
 from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
@@ -33,10 +32,8 @@ __all__ = [
     "open_shards",
     "read_header",
     "read_shard",
-    "remove_stale",
     "settings_difference",
     "shard_name",
     "shard_paths",
-    "write_atomically",
     "write_shard",
 ]

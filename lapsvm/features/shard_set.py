@@ -11,7 +11,7 @@ from lapsvm.features.shard import Shard, ShardHeader, as_plain_json
 from lapsvm.features.shards import read_header, read_shard
 
 SUFFIX = ".safetensors"
-RECORDED_ONLY = frozenset({"runtime"})
+RECORDED_ONLY = frozenset({"runtime", "left_out"})
 _SHOWN = 3
 
 
@@ -120,7 +120,7 @@ def open_shards(folder: str | Path) -> ShardSet:
 def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     """Refuse a shard that was made with other settings than those wanted.
 
-    What stands below a key named "runtime", at any depth, is recorded only and may differ.
+    What stands below a key named "runtime" or "left_out", at any depth, is recorded only and may differ.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ from safetensors.numpy import save
 
 from lapsvm.arrays import Array, check_finite
 from lapsvm.errors import InputError, MissingError, ShardError
-from lapsvm.features.atomic import write_atomically
 from lapsvm.features.shard import Shard, ShardHeader, to_json
+from lapsvm.files import write_atomically
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"

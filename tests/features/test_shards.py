@@ -20,10 +20,9 @@ from lapsvm.features import (
     assemble_shard,
     read_header,
     read_shard,
-    remove_stale,
-    write_atomically,
     write_shard,
 )
+from lapsvm.files import remove_stale, write_atomically
 
 PROVENANCE = {"proposals": {"method": "selective_search", "max": 2000}, "extractor": {"kind": "hog", "blocks": [3]}}
 
