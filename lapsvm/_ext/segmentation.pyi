@@ -1,0 +1,13 @@
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Whole: TypeAlias = NDArray[np.int32]
+
+def smooth(planes: NDArray[np.uint8]) -> NDArray[np.int16]: ...
+def edge_weights(smoothed: NDArray[np.int16]) -> NDArray[np.uint16]: ...
+def sort_edges(weights: NDArray[np.uint16]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]: ...
+def segment(
+    order: NDArray[np.uint32], weights: NDArray[np.uint16], height: int, width: int, k: int, min_size: int
+) -> tuple[_Whole, int]: ...
