@@ -5,7 +5,14 @@ from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
 from lapsvm.features.scaling import block_scales, mean_block_norms
 from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
-from lapsvm.features.shard_set import ShardSet, check_settings, open_shards, shard_name, shard_paths
+from lapsvm.features.shard_set import (
+    ShardSet,
+    check_settings,
+    open_shards,
+    settings_difference,
+    shard_name,
+    shard_paths,
+)
 from lapsvm.features.shards import read_header, read_shard, write_shard
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "open_shards",
     "read_header",
     "read_shard",
+    "settings_difference",
     "shard_name",
     "shard_paths",
     "write_shard",

@@ -16,15 +16,14 @@ from numpy.typing import ArrayLike
 from lapsvm._ext import hog as _kernel
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import OptionError
-from lapsvm.features.picture import check_pixels, clip_boxes, grey_levels, l2_normalise
-from lapsvm.features.specs import Spec, choice, read_options, whole_number
+from lapsvm.features.picture import check_pixels, clip_boxes, grey_levels
+from lapsvm.features.specs import Spec, read_options, whole_number
 
 CLIP = 0.2
 _OPTIONS = {
     "size": whole_number(4, 512),
     "cell": whole_number(2, 128),
     "bins": whole_number(2, 64),
-    "norm": choice("none", "l2"),
 }
 
 
@@ -39,8 +38,6 @@ class HOG:
         Side of a cell, in pixels of the square.
     bins : int, default 9
         Orientations over half a turn.
-    norm : "none" or "l2"
-        Whether a window's whole vector is brought to length 1; its blocks are in any case.
 
     Raises
     ------
@@ -48,10 +45,10 @@ class HOG:
         If `size` is not at least two whole cells.
     """
 
-    def __init__(self, size: int = 48, cell: int = 8, bins: int = 9, norm: str = "none") -> None:
+    def __init__(self, size: int = 48, cell: int = 8, bins: int = 9) -> None:
         if size % cell or size < 2 * cell:
             raise OptionError(f"size of hog must be a multiple of its cell {cell}, two cells or more, got {size}.")
-        self.size, self.cell, self.bins, self.norm = size, cell, bins, norm
+        self.size, self.cell, self.bins = size, cell, bins
 
     @property
     def dim(self) -> int:
@@ -73,7 +70,7 @@ class HOG:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
-        names = ("size", "cell", "bins", "norm")
+        names = ("size", "cell", "bins")
         return {"kind": "hog", "version": 1, "blocks": [self.dim]} | {name: getattr(self, name) for name in names}
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
@@ -81,8 +78,7 @@ class HOG:
         check_pixels(pixels)
         windows = np.ascontiguousarray(clip_boxes(boxes, *pixels.shape[:2]))
         table = summed_table(grey_levels(pixels))
-        features = _kernel.describe(table, windows, self.size, self.cell, self.bins, self.floor, CLIP)
-        return l2_normalise(features) if self.norm == "l2" else features
+        return _kernel.describe(table, windows, self.size, self.cell, self.bins, self.floor, CLIP)
 
 
 def open_hog(spec: Spec, threads: int) -> HOG:  # noqa: ARG001 - one thread is enough

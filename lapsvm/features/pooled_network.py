@@ -139,8 +139,8 @@ class PooledNetwork:
         import cv2
 
         height, width = self._network.fixed_size or network_size(pixels.shape[0], pixels.shape[1], self._size)
-        shrinks = height * width < pixels.shape[0] * pixels.shape[1]
-        seen = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+        how = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
+        seen = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=how)
         channels = seen.transpose(2, 0, 1)[:: 1 if self._order == "rgb" else -1]
         mean = np.array(self._mean, dtype=np.float32)[:, None, None]
         return np.ascontiguousarray((channels - mean) * np.float32(self._scale), dtype=np.float32)[None]

@@ -82,4 +82,5 @@ def _normalise(block: Float64, floor: float, clip: float) -> Float64:
     """Return a block divided by its norm (the floor is part of it), clipped, and as long again as before clipping."""
     short = block / np.sqrt(block @ block + floor**2)
     clipped = np.minimum(short, clip)
-    return np.asarray(clipped * (np.linalg.norm(short) / max(np.linalg.norm(clipped), 1e-300)))
+    clipped_length = float(np.linalg.norm(clipped))
+    return np.asarray(clipped * (float(np.linalg.norm(short)) / clipped_length if clipped_length else 0.0))

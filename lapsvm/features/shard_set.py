@@ -138,12 +138,30 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     SettingsError
         Naming each setting that differs (at most three) by its dotted key, with its value there and here.
     """
-    there, here = _flat(_matching(header.provenance)), _flat(_matching(as_plain_json(wanted)))
+    difference = settings_difference(header.provenance, wanted)
+    if difference:
+        raise SettingsError(f"shard {header.path} was made with {difference}.")
+
+
+def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Say how two settings differ, for a sentence; an empty text if they do not.
+
+    What stands below a key named "runtime", at any depth, may differ.
+
+    Parameters
+    ----------
+    made_with, wanted : mapping
+        Plain JSON, for instance what `Extractor.describe` gives.
+
+    Returns
+    -------
+    str
+        For instance ``"extractor.size 640 instead of 448"``; at most three settings are spelt out.
+    """
+    there, here = _flat(_matching(made_with)), _flat(_matching(as_plain_json(wanted)))
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
-    if differing:
-        parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
-        more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
-        raise SettingsError(f"shard {header.path} was made with {', '.join(parts)}{more}.")
+    parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
+    return ", ".join(parts) + (f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else "")
 
 
 def _matching(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lapsvm.features import (
     open_shards,
     read_header,
     read_shard,
+    settings_difference,
     shard_name,
     shard_paths,
     write_shard,
@@ -101,3 +102,9 @@ def test_the_same_settings_pass_whatever_the_runtime(tmp_path):
     header = read_header(put(tmp_path, 0))
     check_settings(header, changed_extractor(mean=(127.5,), runtime={"version": "2", "name": "other"}))
     check_settings(header, changed_extractor(runtime="another"))
+
+
+def test_settings_that_agree_have_no_difference():
+    assert settings_difference(SETTINGS, changed_extractor(runtime=None)) == ""
+    assert settings_difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b 1 instead of 2"
+    assert settings_difference({"a": {}}, {}) == "a {} instead of (not set)"
