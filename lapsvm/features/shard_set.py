@@ -146,7 +146,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Say how two settings differ, for a sentence; an empty text if they do not.
 
-    What stands below a key named "runtime", at any depth, may differ.
+    What stands below a key named "runtime" or "left_out", at any depth, may differ.
 
     Parameters
     ----------
