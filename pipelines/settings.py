@@ -16,7 +16,7 @@ from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("whole_image", "random", "mean")
+INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32")
 
 
@@ -58,7 +58,7 @@ class TrainSettings:
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     J: float = 1.0
     tol: float = 0.001
-    init: str = "whole_image"
+    init: str = "mean"
     folds: int = 3
 
 
