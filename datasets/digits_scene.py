@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float32
+from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import Pixels
 
 VISIBLE = 0.35
@@ -144,9 +144,8 @@ def blob_glyph(rng: np.random.Generator, size: int) -> Float32:
     """Return a soft filled blob about `size` pixels wide."""
     noise = _smooth_noise(rng, size, size, max(2.0, size / 5))
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
-    height = 0.7 - np.hypot(x, y) * rng.uniform(0.8, 1.4) + 0.2 * noise
-    glyph: Float32 = np.clip(height * 6, 0, 1).astype(np.float32)
-    return _cropped(glyph)
+    level = 0.7 - np.hypot(x, y) * rng.uniform(0.8, 1.4) + 0.2 * noise
+    return _cropped(np.clip(level * 6, 0, 1).astype(np.float32))
 
 
 def ink_on(rng: np.random.Generator, paper: Float32) -> Float32:
@@ -158,7 +157,7 @@ def ink_on(rng: np.random.Generator, paper: Float32) -> Float32:
     return np.clip(grey + (contrast if lighter else -contrast) + rng.normal(0, 16, 3), 0, 255).astype(np.float32)
 
 
-def _cropped(glyph: Float32) -> Float32:
+def _cropped(glyph: Array) -> Array:
     """Return a glyph without its empty margin; a dot if it has no ink that is seen."""
     seen = glyph > VISIBLE
     if not seen.any():

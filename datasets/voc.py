@@ -17,7 +17,7 @@ from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.errors import LabelsError
 
 from .annotations import has_annotations, read_ground_truth
-from .names import SET_NAMES, check_class_name, check_folder, check_image_id, check_set, choose_classes, order_sets
+from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
 _FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0}
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
@@ -225,7 +225,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
             known.add(path.stem)
             sets[path.stem] = path
         else:
-            check_class_name(owner[0], str(path))
+            check_file_name("class", owner[0], str(path))
             labels[owner] = path
     return VocLists(sets, labels)
 
