@@ -53,7 +53,7 @@ _HEIGHTS, _WIDTHS = (120, 161), (120, 201)
 
 
 def open_digits(
-    root: Path,
+    root: str | Path,
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
@@ -66,7 +66,7 @@ def open_digits(
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Some of "eight", "six", "three". Default: all.
     train_set, test_set : str
@@ -85,6 +85,7 @@ def open_digits(
     SettingsError
         If the folder holds something else, or digits made with other parameters.
     """
+    root = Path(root)
     settings = _settings(seed, n_train, n_test)
     if _is_vacant(root):
         write_digits(root, seed=seed, n_train=n_train, n_test=n_test)
@@ -93,12 +94,12 @@ def open_digits(
     return VocDataset(root, dataset.classes, dataset.lists, name="digits")
 
 
-def write_digits(root: Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
+def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
     """Generate the digits in the VOC layout, whole or not at all.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
         A folder that is absent or empty.
     seed : int, default 0
         Not negative.
@@ -112,6 +113,7 @@ def write_digits(root: Path, *, seed: int = 0, n_train: int = 240, n_test: int =
     SettingsError
         If the folder is not empty.
     """
+    root = Path(root)
     settings = _settings(seed, n_train, n_test)
     if not _is_vacant(root):
         raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")

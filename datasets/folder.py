@@ -25,7 +25,7 @@ NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
 
 
 def open_folder(
-    root: Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+    root: str | Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
 ) -> LabelledPictures:
     """Open a folder of pictures sorted by class.
 
@@ -39,7 +39,7 @@ def open_folder(
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Default: every folder of a class, by name. Pictures of a class that is not asked for stay, as negatives.
     train_set, test_set : str
@@ -59,6 +59,7 @@ def open_folder(
     OptionError
         If a class is not there.
     """
+    root = Path(root)
     check_folder("data folder", root)
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
     found = {name: _class_folders(folder) for name, folder in sets.items()}

@@ -44,7 +44,7 @@ class _Picture:
 
 
 def open_csv(
-    root: Path,
+    root: str | Path,
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
@@ -60,7 +60,7 @@ def open_csv(
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Default: every label in the table, by name.
     train_set : str
@@ -83,6 +83,7 @@ def open_csv(
     OptionError
         If a class is not there.
     """
+    root = Path(root)
     check_folder("data folder", root)
     sets = _sets(_rows(root / TABLE, train_set))
     labels = {label for pictures in sets.values() for picture in pictures.values() for label in picture.labels}

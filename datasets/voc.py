@@ -132,13 +132,13 @@ class VocDataset:
 
 
 def open_voc(
-    root: Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+    root: str | Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
 ) -> VocDataset:
     """Open a folder in the VOC layout.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Default: every class that has a list ``<class>_<set>.txt``, by name.
     train_set, test_set : str
@@ -158,20 +158,21 @@ def open_voc(
     OptionError
         If a class has no list.
     """
+    root = Path(root)
     lists = find_lists(root, (train_set, test_set))
     if not lists.labels:
         raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
     return VocDataset(root, choose_classes(classes, lists.class_names), lists)
 
 
-def read_annotations(root: Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
+def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
     """Return the ground truth of a set in the VOC layout, for evaluation.
 
     Only ``ImageSets/Main/<set>.txt`` and ``Annotations`` are needed: neither pictures nor class lists.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     set_name : str
     classes : sequence of str
         Names as in the annotations; one that has no object gets empty entries.
@@ -194,7 +195,7 @@ def read_annotations(root: Path, set_name: str, classes: Sequence[str]) -> dict[
     return read_ground_truth(root / "Annotations", _read_ids(lists.sets[set_name]), classes)
 
 
-def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
+def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
     """Return the lists in ImageSets/Main, told apart by their names.
 
     A file is a class list if it is called ``<class>_<set>.txt`` for a known set (the longest that fits), otherwise
@@ -202,7 +203,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     set_names : sequence of str
         Known sets besides trainval, train, val and test; every ``<set>.txt`` makes another one.
 
@@ -213,6 +214,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
     LabelsError
         If a class has an impossible name.
     """
+    root = Path(root)
     check_folder("data folder", root)
     folder = root / "ImageSets" / "Main"
     check_folder("folder of lists", folder)
