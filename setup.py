@@ -21,10 +21,12 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 # kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
 KERNELS = {
     "boxes": "c",
+    "counting": "c++",
     "greedy": "c++",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
+    "psi": "c",
 }
 
 DIRECTIVES = {
