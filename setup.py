@@ -24,6 +24,7 @@ KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",
+    "counting": "c++",
     "greedy": "c++",
     "inference": "c++",
     "interleaving": "c++",
@@ -32,6 +33,7 @@ KERNELS = {
     "grouping": "c++",
     "regions": "c++",
     "segmentation": "c++",
+    "psi": "c",
 }
 
 DIRECTIVES = {

@@ -12,6 +12,7 @@ from libcpp.vector cimport vector
 
 ctypedef pair[double, Py_ssize_t] Place
 
+cdef Py_ssize_t FEW = 8  # cuts of a bucket that are walked through, not searched
 cdef Py_ssize_t UNLIMITED = <Py_ssize_t>1 << 62
 
 
@@ -51,6 +52,7 @@ cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogi
     cdef Py_ssize_t q, b = 0
     cdef double width
     grid.top = cuts.high[0] if cuts.n else 0.0
+    grid.bottom = -INFINITY
     width = grid.top - cuts.high[cuts.n - 1] if cuts.n else 0.0
     grid.scale = grid.last / width if width > 0 else 0.0
     if not grid.scale < INFINITY:
@@ -65,6 +67,18 @@ cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogi
         first[b] = cuts.n
 
 
+cdef Py_ssize_t _first_not_above(const Cuts* cuts, Py_ssize_t q, Py_ssize_t end, double score) noexcept nogil:
+    """Return the first cut of q .. end - 1 whose value is not above the score, or end."""
+    cdef Py_ssize_t middle
+    while q < end:
+        middle = (q + end) // 2
+        if cuts.high[middle] > score:
+            q = middle + 1
+        else:
+            end = middle
+    return q
+
+
 cdef double _place_run(const double* scores, Py_ssize_t n, const Grid* grid, const int32_t* first, Cuts* cuts,
                        Py_ssize_t n_pos, double unit, double centre, Py_ssize_t* ranks,
                        double* coefficients) noexcept nogil:
@@ -76,6 +90,8 @@ cdef double _place_run(const double* scores, Py_ssize_t n, const Grid* grid, con
         b = bucket_of(grid, score)
         q = first[b]
         end = first[b + 1]
+        if end - q > FEW:
+            q = _first_not_above(cuts, q, end, score)
         while q < end and (score < cuts.high[q] or (score == cuts.high[q] and cuts.quota[q] <= 0)):
             q += 1
         if q < end and score == cuts.high[q]:

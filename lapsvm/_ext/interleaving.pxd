@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t
 cdef struct Grid:
     # buckets of equal width below `top`, numbered downwards; the first and the last one are open-ended
     double top
+    double bottom          # scores below it fall into the last bucket
     double scale           # buckets per unit of score
     Py_ssize_t last        # the last bucket's number
 
@@ -24,7 +25,10 @@ cdef struct Cuts:
 
 cdef inline Py_ssize_t bucket_of(const Grid* grid, double score) noexcept nogil:
     """Non-decreasing as the score falls, in floating point too; NaN falls into bucket 0."""
-    cdef double place = (grid.top - score) * grid.scale
+    cdef double place
+    if score < grid.bottom:
+        return grid.last
+    place = (grid.top - score) * grid.scale
     if not place > 0:
         return 0
     if place >= grid.last:

@@ -14,7 +14,7 @@ from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_lo
 
 METHODS = ("auto", "optranks", "search", "greedy", "reference")
 # the methods of cython_ext/inference.pyx, and the losses each is for
-_COMPILED = {"auto": 0, "optranks": 0, "search": 1, "greedy": 2}
+_COMPILED = {"auto": 0, "optranks": 1, "search": 2, "greedy": 3}
 _ONLY_FOR: dict[str, tuple[type[RankLoss], ...]] = {"search": (APLoss,), "greedy": (APLoss, NDCGLoss)}
 
 
