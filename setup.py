@@ -29,6 +29,7 @@ KERNELS = {
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
+    "simplex_qp": "c",
     "colour": "c",
     "grouping": "c++",
     "regions": "c++",

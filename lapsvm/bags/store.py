@@ -96,16 +96,19 @@ class Bags:
         StageError
             If the folder has no shards of this split.
         """
-        from lapsvm.features import read_shard
+        from lapsvm.features import open_shards
 
         folder = Path(run_folder, "shards", split)
-        paths = sorted(folder.glob("*.safetensors"))
-        if not paths:
+        if not any(folder.glob("*.safetensors")):
             raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
-        shards = [read_shard(path) for path in paths]
-        counts = np.concatenate([np.diff(shard.offsets) for shard in shards])
-        features = np.concatenate([shard.features for shard in shards])
-        return cls(features, np.append(0, np.cumsum(counts)), scale, threads=threads)
+        shards = open_shards(folder)
+        features = np.empty((shards.n_windows, shards.dim), dtype=shards.dtype)
+        counts, end = [], 0
+        for shard in shards:
+            features[end : end + len(shard.features)] = shard.features
+            counts.append(np.diff(shard.offsets))
+            end += len(shard.features)
+        return cls(features, np.append(0, np.cumsum(np.concatenate(counts))), scale, threads=threads)
 
     def subset(self, bag_indices: ArrayLike) -> "Bags":
         """Return these bags, in this order, over the same features (nothing is copied); a mask (n_bags,) works too."""

@@ -67,8 +67,8 @@ Steps = Generator[Float64, Plane, Solution]
 
 
 def relative_gap(objective: float, dual: float) -> float:
-    """Return (objective - dual) / |objective|, 0 where both are 0."""
-    return 0.0 if objective == dual else (objective - dual) / max(abs(objective), np.finfo(float).tiny)
+    """Return (objective - dual) / |objective|; 0 where rounding lets the bound touch or pass the objective."""
+    return max(0.0, objective - dual) / max(abs(objective), np.finfo(float).tiny)
 
 
 def objective_at(w: Float64, plane: Plane, C: float) -> float:
