@@ -80,7 +80,10 @@ TRAIN: Group = {
     "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),
     "init": (
         "train.init",
-        Annotated[str | None, typer.Option("--init", help="First windows: whole_image (default), random, mean.")],
+        Annotated[
+            str | None,
+            typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
+        ],
     ),
     "folds": (
         "train.folds",

@@ -187,10 +187,14 @@ class Bags:
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""
+        return self.sum_rows(coefficients, np.arange(self.n_bags), index)
+
+    def sum_rows(self, coefficients: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
+        """Return the float64 sum over i of coefficients[i] times window index[i] of bag bags[i]."""
         factors = np.asarray(coefficients, dtype=np.float64)
         used = np.flatnonzero(factors)
         total = np.zeros(self.dim)
-        rows = self._rows(used, np.asarray(index)[used])
+        rows = self._rows(np.asarray(bags)[used], np.asarray(index)[used])
         _kernel.add_rows(as_stored(self._features), rows, factors[used], total)
         return np.asarray(total * self.scale)
 
