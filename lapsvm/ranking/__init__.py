@@ -1,1 +1,24 @@
 """Loss-augmented inference for rank losses, and the metrics they optimise."""
+
+from lapsvm.ranking.discounts import RankBiased
+from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
+from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
+from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
+
+__all__ = [
+    "APLoss",
+    "AUCLoss",
+    "MRRLoss",
+    "NDCGLoss",
+    "PosAtTopLoss",
+    "RankBiased",
+    "RankLoss",
+    "ViolatedRanking",
+    "ZeroOneLoss",
+    "average_precision",
+    "most_violated_ranking",
+    "ndcg",
+    "positives_at_top",
+    "reciprocal_rank",
+    "roc_auc",
+]
