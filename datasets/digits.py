@@ -26,10 +26,10 @@ from .annotations import VocObject
 from .voc import VocDataset, open_voc
 from .voc_writer import VocPicture, write_lists, write_pictures
 
-VERSION = 1
+VERSION = 2
 """Goes up whenever the same parameters would give other bytes."""
 
-CLASSES = {"three": 3, "six": 6, "eight": 8}
+CLASSES = {"zero": 0, "three": 3, "six": 6}
 """Class name -> the digit it stands for; the other digits are distractors."""
 
 MIN_PICTURES = 10
@@ -68,7 +68,7 @@ def open_digits(
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Some of "eight", "six", "three". Default: all.
+        Some of "six", "three", "zero". Default: all.
     train_set, test_set : str
         As in `open_voc`; the sets are trainval, its two halves train and val, and test.
     seed, n_train, n_test : int
