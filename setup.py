@@ -23,6 +23,7 @@ KERNELS = {
     "boxes": "c",
     "counting": "c++",
     "greedy": "c++",
+    "grid": "c++",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
