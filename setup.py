@@ -20,11 +20,21 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 
 # kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
 KERNELS = {
+    "bags": "c",
     "boxes": "c",
+    "voc_matching": "c",
+    "hog": "c",
+    "counting": "c++",
+    "greedy": "c++",
+    "inference": "c++",
+    "interleaving": "c++",
+    "optranks": "c++",
+    "simplex_qp": "c",
     "colour": "c",
     "grouping": "c++",
     "regions": "c++",
     "segmentation": "c++",
+    "psi": "c",
 }
 
 DIRECTIVES = {
@@ -38,7 +48,8 @@ DIRECTIVES = {
     "freethreading_compatible": True,
 }
 
-COMPILE_ARGS = ["-O1", "-g"] if DEBUG else ["-O3"]
+# no fused multiply-add where a compiler's default allows it: a kernel and its Python twin round alike everywhere
+COMPILE_ARGS = [*(["-O1", "-g"] if DEBUG else ["-O3"]), "-ffp-contract=off"]
 BUILD_FOLDER = "build/debug" if DEBUG else "build/release"
 
 

@@ -12,10 +12,9 @@ cdef inline double _overlap(const double* a, const double* b) noexcept nogil:
     """Intersection over union; 0 unless the boxes share a positive area."""
     cdef double width = min(a[2], b[2]) - max(a[0], b[0])
     cdef double height = min(a[3], b[3]) - max(a[1], b[1])
-    cdef double shared
-    if width <= 0 or height <= 0:
+    cdef double shared = width * height
+    if width <= 0 or height <= 0 or shared <= 0:  # the product of two tiny sides may be 0
         return 0.0
-    shared = width * height
     return shared / (_area(a) + _area(b) - shared)
 
 
@@ -29,3 +28,32 @@ def iou(const double[:, ::1] first, const double[:, ::1] second):
             for j in range(m):
                 out[i, j] = _overlap(&first[i, 0], &second[j, 0])
     return overlaps
+
+
+cdef Py_ssize_t _nms(
+    const double[:, ::1] boxes, double threshold, Py_ssize_t limit, double[:, ::1] chosen, Py_ssize_t[::1] kept
+) noexcept nogil:
+    """Fill `kept` with the rows of `boxes` (best first) that no row kept before them overlaps too much; count them."""
+    cdef Py_ssize_t i, j, count = 0
+    for i in range(boxes.shape[0]):
+        if count == limit:
+            break
+        for j in range(count):  # the boxes kept lie side by side in `chosen`: nothing is gathered through an index
+            if _overlap(&chosen[j, 0], &boxes[i, 0]) > threshold:
+                break
+        else:
+            chosen[count, :] = boxes[i, :]
+            kept[count] = i
+            count += 1
+    return count
+
+
+def nms(const double[:, ::1] boxes, double threshold, Py_ssize_t limit):
+    """Return the rows kept of boxes (n, 4) sorted best first, at most `limit` of them, intp of shape (k,)."""
+    cdef Py_ssize_t room = min(limit, boxes.shape[0]), count
+    rows = np.empty(room, dtype=np.intp)
+    cdef Py_ssize_t[::1] kept = rows
+    cdef double[:, ::1] chosen = np.empty((room, 4))
+    with nogil:
+        count = _nms(boxes, threshold, room, chosen, kept)
+    return rows[:count]

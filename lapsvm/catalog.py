@@ -4,10 +4,11 @@ A reader hands out two things that never mix: `ImageRecord` (a picture and its i
 sees, and `GroundTruth` (boxes), which only evaluation asks for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -73,8 +74,13 @@ class Dataset(Protocol):
     sets : tuple of str
     """
 
-    name: str
-    classes: tuple[str, ...]
+    @property
+    def name(self) -> str:
+        """Name of its reader."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, without any that was not asked for."""
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -106,17 +112,33 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Raises
     ------
     OptionError
-        If there is no reader of that name.
+        If there is no reader of that name, or it takes no such option.
     """
     readers = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in readers:
         raise OptionError(f"data set {name!r} is not known; choose from {', '.join(sorted(readers))}.")
-    dataset: Dataset = readers[name].load()(Path(root), **options)
+    reader = readers[name].load()
+    _check_options(name, reader, options)
+    dataset: Dataset = reader(Path(root), **options)
     return dataset
 
 
+def _check_options(name: str, reader: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
+    """Raise OptionError unless the reader takes every one of the options."""
+    known = list(signature(reader).parameters.values())[1:]
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
+        return
+    for option in options:
+        if option not in (parameter.name for parameter in known):
+            takes = ", ".join(parameter.name for parameter in known) or "none"
+            raise OptionError(f"data set {name!r} takes no option {option!r}; its options are {takes}.")
+
+
 def read_image(path: str | Path) -> Pixels:
-    """Read a picture whole, as it is meant to be seen (EXIF orientation applied).
+    """Read a picture whole, as it is meant to be seen.
+
+    The EXIF orientation is applied, what is transparent lies on white, 16 bits a channel become 8, and of several
+    frames the first is taken.
 
     Parameters
     ----------
@@ -131,7 +153,7 @@ def read_image(path: str | Path) -> Pixels:
     MissingError
         If there is no such file.
     ImageError
-        If it is no picture, or is cut short.
+        If it is no picture, is cut short, or has samples (floats, 32 bits) whose range is not known.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -140,18 +162,33 @@ def read_image(path: str | Path) -> Pixels:
         raise MissingError(f"picture {path} is not there.")
     try:
         with Image.open(path) as picture:
-            return np.array(ImageOps.exif_transpose(_eight_bits(picture)).convert("RGB"))
+            return np.array(_rgb(ImageOps.exif_transpose(picture)))
     except UnidentifiedImageError:
         raise ImageError(f"picture {path} does not open: it is no image file that can be read.") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ImageError(f"picture {path} cannot be read whole: {error}.") from None
 
 
+def _rgb(picture: Any) -> Any:
+    """Return a picture of any mode as one of mode RGB."""
+    from PIL import Image
+
+    if picture.mode == "F" or picture.mode.startswith("I"):
+        return _eight_bits(picture).convert("RGB")
+    if picture.has_transparency_data:
+        white = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(white, picture.convert("RGBA")).convert("RGB")
+    return picture.convert("RGB")
+
+
 def _eight_bits(picture: Any) -> Any:
-    """Return a picture of more than 8 bits a channel as one of 8: convert() would clip it to white."""
-    if not picture.mode.startswith("I"):
-        return picture
-    return picture.point(lambda value: value / 256).convert("L")
+    """Return a grey picture of 16 bits as one of 8; of wider ones nobody knows which value is white."""
+    from PIL import Image
+
+    samples = np.asarray(picture)
+    if picture.mode == "F" or samples.min() < 0 or samples.max() > np.iinfo(np.uint16).max:
+        raise ValueError("it has samples of 32 bits, whose range is not known")
+    return Image.fromarray((samples // 256).astype(np.uint8))
 
 
 def pixel_hash(pixels: Pixels) -> str:

@@ -37,6 +37,11 @@ def test_an_empty_or_inverted_box_overlaps_nothing(box):
     assert iou([box], [[0, 0, 20, 20], box]).tolist() == [[0.0, 0.0]]
 
 
+def test_boxes_whose_area_underflows_overlap_nothing():
+    tiny = [[0, 0, 1e-200, 1e-200]]
+    assert iou(tiny, tiny).tolist() == [[0.0]]
+
+
 def test_no_boxes():
     assert iou([], [[0, 0, 1, 1]]).shape == (0, 1)
 

@@ -1,1 +1,7 @@
 """Detectors, non-maximum suppression and detections."""
+
+from lapsvm.detection.detector import Detector, score_many
+from lapsvm.detection.formats import to_json
+from lapsvm.detection.suppression import detect, nms
+
+__all__ = ["Detector", "detect", "nms", "score_many", "to_json"]

@@ -1,1 +1,39 @@
 """Feature extractors, and the shards that keep their numbers."""
+
+from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
+from lapsvm.features.hog import HOG
+from lapsvm.features.pooled_network import PooledNetwork
+from lapsvm.features.scaling import block_scales, mean_block_norms
+from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
+from lapsvm.features.shard_set import (
+    ShardSet,
+    check_settings,
+    open_shards,
+    settings_difference,
+    shard_name,
+    shard_paths,
+)
+from lapsvm.features.shards import read_header, read_shard, write_shard
+
+__all__ = [
+    "HOG",
+    "Concatenation",
+    "Extractor",
+    "PictureWindows",
+    "PooledNetwork",
+    "Shard",
+    "ShardHeader",
+    "ShardSet",
+    "assemble_shard",
+    "block_scales",
+    "check_settings",
+    "mean_block_norms",
+    "open_extractor",
+    "open_shards",
+    "read_header",
+    "read_shard",
+    "settings_difference",
+    "shard_name",
+    "shard_paths",
+    "write_shard",
+]

@@ -1,1 +1,7 @@
-"""Latent variables: initialisation, imputation and the concave-convex procedure."""
+"""Training with latent windows: initialisation, imputation, CCCP, many problems side by side."""
+
+from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.risks import HingeRisk, RankRisk
+from lapsvm.latent.training import fit_many
+
+__all__ = ["HingeRisk", "LatentProblem", "LatentSolution", "RankRisk", "fit_many"]

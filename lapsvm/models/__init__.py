@@ -1,1 +1,5 @@
-"""Learners with the scikit-learn interface."""
+"""Estimators on the scikit-learn interface; thin: check, make the problem, solve, keep what was found."""
+
+from lapsvm.models.latent import LatentRankSVM, LatentSVM
+
+__all__ = ["LatentRankSVM", "LatentSVM"]

@@ -1,1 +1,35 @@
-"""The page that shows what a run found."""
+"""The page that shows what a run found: `write_page` and the values that fill it."""
+
+from lapsvm.report.contents import (
+    CccpStep,
+    ClassSummary,
+    Contents,
+    Curve,
+    Example,
+    LabelCounts,
+    RunSummary,
+    SetSummary,
+)
+from lapsvm.report.misses import MissKind, miss_kind
+from lapsvm.report.page import render_page, write_page
+from lapsvm.report.tables import Column, class_columns, left_out_sentence, markdown_table, results_markdown
+
+__all__ = [
+    "CccpStep",
+    "ClassSummary",
+    "Column",
+    "Contents",
+    "Curve",
+    "Example",
+    "LabelCounts",
+    "MissKind",
+    "RunSummary",
+    "SetSummary",
+    "class_columns",
+    "left_out_sentence",
+    "markdown_table",
+    "miss_kind",
+    "render_page",
+    "results_markdown",
+    "write_page",
+]

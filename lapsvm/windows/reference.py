@@ -196,7 +196,7 @@ def _slopes(plane: Array, y: int, x: int, step: int) -> list[int]:
     return [8 + min(max((rise + 2 ** (step - 1)) // 2**step, -7), 7) for rise in rises]
 
 
-def pool(  # noqa: PLR0917 (the kernel's signature)
+def pool(
     owner: Array, n_regions: int, counts: Array, sizes: Array, boxes: Array, pairs: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Return counts, sizes, boxes and neighbours of regions, each the sum of the cells it owns."""
@@ -214,7 +214,7 @@ def pool(  # noqa: PLR0917 (the kernel's signature)
 # ---- grouping
 
 
-def group(  # noqa: PLR0917 (the kernel's signature)
+def group(
     counts: Array,
     sizes: Array,
     boxes: Array,

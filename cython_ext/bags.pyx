@@ -1,0 +1,220 @@
+"""Windows of bags: scores, the best window of each bag, sums of chosen windows.
+
+Stored halves are widened in registers by integer steps, exactly, subnormal numbers included; no pass ever holds a
+float32 copy of the store. On x86-64 with glibc the C floor is compiled for three instruction sets and the machine
+picks one when the module is loaded, so the flags stay portable.
+"""
+
+import numpy as np
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+    #define LAPSVM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+    #else
+    #define LAPSVM_CLONES
+    #endif
+    #define LAPSVM_LANES 32
+
+    static inline float lapsvm_widen_one(uint16_t half) {
+        uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+        uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+        uint32_t exponent = magnitude & 0x0f800000u;
+        uint32_t normal = magnitude + (112u << 23);      /* 127 - 15 */
+        uint32_t special = magnitude + (224u << 23);     /* infinity and NaN stay what they are */
+        uint32_t subnormal = magnitude + (113u << 23);   /* 2^-14 (1 + m), of which 2^-14 is taken away */
+        uint32_t is_sub = -(uint32_t)(exponent == 0), is_special = -(uint32_t)(exponent == 0x0f800000u);
+        uint32_t bits;
+        float value;
+        memcpy(&value, &subnormal, 4);
+        value -= 6.103515625e-05f;
+        memcpy(&subnormal, &value, 4);
+        bits = (subnormal & is_sub) | (special & is_special) | (normal & ~(is_sub | is_special)) | sign;
+        memcpy(&value, &bits, 4);
+        return value;
+    }
+
+    #define LAPSVM_SAME(value) (value)
+
+    #define LAPSVM_DOT(name, stored, widened, sum) \\
+        LAPSVM_CLONES static sum name(const stored *x, const sum *w, ptrdiff_t d) { \\
+            sum lanes[LAPSVM_LANES] = {0}, total = 0; \\
+            ptrdiff_t j = 0; \\
+            for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES) \\
+                for (int u = 0; u < LAPSVM_LANES; u++) lanes[u] += widened(x[j + u]) * w[j + u]; \\
+            for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \\
+            for (; j < d; j++) total += widened(x[j]) * w[j]; \\
+            return total; \\
+        }
+    LAPSVM_DOT(lapsvm_dot_half, uint16_t, lapsvm_widen_one, float)
+    LAPSVM_DOT(lapsvm_dot_float, float, LAPSVM_SAME, float)
+    LAPSVM_DOT(lapsvm_dot64_half, uint16_t, lapsvm_widen_one, double)
+    LAPSVM_DOT(lapsvm_dot64_float, float, LAPSVM_SAME, double)
+    LAPSVM_DOT(lapsvm_dot64_double, double, LAPSVM_SAME, double)
+
+    #define LAPSVM_ADD(name, stored, widened) \\
+        LAPSVM_CLONES static void name(const stored *x, double c, double *out, ptrdiff_t d) { \\
+            for (ptrdiff_t j = 0; j < d; j++) out[j] += c * widened(x[j]); \\
+        }
+    LAPSVM_ADD(lapsvm_add_half, uint16_t, lapsvm_widen_one)
+    LAPSVM_ADD(lapsvm_add_float, float, LAPSVM_SAME)
+    LAPSVM_ADD(lapsvm_add_double, double, LAPSVM_SAME)
+
+    LAPSVM_CLONES static void lapsvm_widen(const uint16_t *x, float *out, ptrdiff_t n) {
+        for (ptrdiff_t j = 0; j < n; j++) out[j] = lapsvm_widen_one(x[j]);
+    }
+
+    #define LAPSVM_BROKEN(name, stored, bits, mask) \\
+        LAPSVM_CLONES static int name(const stored *x, ptrdiff_t n) { \\
+            bits found = 0; \\
+            for (ptrdiff_t j = 0; j < n; j++) { \\
+                bits b; memcpy(&b, &x[j], sizeof b); \\
+                found |= (bits)((b & mask) == mask); \\
+            } \\
+            return found != 0; \\
+        }
+    LAPSVM_BROKEN(lapsvm_broken_half, uint16_t, uint16_t, 0x7c00u)
+    LAPSVM_BROKEN(lapsvm_broken_float, float, uint32_t, 0x7f800000u)
+    LAPSVM_BROKEN(lapsvm_broken_double, double, uint64_t, 0x7ff0000000000000ull)
+    """
+    float lapsvm_dot_half(const unsigned short*, const float*, Py_ssize_t) noexcept nogil
+    float lapsvm_dot_float(const float*, const float*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64_float(const float*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64_double(const double*, const double*, Py_ssize_t) noexcept nogil
+    void lapsvm_add_half(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
+    void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
+    void lapsvm_add_double(const double*, double, double*, Py_ssize_t) noexcept nogil
+    void lapsvm_widen(const unsigned short*, float*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken_half(const unsigned short*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken_float(const float*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken_double(const double*, Py_ssize_t) noexcept nogil
+
+ctypedef fused Stored:
+    unsigned short
+    float
+    double
+
+ctypedef fused Narrow:
+    unsigned short
+    float
+
+ctypedef fused Score:
+    float
+    double
+
+
+cdef inline float _dot(const Narrow* x, const float* w, Py_ssize_t d) noexcept nogil:
+    if Narrow is float:
+        return lapsvm_dot_float(x, w, d)
+    else:
+        return lapsvm_dot_half(x, w, d)
+
+
+cdef inline double _dot64(const Stored* x, const double* w, Py_ssize_t d) noexcept nogil:
+    if Stored is double:
+        return lapsvm_dot64_double(x, w, d)
+    elif Stored is float:
+        return lapsvm_dot64_float(x, w, d)
+    else:
+        return lapsvm_dot64_half(x, w, d)
+
+
+cdef inline void _add(const Stored* x, double coefficient, double* out, Py_ssize_t d) noexcept nogil:
+    if Stored is double:
+        lapsvm_add_double(x, coefficient, out, d)
+    elif Stored is float:
+        lapsvm_add_float(x, coefficient, out, d)
+    else:
+        lapsvm_add_half(x, coefficient, out, d)
+
+
+cdef inline bint _broken(const Stored* x, Py_ssize_t d) noexcept nogil:
+    if Stored is double:
+        return lapsvm_broken_double(x, d)
+    elif Stored is float:
+        return lapsvm_broken_float(x, d)
+    else:
+        return lapsvm_broken_half(x, d)
+
+
+def widen(const unsigned short[:, ::1] halves, float[:, ::1] out):
+    """Write the numbers that the bits of `halves` (n, d) stand for into `out` (n, d), exactly."""
+    cdef Py_ssize_t n = halves.shape[0] * halves.shape[1]
+    if n:
+        with nogil:
+            lapsvm_widen(&halves[0, 0], &out[0, 0], n)
+
+
+def few_scores(const Narrow[:, ::1] features, const float[:, ::1] weights, float[:, ::1] out):
+    """Write features (n, d) times each row of `weights` (k, d) into `out` (n, k); meant for one or two rows."""
+    cdef Py_ssize_t i, q, d = features.shape[1]
+    with nogil:
+        for i in range(features.shape[0]):
+            for q in range(weights.shape[0]):
+                out[i, q] = _dot(&features[i, 0], &weights[q, 0], d)
+
+
+def keep_best(
+    const Score[:, ::1] scores, Py_ssize_t first, const Py_ssize_t[::1] offsets, Py_ssize_t[:, ::1] index,
+    double[:, ::1] best,
+):
+    """Let the rows of `scores` (n, k), rows `first`, first + 1, ... of these bags, compete for each bag's best.
+
+    `index` (m, k), within the bag, and `best` (m, k) start at 0 and -inf; an equal score that comes later loses.
+    """
+    cdef Py_ssize_t bag = np.searchsorted(offsets, first, side="right") - 1
+    cdef Py_ssize_t row, q, k = scores.shape[1], n = scores.shape[0]
+    with nogil:
+        for row in range(n):
+            while row + first >= offsets[bag + 1]:
+                bag += 1
+            for q in range(k):
+                if scores[row, q] > best[bag, q]:
+                    best[bag, q] = scores[row, q]
+                    index[bag, q] = row + first - offsets[bag]
+
+
+def row_scores(
+    const Stored[:, ::1] features, const Py_ssize_t[:, ::1] rows, const double[:, ::1] weights, double[:, ::1] out
+):
+    """Write the float64 products of rows (m, k) of `features` with `weights` (k, d), column by column, into `out`."""
+    cdef Py_ssize_t i, q, d = features.shape[1]
+    with nogil:
+        for i in range(rows.shape[0]):
+            for q in range(rows.shape[1]):
+                out[i, q] = _dot64(&features[rows[i, q], 0], &weights[q, 0], d)
+
+
+def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[::1] out):
+    """Write the float64 product of every row of `features` with `weights` into `out`."""
+    cdef Py_ssize_t i, d = features.shape[1]
+    with nogil:
+        for i in range(features.shape[0]):
+            out[i] = _dot64(&features[i, 0], &weights[0], d)
+
+
+def add_rows(
+    const Stored[:, ::1] features, const Py_ssize_t[::1] rows, const double[::1] coefficients, double[::1] out
+):
+    """Add coefficients[i] times row rows[i] of `features` to `out` (d,); a coefficient 0 reads nothing."""
+    cdef Py_ssize_t i, d = features.shape[1]
+    with nogil:
+        for i in range(rows.shape[0]):
+            if coefficients[i] != 0:
+                _add(&features[rows[i], 0], coefficients[i], &out[0], d)
+
+
+def first_broken_row(const Stored[:, ::1] features):
+    """Return the first row that holds NaN or infinity, or -1."""
+    cdef Py_ssize_t i, found = -1, d = features.shape[1]
+    with nogil:
+        for i in range(features.shape[0]):
+            if _broken(&features[i, 0], d):
+                found = i
+                break
+    return found

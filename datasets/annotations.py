@@ -1,0 +1,131 @@
+"""Boxes from PASCAL VOC annotation files. Evaluation alone comes here; labels never do.
+
+The files are parsed by defusedxml, which refuses entity definitions and outside references.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import ParseError
+
+import numpy as np
+from defusedxml import ElementTree
+from defusedxml.common import DefusedXmlException
+
+from lapsvm.boxes import from_voc
+from lapsvm.catalog import GroundTruth
+from lapsvm.errors import AnnotationError
+
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+class VocObject(NamedTuple):
+    """One ``<object>``: its class, its corners as written (VOC pixels) and whether it is difficult."""
+
+    name: str
+    corners: tuple[float, ...]
+    difficult: bool
+
+
+def read_objects(path: Path) -> list[VocObject]:
+    """Return the objects of one annotation file, in file order.
+
+    Parameters
+    ----------
+    path : Path
+        An XML file whose root is ``<annotation>``.
+
+    Raises
+    ------
+    AnnotationError
+        If it cannot be read, is no well-formed XML or defines entities, or an object lacks its name or a corner,
+        or a corner is no finite number, or ``<difficult>`` is neither 0 nor 1.
+    """
+    root = _parse(path)
+    if root.tag != "annotation":
+        raise AnnotationError(f"annotation {path} must have the root <annotation>, got <{root.tag}>.")
+    return [_object(path, element) for element in root.findall("object")]
+
+
+def has_annotations(folder: Path, image_ids: Sequence[str]) -> bool:
+    """Return whether any of the pictures has an annotation file in `folder`."""
+    names = _names(folder)
+    return any(f"{image_id}.xml" in names for image_id in image_ids)
+
+
+def read_ground_truth(
+    folder: Path, image_ids: Sequence[str], classes: Sequence[str]
+) -> dict[str, dict[str, GroundTruth]]:
+    """Return class -> picture id -> objects for every picture and class, empty where there is none.
+
+    Raises
+    ------
+    AnnotationError
+        If a picture has no annotation file, or one is broken; the first is named.
+    """
+    names = _names(folder)
+    for image_id in image_ids:
+        if f"{image_id}.xml" not in names:
+            raise AnnotationError(f"annotation {folder / image_id}.xml is not there.")
+    nothing = _ground_truth([])
+    truth: dict[str, dict[str, GroundTruth]] = {name: dict.fromkeys(image_ids, nothing) for name in classes}
+    for image_id in image_ids:
+        objects = read_objects(folder / f"{image_id}.xml")
+        for name in {found.name for found in objects}.intersection(truth):
+            truth[name][image_id] = _ground_truth([found for found in objects if found.name == name])
+    return truth
+
+
+def _parse(path: Path) -> Any:
+    """Return the root element of an XML file."""
+    try:
+        return ElementTree.parse(path).getroot()
+    except ParseError as error:
+        raise AnnotationError(f"annotation {path} is broken XML: {error}.") from None
+    except DefusedXmlException as error:
+        raise AnnotationError(f"annotation {path} is refused: {type(error).__name__}.") from None
+    except (OSError, ValueError, LookupError) as error:
+        raise AnnotationError(f"annotation {path} cannot be read: {error}.") from None
+
+
+def _object(path: Path, element: Any) -> VocObject:
+    """Return one object, checked."""
+    name = _text(element, "name")
+    if not name:
+        raise AnnotationError(f"annotation {path} has an <object> without a <name>.")
+    difficult = _text(element, "difficult") if element.find("difficult") is not None else "0"
+    if difficult not in ("0", "1"):
+        raise AnnotationError(f"annotation {path}: <difficult> must be 0 or 1, got {difficult!r}.")
+    box = element.find("bndbox")
+    if box is None:
+        raise AnnotationError(f"annotation {path} has an <object> ({name!r}) without a <bndbox>.")
+    return VocObject(name, tuple(_corner(path, box, corner) for corner in _CORNERS), difficult == "1")
+
+
+def _corner(path: Path, box: Any, name: str) -> float:
+    """Return one corner of a box, a finite number."""
+    text = _text(box, name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value) or "_" in text:
+        raise AnnotationError(f"annotation {path}: <{name}> must be a finite number, got {text!r}.")
+    return value
+
+
+def _text(element: Any, tag: str) -> str:
+    """Return the text of a child, "" if there is none."""
+    return (element.findtext(tag) or "").strip()
+
+
+def _names(folder: Path) -> set[str]:
+    """Return the file names in a folder; none if it is not there."""
+    return set(os.listdir(folder)) if folder.is_dir() else set()
+
+
+def _ground_truth(objects: Sequence[VocObject]) -> GroundTruth:
+    """Return objects of one class as arrays."""
+    boxes = from_voc([found.corners for found in objects])
+    return GroundTruth(boxes, np.array([found.difficult for found in objects], dtype=bool))

@@ -1,0 +1,253 @@
+"""Digits: an embedded data set of real handwritten digits among clutter, generated from a seed.
+
+scikit-learn's 1,797 handwritten digits of 8x8 pixels (test part of the UCI "Optical Recognition of Handwritten
+Digits" set) are pasted at several sizes, inks and places on textured backgrounds, together with strokes, blobs,
+pieces of digits and digits of the other kinds, and written in the VOC layout. The digits of trainval and of test are
+different samples. Small or half-hidden ones are marked difficult.
+
+The same parameters give the same bytes (with the same releases of NumPy, scikit-learn and OpenCV).
+"""
+
+import os
+import shutil
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Float32
+from lapsvm.errors import InputError, SettingsError
+
+from . import digits_scene as scene
+from .annotations import VocObject
+from .voc import VocDataset, open_voc
+from .voc_writer import VocPicture, write_lists, write_pictures
+
+VERSION = 2
+"""Goes up whenever the same parameters would give other bytes."""
+
+CLASSES = {"zero": 0, "three": 3, "six": 6}
+"""Class name -> the digit it stands for; the other digits are distractors."""
+
+MIN_PICTURES = 10
+SIZES = (30, 130)
+"""The least and the most height of a glyph in pixels, drawn evenly."""
+
+CLUTTER = {"digit": (0, 2), "piece": (0, 2), "stroke": (0, 2), "blob": (0, 1)}
+"""Kind of clutter -> the least and the most of it in a picture."""
+
+OVERLAPS = (0.0, 0.0, 0.3)
+"""Shares of a glyph's place that may be taken already, one of them drawn for each glyph."""
+
+DIFFICULT_SIZE = 34
+"""A digit whose longer side has fewer pixels is difficult."""
+
+DIFFICULT_SEEN = 0.6
+"""A digit of which less is seen is difficult."""
+
+_SETTINGS = "digits.toml"
+_HEIGHTS, _WIDTHS = (120, 161), (120, 201)
+
+
+def open_digits(
+    root: str | Path,
+    *,
+    classes: Sequence[str] | None = None,
+    train_set: str = "trainval",
+    test_set: str = "test",
+    seed: int = 0,
+    n_train: int = 240,
+    n_test: int = 240,
+) -> VocDataset:
+    """Open the digits in a folder; generate them there first if it is absent or empty.
+
+    Parameters
+    ----------
+    root : str or Path
+    classes : sequence of str, optional
+        Some of "six", "three", "zero". Default: all.
+    train_set, test_set : str
+        As in `open_voc`; the sets are trainval, its two halves train and val, and test.
+    seed, n_train, n_test : int
+        As in `write_digits`.
+
+    Returns
+    -------
+    VocDataset
+
+    Raises
+    ------
+    InputError
+        If a parameter breaks its rule.
+    SettingsError
+        If the folder holds something else, or digits made with other parameters.
+    """
+    root = Path(root)
+    settings = _settings(seed, n_train, n_test)
+    if _is_vacant(root):
+        write_digits(root, seed=seed, n_train=n_train, n_test=n_test)
+    _check_settings(root, settings)
+    dataset = open_voc(root, classes=classes, train_set=train_set, test_set=test_set)
+    return VocDataset(root, dataset.classes, dataset.lists, name="digits")
+
+
+def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
+    """Generate the digits in the VOC layout, whole or not at all.
+
+    Parameters
+    ----------
+    root : str or Path
+        A folder that is absent or empty.
+    seed : int, default 0
+        Not negative.
+    n_train, n_test : int, default 240
+        Number of pictures in trainval (half of them train, half val) and in test, at least 10 each.
+
+    Raises
+    ------
+    InputError
+        If a parameter breaks its rule.
+    SettingsError
+        If the folder is not empty.
+    """
+    root = Path(root)
+    settings = _settings(seed, n_train, n_test)
+    if not _is_vacant(root):
+        raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")
+    root.parent.mkdir(parents=True, exist_ok=True)
+    partial = root.parent / f".{root.name}.{os.getpid()}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        _write(partial, seed, n_train, n_test)
+        (partial / _SETTINGS).write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
+        partial.replace(root)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Digits to paste: the kinds that are classes, by class name, and the others."""
+
+    wanted: dict[str, Float32]
+    others: Float32
+
+    def draw(self, rng: np.random.Generator, name: str | None) -> Float32:
+        """Return a sample of a class, or of no class, shape (8, 8)."""
+        pool = self.others if name is None else self.wanted[name]
+        return np.asarray(pool[rng.integers(len(pool))])
+
+
+def _write(root: Path, seed: int, n_train: int, n_test: int) -> None:
+    """Write pictures, annotations and lists."""
+    train, test = _samples(seed)
+    trainval = write_pictures(root, _pictures(train, seed, 0, n_train, first=1))
+    ids = list(trainval)
+    halves = {"train": ids[: len(ids) // 2], "val": ids[len(ids) // 2 :]}
+    sets = {"trainval": trainval} | {name: {i: trainval[i] for i in half} for name, half in halves.items()}
+    sets["test"] = write_pictures(root, _pictures(test, seed, 1, n_test, first=n_train + 1))
+    for set_name, objects in sets.items():
+        write_lists(root, set_name, objects, list(CLASSES))
+
+
+def _samples(seed: int) -> tuple[_Samples, _Samples]:
+    """Return the digits of trainval and those of test: every kind is halved at random."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    order = np.random.default_rng([seed, 2]).permutation(len(digits.target))
+    images, kinds = digits.images[order].astype(np.float32), digits.target[order]
+
+    def part(start: int) -> _Samples:
+        wanted = {name: images[kinds == kind][start::2] for name, kind in CLASSES.items()}
+        return _Samples(wanted, images[~np.isin(kinds, list(CLASSES.values()))][start::2])
+
+    return part(0), part(1)
+
+
+def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -> Iterator[VocPicture]:
+    """Yield pictures; every fifth has no wanted digit, the others each class in turn, in a random order."""
+    mains = [*CLASSES, None] * (count // (len(CLASSES) + 1) + 1)
+    order = np.random.default_rng([seed, 3, part]).permutation(count)
+    for number in range(count):
+        rng = np.random.default_rng([seed, 4, part, number])
+        yield _picture(rng, samples, f"{first + number:06d}", mains[order[number]])
+
+
+def _picture(rng: np.random.Generator, samples: _Samples, image_id: str, main: str | None) -> VocPicture:
+    """Return one picture: the clutter and digits in a random order, so that any may hide any."""
+    height, width = int(rng.integers(*_HEIGHTS)), int(rng.integers(*_WIDTHS))
+    canvas = scene.Canvas(scene.background(rng, height, width))
+    names = [] if main is None else [main, *rng.choice(list(CLASSES), rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1]))]
+    kinds = names + [kind for kind, (least, most) in CLUTTER.items() for _ in range(rng.integers(least, most + 1))]
+    placed = []
+    for kind in rng.permutation(kinds).tolist():
+        found = _place(rng, canvas, samples, kind)
+        if found is not None and kind in CLASSES:
+            placed.append((kind, found))
+    # only now is it known what hides what
+    return VocPicture(image_id, canvas.finish(rng), [_object(canvas, name, found) for name, found in placed])
+
+
+def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
+    """Return a glyph of a class, or of a kind of clutter."""
+    size = int(rng.uniform(*SIZES))
+    if kind == "stroke":
+        return scene.stroke_glyph(rng, size)
+    if kind == "blob":
+        return scene.blob_glyph(rng, size)
+    if kind == "piece":
+        name = str(rng.choice(list(CLASSES))) if rng.random() < 0.5 else None
+        return scene.piece_glyph(rng, scene.digit_glyph(rng, samples.draw(rng, name), size))
+    return scene.digit_glyph(rng, samples.draw(rng, kind if kind in CLASSES else None), size)
+
+
+def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: _Samples, kind: str) -> scene.Placed | None:
+    """Paint a new glyph where there is room; None if three glyphs, of different sizes, found none."""
+    overlap = rng.choice(OVERLAPS)
+    for _ in range(3):
+        glyph = _glyph(rng, samples, kind)
+        size = glyph.shape[0], glyph.shape[1]
+        corner = canvas.free_place(rng, size, overlap)
+        if corner is not None:
+            return canvas.paint(glyph, corner, scene.ink_on(rng, canvas.mean_near(size, corner)))
+    return None
+
+
+def _object(canvas: scene.Canvas, name: str, placed: scene.Placed) -> VocObject:
+    """Return a placed digit as an object."""
+    x1, y1, x2, y2 = placed.box
+    hidden = canvas.seen_share(placed.number) < DIFFICULT_SEEN
+    difficult = hidden or max(x2 - x1, y2 - y1) < DIFFICULT_SIZE
+    return VocObject(name, (x1 + 1, y1 + 1, x2, y2), difficult)
+
+
+def _settings(seed: int, n_train: int, n_test: int) -> dict[str, int]:
+    """Return the parameters, checked, as the settings file records them."""
+    for name, value, least in (("seed", seed, 0), ("n_train", n_train, MIN_PICTURES), ("n_test", n_test, MIN_PICTURES)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise InputError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    return {"version": VERSION, "seed": int(seed), "n_train": int(n_train), "n_test": int(n_test)}
+
+
+def _is_vacant(root: Path) -> bool:
+    """Return whether a folder is absent or empty."""
+    return not root.exists() or (root.is_dir() and not any(root.iterdir()))
+
+
+def _check_settings(root: Path, settings: dict[str, int]) -> None:
+    """Raise SettingsError unless a folder holds digits of these settings."""
+    path = root / _SETTINGS
+    if not path.is_file():
+        raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings {path} cannot be read: {error}.") from None
+    for key, value in settings.items():
+        if found.get(key) != value:
+            raise SettingsError(f"folder {root} holds digits made with {key} {found.get(key)}, not {value}.")

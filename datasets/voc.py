@@ -1,0 +1,319 @@
+"""The PASCAL VOC layout: labels from ImageSets/Main, pictures from JPEGImages, boxes from Annotations.
+
+::
+
+    ROOT/ImageSets/Main/<set>.txt            one picture id per line: the set and its order
+    ROOT/ImageSets/Main/<class>_<set>.txt    "id flag" per line; 1 positive, -1 negative, 0 difficult objects only
+    ROOT/JPEGImages/<id>.jpg                 or .jpeg or .png
+    ROOT/Annotations/<id>.xml                opened by `VocDataset.ground_truth` and `read_annotations` alone
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.errors import AnnotationError, LabelsError, OptionError
+
+from .annotations import has_annotations, read_ground_truth
+from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
+
+_FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0}
+_SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
+
+
+@dataclass(frozen=True)
+class VocLists:
+    """The lists in ImageSets/Main, told apart by their names: nothing is opened.
+
+    Attributes
+    ----------
+    sets : mapping of set name to the file of its ids
+    labels : mapping of (class name, set name) to the file of its flags
+    """
+
+    sets: Mapping[str, Path]
+    labels: Mapping[tuple[str, str], Path]
+
+    @property
+    def set_names(self) -> tuple[str, ...]:
+        """Names of the sets that have a list of ids, or of a class."""
+        return order_sets([*self.sets, *(set_name for _, set_name in self.labels)])
+
+    @property
+    def class_names(self) -> set[str]:
+        """Names of the classes that have a list in some set."""
+        return {class_name for class_name, _ in self.labels}
+
+
+@dataclass(frozen=True)
+class VocDataset:
+    """A folder in the VOC layout, read when it is asked.
+
+    Attributes
+    ----------
+    root : Path
+    classes : tuple of str
+    lists : VocLists
+    name : str
+    """
+
+    root: Path
+    classes: tuple[str, ...]
+    lists: VocLists
+    name: str = "voc"
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the sets there are."""
+        return self.lists.set_names
+
+    def records(self, set_name: str) -> list[ImageRecord]:
+        """Return the pictures of a set, in the order of its list; no annotation is opened.
+
+        A set that has a list of ids but no list of any class gives pictures without labels. Whether a picture's file
+        is there shows when it is read.
+
+        Raises
+        ------
+        OptionError
+            If there is no such set.
+        LabelsError
+            If a list is malformed or empty, or the lists of the set disagree.
+        MissingError
+            If there is no folder JPEGImages.
+        """
+        image_ids, flags = self._read_lists(set_name)
+        paths = _picture_paths(self.root / "JPEGImages", image_ids)
+        return [
+            ImageRecord(image_id, path, {name: flags[name][image_id] for name in flags})
+            for image_id, path in zip(image_ids, paths, strict=True)
+        ]
+
+    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
+        """Return class -> picture id -> objects, for evaluation; None if no picture of the set has an annotation.
+
+        Raises
+        ------
+        OptionError, LabelsError
+            As `records`.
+        AnnotationError
+            If only some pictures have an annotation file, or one is broken.
+        """
+        image_ids, _ = self._read_lists(set_name)
+        folder = self.root / "Annotations"
+        if not has_annotations(folder, image_ids):
+            return None
+        return read_ground_truth(folder, image_ids, self.classes)
+
+    def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
+        """Return the ids of a set in order, and class -> id -> flag."""
+        check_set(set_name, self.sets)
+        flags = {name: _read_flags(path) for name, path in self._label_files(set_name).items()}
+        if set_name in self.lists.sets:
+            source = self.lists.sets[set_name]
+            image_ids = _read_ids(source)
+        else:
+            source = self.lists.labels[self.classes[0], set_name]
+            image_ids = list(flags[self.classes[0]])
+        for name, flags_of_class in flags.items():
+            _check_agreement(source, image_ids, self.lists.labels[name, set_name], flags_of_class)
+        return image_ids, flags
+
+    def _label_files(self, set_name: str) -> dict[str, Path]:
+        """Return the list of each class in a set; none at all if no class, asked for or not, has one there."""
+        if not any(owner == set_name for _, owner in self.lists.labels):
+            return {}
+        for name in self.classes:
+            if (name, set_name) not in self.lists.labels:
+                raise LabelsError(f"class {name!r} has no list {name}_{set_name}.txt, though other classes have one.")
+        return {name: self.lists.labels[name, set_name] for name in self.classes}
+
+
+def open_voc(
+    root: str | Path,
+    *,
+    classes: Sequence[str] | None = None,
+    train_set: str = "trainval",
+    test_set: str = "test",
+    boxes_only: bool = False,
+) -> VocDataset:
+    """Open a folder in the VOC layout.
+
+    Parameters
+    ----------
+    root : str or Path
+    classes : sequence of str, optional
+        Default: every class that has a list ``<class>_<set>.txt``, by name.
+    train_set, test_set : str
+        Names taken for sets besides trainval, train, val and test. Needed only for a set of another name that has
+        class lists and no ``<set>.txt``.
+    boxes_only : bool, default False
+        The folder is opened for its ground truth: `classes` must be named, and no class list is looked at.
+
+    Returns
+    -------
+    VocDataset
+
+    Raises
+    ------
+    MissingError
+        If `root` or its ImageSets/Main is not there.
+    LabelsError
+        If there is no class list at all.
+    OptionError
+        If a class has no list, or none is named for `boxes_only`.
+    """
+    root = Path(root)
+    lists = find_lists(root, (train_set, test_set))
+    if boxes_only:
+        if not classes:
+            raise OptionError("classes must be named where only boxes are read: there may be no class list.")
+        return VocDataset(root, tuple(classes), VocLists(lists.sets, {}))
+    if not lists.labels:
+        raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
+    return VocDataset(root, choose_classes(classes, lists.class_names), lists)
+
+
+def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
+    """Return the ground truth of a set in the VOC layout, for evaluation.
+
+    Only ``ImageSets/Main/<set>.txt`` and ``Annotations`` are needed: neither pictures nor class lists.
+
+    Parameters
+    ----------
+    root : str or Path
+    set_name : str
+    classes : sequence of str
+        Names as in the annotations; one that has no object gets empty entries.
+
+    Returns
+    -------
+    dict of class name to dict of picture id to GroundTruth
+        With an entry for every class and picture, in the order of the list.
+
+    Raises
+    ------
+    MissingError, OptionError, LabelsError
+        If `root` or the set's list is not there, or it is malformed.
+    AnnotationError
+        If a picture's annotation is not there or is broken.
+    """
+    found = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
+    if found is None:
+        raise AnnotationError(f"set {set_name!r} in {root} must have annotations, got none.")
+    return found
+
+
+def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
+    """Return the lists in ImageSets/Main, told apart by their names.
+
+    A file is a class list if it is called ``<class>_<set>.txt`` for a known set (the longest that fits), otherwise
+    it is the list of a set. So ``train_val.txt`` holds the class "train" in the set "val".
+
+    Parameters
+    ----------
+    root : str or Path
+    set_names : sequence of str
+        Known sets besides trainval, train, val and test; every ``<set>.txt`` makes another one.
+
+    Raises
+    ------
+    MissingError
+        If `root` or its ImageSets/Main is not there.
+    LabelsError
+        If a class has an impossible name.
+    """
+    root = Path(root)
+    check_folder("data folder", root)
+    folder = root / "ImageSets" / "Main"
+    check_folder("folder of lists", folder)
+    known = {*SET_NAMES, *set_names}
+    sets, labels = {}, {}
+    # by length: the list of a set, "dev", is met before the lists that end in its name, "cat_dev"
+    for path in sorted(folder.glob("*.txt"), key=lambda path: (len(path.stem), path.stem)):
+        owner = _class_and_set(path.stem, known)
+        if owner is None:
+            known.add(path.stem)
+            sets[path.stem] = path
+        else:
+            check_file_name("class", owner[0], str(path))
+            labels[owner] = path
+    return VocLists(sets, labels)
+
+
+def _class_and_set(stem: str, known: set[str]) -> tuple[str, str] | None:
+    """Return class and set of a class list's name; None if it is no class list."""
+    if stem in known:
+        return None
+    fitting = [name for name in known if stem.endswith(f"_{name}") and len(stem) > len(name) + 1]
+    if not fitting:
+        return None
+    set_name = max(fitting, key=len)
+    return stem[: -len(set_name) - 1], set_name
+
+
+def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the place and the words of each line that is not blank."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabelsError(f"list {path} cannot be read: {error}.") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if words := line.split():
+            yield f"{path}, line {number}", words
+
+
+def _read_ids(path: Path) -> list[str]:
+    """Return the ids of a set's list, in order."""
+    image_ids: dict[str, None] = {}
+    for where, words in _lines(path):
+        if len(words) != 1:
+            raise LabelsError(f"{where}: must be one picture id, got {' '.join(words)!r}.")
+        _check_new(words[0], image_ids, where)
+        image_ids[words[0]] = None
+    _check_any(path, image_ids)
+    return list(image_ids)
+
+
+def _read_flags(path: Path) -> dict[str, int]:
+    """Return id -> +1, -1 or 0 of a class list, in order."""
+    flags: dict[str, int] = {}
+    for where, words in _lines(path):
+        if len(words) != 2 or words[1] not in _FLAGS:
+            raise LabelsError(f"{where}: must be a picture id and 1, -1 or 0, got {' '.join(words)!r}.")
+        _check_new(words[0], flags, where)
+        flags[words[0]] = _FLAGS[words[1]]
+    _check_any(path, flags)
+    return flags
+
+
+def _check_new(image_id: str, seen: Mapping[str, object], where: str) -> None:
+    """Raise LabelsError if an id is no plain name or was there before."""
+    check_image_id(image_id, where)
+    if image_id in seen:
+        raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")
+
+
+def _check_any(path: Path, seen: Mapping[str, object]) -> None:
+    """Raise LabelsError if a list names no picture."""
+    if not seen:
+        raise LabelsError(f"list {path} names no picture.")
+
+
+def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: Mapping[str, int]) -> None:
+    """Raise LabelsError unless a class list has exactly the pictures of its set."""
+    for image_id in image_ids:
+        if image_id not in flags:
+            raise LabelsError(f"list {path} must have every picture of {source.name}, but lacks {image_id!r}.")
+    stray = flags.keys() - set(image_ids)
+    if stray:
+        raise LabelsError(f"list {path} must have only pictures of {source.name}, got {min(stray)!r}.")
+
+
+def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
+    """Return the file of each picture; <id>.jpg, which reading will name, where there is none."""
+    check_folder("folder of pictures", folder)
+    names = set(os.listdir(folder))
+    return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]

@@ -1,0 +1,3 @@
+from lapsvm.arrays import Float32, Float64
+
+def describe(table: Float64, boxes: Float64, side: int, cell: int, bins: int, floor: float, clip: float) -> Float32: ...

@@ -1,0 +1,49 @@
+"""How interleaving ranks are kept while they are found: cuts between runs of negatives with the same rank.
+
+Only values are sorted or partitioned, never indices. A cut lies behind a run of negatives that share a rank; it
+remembers the score of the run's last negative, and every negative's rank follows from its own score. Equal scores on
+both sides of a cut are told apart by a quota: the first ones in input order stay above it.
+"""
+
+from libc.stdint cimport int32_t
+
+
+cdef struct Grid:
+    # buckets of equal width below `top`, numbered downwards; the first and the last one are open-ended
+    double top
+    double bottom          # scores below it fall into the last bucket
+    double scale           # buckets per unit of score
+    Py_ssize_t last        # the last bucket's number
+
+
+cdef struct Cuts:
+    Py_ssize_t n
+    double* high           # [n] score of the last negative above the cut; +inf: every negative of the bucket is below
+    Py_ssize_t* quota      # [n] how many negatives with just that score stay above
+    Py_ssize_t* rank       # [n + 1] rank above each cut; the last one is the rank below all cuts
+
+
+cdef inline Py_ssize_t bucket_of(const Grid* grid, double score) noexcept nogil:
+    """Non-decreasing as the score falls, in floating point too; NaN falls into bucket 0."""
+    cdef double place
+    if score < grid.bottom:
+        return grid.last
+    place = (grid.top - score) * grid.scale
+    if not place > 0:
+        return 0
+    if place >= grid.last:
+        return grid.last
+    return <Py_ssize_t>place
+
+
+cdef void add_cuts(Cuts* cuts, const double* values, Py_ssize_t n, const Py_ssize_t* sizes,
+                   Py_ssize_t low, Py_ssize_t high) noexcept nogil
+
+cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
+                  const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                  Py_ssize_t* ranks, double* coefficients) noexcept nogil
+
+cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
+
+cdef void sort_positives(const double* scores, const Py_ssize_t* positives, Py_ssize_t n_pos,
+                         double* values, Py_ssize_t* order) noexcept nogil

@@ -1,0 +1,3 @@
+from lapsvm.arrays import Float64
+
+def maximise(gram: Float64, linear: Float64, total: float, a: Float64, tol: float, most: int) -> int: ...

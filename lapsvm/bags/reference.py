@@ -1,0 +1,20 @@
+"""The slow, readable twin of the pass: one bag after the other, NumPy alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.bags.scoring import BestWindows
+
+
+def best_windows(bags: Sequence[Array], weights: Float64) -> BestWindows:
+    """Return the best window of each (n_i, d) array for every column of `weights` (d, k); the first maximum wins."""
+    scores = [np.asarray(bag, dtype=np.float64) @ weights for bag in bags]
+    index = np.array([score.argmax(axis=0) for score in scores])
+    return BestWindows(index, np.array([score.max(axis=0) for score in scores]))
+
+
+def widen(halves: Array) -> Array:
+    """Return float16 numbers as float32."""
+    return halves.astype(np.float32)

@@ -1,0 +1,223 @@
+"""A trained detector of one class: scores windows by their features, and is kept in one file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float64, as_floats, check_finite
+from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError, ShapeError
+from lapsvm.files import write_atomically
+
+FORMAT = "lapsvm detector"
+VERSION = 1
+_METADATA = "lapsvm"  # one key: with several, the order of the header changes from process to process
+_ROWS = 4096  # features are widened to float64 this many windows at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """A linear detector: score = coef . (scale * features) + intercept.
+
+    Parameters
+    ----------
+    class_name : str
+    coef : array-like of shape (d,)
+        Weights of the scaled features, kept as float64.
+    intercept : float, default 0
+    scale : array-like of shape (d,), or float, default 1
+        What the features were multiplied by in training; one number stands for all d.
+    provenance : dict, default empty
+        What JSON can hold: loss, C, hashes of data, how windows and features were made. No path, time or host, so
+        that the same training gives the same file.
+
+    Raises
+    ------
+    ShapeError
+        If `scale` does not fit `coef`.
+    NotFiniteError
+        If a number is NaN or infinite.
+    """
+
+    class_name: str
+    coef: Float64
+    intercept: float = 0.0
+    scale: Float64 | float = 1.0
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        coef = as_floats("coef", self.coef, 1)
+        scale = as_floats("scale", np.atleast_1d(self.scale), 1)
+        if scale.shape not in ((1,), coef.shape):
+            raise ShapeError(f"scale must be one number or have the shape of coef {coef.shape}, got {scale.shape}.")
+        if not np.isfinite(self.intercept):
+            raise NotFiniteError(f"intercept must be finite, got {self.intercept}.")
+        object.__setattr__(self, "coef", np.ascontiguousarray(coef))
+        object.__setattr__(self, "scale", np.broadcast_to(scale, coef.shape).copy())
+        object.__setattr__(self, "intercept", float(self.intercept))
+
+    def score(self, features: ArrayLike) -> Float64:
+        """Return the score of each window.
+
+        Parameters
+        ----------
+        features : array-like of shape (n, d), float16, float32 or float64
+            Before scaling.
+
+        Returns
+        -------
+        ndarray of shape (n,), float64
+
+        Raises
+        ------
+        ShapeError
+            If the number of features differs.
+        NotFiniteError
+            If a feature is NaN or infinite.
+        """
+        return np.asarray(score_many([self], features)[:, 0])
+
+    def save(self, path: str | Path) -> None:
+        """Write the detector to a safetensors file, whole or not at all; the same detector gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        InputError
+            If the provenance cannot be written as JSON.
+        """
+        from safetensors.numpy import save
+
+        tensors = {"coef": self.coef, "scale": np.asarray(self.scale)}
+        description = {
+            "format": FORMAT,
+            "version": VERSION,
+            "class_name": self.class_name,
+            "intercept": self.intercept,
+            "provenance": dict(self.provenance),
+        }
+        try:
+            text = json.dumps(description | {"digest": _digest(description, tensors)}, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"provenance must be what JSON can hold; {error}.") from None
+        write_atomically(path, save(tensors, metadata={_METADATA: text}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Detector":
+        """Read a detector from its file.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Detector
+
+        Raises
+        ------
+        MissingError
+            If there is no such file.
+        ModelFileError
+            If the file is damaged, of another kind, or of a version that is not known.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise MissingError(f"model {path} is not there.")
+        description, tensors = _read(path)
+        if description.get("format") != FORMAT:
+            raise ModelFileError(f"{path} is no detector of lapsvm, but {description.get('format')!r}.")
+        if description.get("version") != VERSION:
+            raise ModelFileError(
+                f"model {path} must have format version {VERSION}, got {description.get('version')!r}."
+            )
+        if description.pop("digest", None) != _digest(description, tensors):
+            raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
+        try:
+            return cls(
+                description["class_name"],
+                tensors["coef"],
+                description["intercept"],
+                tensors["scale"],
+                description["provenance"],
+            )
+        except (KeyError, TypeError, InputError) as error:
+            raise ModelFileError(f"model {path} is damaged: {error}.") from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the description and the arrays of a model file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get(_METADATA)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
+    if text is None:
+        raise ModelFileError(f"{path} is no detector of lapsvm: its header has no {_METADATA!r} entry.")
+    try:
+        description = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ModelFileError(f"model {path} is damaged: its description is no JSON ({error}).") from None
+    return (description if isinstance(description, dict) else {}), tensors
+
+
+def _digest(description: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
+    """Return a hash of all that a model file says: 32 hex digits."""
+    digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()
+
+
+def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
+    """Return the scores of the same windows by several detectors, in one pass over the features.
+
+    Parameters
+    ----------
+    detectors : sequence of k Detector
+        Of the same features.
+    features : array-like of shape (n, d), float16, float32 or float64
+
+    Returns
+    -------
+    ndarray of shape (n, k), float64
+
+    Raises
+    ------
+    ShapeError
+        If the number of features differs, between detectors or from theirs.
+    NotFiniteError
+        If a feature is NaN or infinite.
+    InputError
+        If there is no detector.
+    """
+    array = np.asarray(features)
+    sizes = {len(detector.coef) for detector in detectors}
+    if not sizes:
+        raise InputError("detectors must hold at least one detector, got none.")
+    if len(sizes) > 1:
+        raise ShapeError(f"detectors must be of the same number of features, got {sorted(sizes)}.")
+    if array.ndim != 2 or array.shape[1] not in sizes:
+        raise ShapeError(f"features must have shape (n, {sizes.pop()}), got {array.shape}.")
+    weights = np.column_stack([detector.coef * detector.scale for detector in detectors])
+    intercepts = np.array([detector.intercept for detector in detectors])
+    starts = range(0, len(array), _ROWS)
+    with np.errstate(invalid="ignore", over="ignore"):  # looked for below, where it costs nothing
+        parts = [array[start : start + _ROWS].astype(np.float64) @ weights + intercepts for start in starts]
+    scores = np.concatenate([np.empty((0, len(intercepts))), *parts])
+    if not np.isfinite(scores).all():
+        check_finite("features", array)
+        check_finite("scores", scores)
+    return scores

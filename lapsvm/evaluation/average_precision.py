@@ -1,0 +1,127 @@
+"""Average precision from a precision-recall curve, as the devkits of 2007 and of 2010 define it; and of pictures.
+
+The grid of 2007 is written ``t = 0:0.1:1`` and compared as ``recall >= t``, so the last bit of t decides whether a
+recall of exactly 3/10, 6/10 or 7/10 counts:
+
+========  ======================  =====  =====  =========================================================
+grid      0.3                     0.6    0.7    is
+========  ======================  =====  =====  =========================================================
+"matlab"  .30000000000000004      .6     .7     the devkit in its own language: a colon range is built
+                                                from both ends (the default)
+"octave"  .30000000000000004      .6...1 .7...1 i * 0.1: the devkit in Octave, and ``np.arange(0, 1.1, 0.1)``
+                                                of py-faster-rcnn, detectron2 and others
+"exact"   .3                      .6     .7     i / 10: a recall of exactly i/10 always counts
+========  ======================  =====  =====  =========================================================
+
+They differ only where the recall of a detection is exactly one of these: by at most 1/11 for each in one class.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64, as_floats, check_same_length
+from lapsvm.errors import InputError, OptionError
+
+RECALL_GRIDS: dict[str, tuple[float, ...]] = {
+    "matlab": (*(i * 0.1 for i in range(6)), *(1 - i * 0.1 for i in range(4, -1, -1))),
+    "octave": tuple(i * 0.1 for i in range(11)),
+    "exact": tuple(i / 10 for i in range(11)),
+}
+
+
+def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str = "matlab") -> float:
+    """Return the VOC2007 average precision: the mean, over eleven recalls, of the best precision from there on.
+
+    Parameters
+    ----------
+    recall : array-like of shape (n,)
+        Not decreasing.
+    precision : array-like of shape (n,)
+    grid : {"matlab", "octave", "exact"}, default "matlab"
+        The floating-point values of 0, 0.1, ..., 1; see the module.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 for an empty curve.
+
+    Raises
+    ------
+    OptionError
+        If the grid has another name.
+    ShapeError, NotFiniteError, InputError
+        If the curve is none.
+    """
+    check_grid(grid)
+    recall, envelope = _curve(recall, precision)
+    first = np.searchsorted(recall, RECALL_GRIDS[grid], side="left")
+    return float(np.append(envelope, 0.0)[first].mean())
+
+
+def average_precision_area(recall: ArrayLike, precision: ArrayLike) -> float:
+    """Return the average precision of VOC2010 and later: the area below the curve made monotone (VOCap.m).
+
+    Parameters
+    ----------
+    recall : array-like of shape (n,)
+        Not decreasing.
+    precision : array-like of shape (n,)
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 for an empty curve.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If the curve is none.
+    """
+    recall, envelope = _curve(recall, precision)
+    return float((np.diff(recall, prepend=0.0) * envelope).sum())
+
+
+def check_grid(grid: str) -> None:
+    """Raise OptionError unless `grid` names one of RECALL_GRIDS."""
+    if grid not in RECALL_GRIDS:
+        raise OptionError(f"grid must be one of {', '.join(RECALL_GRIDS)}, got {grid!r}.")
+
+
+def _curve(recall: ArrayLike, precision: ArrayLike) -> tuple[Float64, Float64]:
+    """Return a checked recall, and at each place the best precision from there on."""
+    recalls, precisions = as_floats("recall", recall, 1), as_floats("precision", precision, 1)
+    check_same_length("recall", recalls, "precision", precisions)
+    if (np.diff(recalls) < 0).any():
+        raise InputError(f"recall must not decrease, got {recalls[np.argmax(np.diff(recalls) < 0) + 1]} after more.")
+    return recalls, np.maximum.accumulate(precisions[::-1])[::-1]
+
+
+def image_average_precision(scores: ArrayLike, labels: ArrayLike) -> float | None:
+    """Return the image-level average precision: pictures ranked by the score of their best window.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+    labels : array-like of shape (n,)
+        +1, -1, or 0 for a picture that is left out.
+
+    Returns
+    -------
+    float or None
+        scikit-learn's ``average_precision_score`` over the pictures labelled +1 or -1; None without a positive.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If an array breaks its rule.
+    """
+    values, signs = as_floats("scores", scores, 1), as_floats("labels", labels, 1)
+    check_same_length("scores", values, "labels", signs)
+    if not np.isin(signs, (-1, 0, 1)).all():
+        raise InputError(f"labels must be +1, -1 or 0, got {signs[~np.isin(signs, (-1, 0, 1))][0]}.")
+    if not (signs > 0).any():
+        return None
+    from sklearn.metrics import average_precision_score
+
+    known = signs != 0
+    return float(average_precision_score(signs[known] > 0, values[known]))

@@ -1,0 +1,94 @@
+"""Readable twins of the compiled matching and of the two average precisions: the same rules, one step at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64, Index
+
+Box = Sequence[float]
+
+
+def overlap(a: Box, b: Box, pixel: float) -> float:
+    """Return the IoU of two VOC boxes as VOCevaldet.m computes it; 0 where they do not meet."""
+    width = min(a[2], b[2]) - max(a[0], b[0]) + pixel
+    height = min(a[3], b[3]) - max(a[1], b[1]) + pixel
+    shared = width * height
+    if width <= 0 or height <= 0 or shared <= 0:
+        return 0.0
+    area_a = (a[2] - a[0] + pixel) * (a[3] - a[1] + pixel)
+    area_b = (b[2] - b[0] + pixel) * (b[3] - b[1] + pixel)
+    return shared / (area_a + area_b - shared)
+
+
+def match(
+    boxes: Float64,
+    images: Index,
+    objects: Float64,
+    offsets: Index,
+    difficult: NDArray[np.uint8],
+    threshold: float,
+    strict: bool,
+    pixel: float,
+) -> tuple[NDArray[np.int8], Index, Float64]:
+    """Pair detections, best first, with objects.
+
+    Parameters
+    ----------
+    boxes : ndarray of shape (n, 4)
+        VOC coordinates.
+    images : ndarray of shape (n,)
+        Picture of each detection, 0..m-1.
+    objects : ndarray of shape (k, 4)
+    offsets : ndarray of shape (m + 1,)
+        Picture i has the objects offsets[i]:offsets[i + 1].
+    difficult : ndarray of shape (k,)
+    threshold : float
+    strict : bool
+        Whether the overlap must be greater than the threshold, not only reach it.
+    pixel : float
+        What is added to a difference of edges to make a side, 1 in the devkit.
+
+    Returns
+    -------
+    outcome, partner, overlap : ndarrays of shape (n,)
+        See `lapsvm.evaluation.matching.Matches`.
+    """
+    taken: set[int] = set()
+    outcomes, partners, overlaps = [], [], []
+    for box, image in zip(boxes.tolist(), images.tolist(), strict=True):
+        here = range(offsets[image], offsets[image + 1])
+        values = [overlap(box, objects[row].tolist(), pixel) for row in here]
+        largest = max(values, default=0.0)
+        enough = largest > 0 and (largest > threshold if strict else largest >= threshold)
+        partner = here[values.index(largest)] if enough else -1
+        outcomes.append(_outcome(partner, difficult, taken))
+        partners.append(partner)
+        overlaps.append(largest)
+    return np.array(outcomes, dtype=np.int8), np.array(partners, dtype=np.intp), np.array(overlaps, dtype=np.float64)
+
+
+def _outcome(partner: int, difficult: NDArray[np.uint8], taken: set[int]) -> int:
+    """Return 1, 0 or -1 for a detection that found object `partner` (-1: none), and remember that it did."""
+    if partner >= 0 and difficult[partner]:
+        return 0
+    if partner < 0 or partner in taken:
+        return -1
+    taken.add(partner)
+    return 1
+
+
+def average_precision_11point(recall: Sequence[float], precision: Sequence[float], grid: Sequence[float]) -> float:
+    """Return the mean over the grid of the best precision at that recall or above (VOC2007)."""
+    reached = [[p for p, r in zip(precision, recall, strict=True) if r >= level] for level in grid]
+    return sum(max(values, default=0.0) for values in reached) / len(grid)
+
+
+def average_precision_area(recall: Sequence[float], precision: Sequence[float]) -> float:
+    """Return the area below the precision made monotone, as a sum over the steps of recall (VOC2010 and later)."""
+    area = 0.0
+    for i, reached in enumerate(recall):
+        step = reached - (recall[i - 1] if i else 0.0)
+        area += step * max(precision[i:])
+    return area

@@ -1,0 +1,80 @@
+"""Numbers per class and their means, as they are written to JSON: undefined is None, and nothing is ever NaN."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import NotFiniteError
+from lapsvm.files import write_atomically
+
+Row = dict[str, float | int | None]
+Table = dict[str, Any]
+
+COUNTS = ("npos",)
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def class_table(*columns: Mapping[str, Mapping[str, float | int | None]]) -> Table:
+    """Join rows of several evaluations and add the means.
+
+    Parameters
+    ----------
+    *columns : mapping of class name to (mapping of measure to number or None)
+        For instance ``report.rows()``, ``found.rows()`` or ``{"car": {"image_ap": 0.9}}``. A class that another one
+        has and this one lacks gets None for its measures.
+
+    Returns
+    -------
+    dict
+        ``{"classes": {name: {measure: value}}, "mean": {measure: value}}``; the mean of a measure is over the classes
+        where it is defined, and counts (npos) have none.
+    """
+    names = dict.fromkeys(name for column in columns for name in column)
+    measures = dict.fromkeys(measure for column in columns for row in column.values() for measure in row)
+    classes: dict[str, Row] = {name: dict.fromkeys(measures) for name in names}
+    for column in columns:
+        for name, row in column.items():
+            classes[name].update(row)
+    means = {measure: mean(row[measure] for row in classes.values()) for measure in measures if measure not in COUNTS}
+    return {"classes": classes, "mean": means}
+
+
+def run_table(sets: Mapping[str, Table]) -> Table:
+    """Return the content of a run's evaluation.json.
+
+    Parameters
+    ----------
+    sets : mapping of set name to the table of `class_table`
+
+    Returns
+    -------
+    dict
+        ``{"sets": {set: {"classes": ..., "mean": ...}}}``.
+    """
+    return {"sets": dict(sets)}
+
+
+def write_json(path: str | Path, table: Table) -> None:
+    """Write a table as JSON, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or Path
+    table : dict
+
+    Raises
+    ------
+    NotFiniteError
+        If a number is NaN or infinite, which JSON does not have.
+    """
+    try:
+        text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise NotFiniteError(f"every number of {path} must be finite or None, got NaN or infinity.") from None
+    write_atomically(path, f"{text}\n".encode())

@@ -1,0 +1,148 @@
+"""Average precision of detections, with the semantics of the PASCAL VOC devkit (VOCevaldet.m, VOCap.m).
+
+docs/evaluation.md holds the table of conventions, and where other codes part from them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation.average_precision import average_precision_11point, average_precision_area, check_grid
+from lapsvm.evaluation.matching import FALSE_POSITIVE, TRUE_POSITIVE, Matches, Objects, OverlapRule, match, truth_of
+from lapsvm.evaluation.results import Detections
+from lapsvm.evaluation.tables import Row, mean
+
+
+@dataclass(frozen=True, eq=False)
+class ClassResult:
+    """The evaluation of one class; arrays go from the best of its n detections to the worst.
+
+    Attributes
+    ----------
+    npos : int
+        Objects that are not difficult.
+    ap_11point, ap_area : float or None
+        Average precision of VOC2007, and of VOC2010 and later; None if npos is 0.
+    recall, precision : ndarray of shape (n,), float64
+        After each detection; 0 where the devkit divides by 0 (npos 0, or nothing counted so far).
+    order : ndarray of shape (n,), intp
+        Index of the detection in its file.
+    matches : Matches
+        What became of it.
+    """
+
+    npos: int
+    ap_11point: float | None
+    ap_area: float | None
+    recall: Float64
+    precision: Float64
+    order: Index
+    matches: Matches
+
+    @property
+    def tp(self) -> NDArray[np.bool_]:
+        """Which detections are true positives, (n,), best first."""
+        return np.asarray(self.matches.outcome == TRUE_POSITIVE)
+
+    @property
+    def fp(self) -> NDArray[np.bool_]:
+        """Which detections are false positives, (n,), best first."""
+        return np.asarray(self.matches.outcome == FALSE_POSITIVE)
+
+    def row(self) -> Row:
+        """Return the class's row of the table: ap_11point, ap_area, npos."""
+        return {"ap_11point": self.ap_11point, "ap_area": self.ap_area, "npos": self.npos}
+
+
+@dataclass(frozen=True, eq=False)
+class VocReport:
+    """The evaluation of all classes.
+
+    Attributes
+    ----------
+    classes : dict of class name to ClassResult
+    """
+
+    classes: dict[str, ClassResult]
+
+    @property
+    def mean_ap_11point(self) -> float | None:
+        """The mean over the classes that have an object; None without one."""
+        return mean(result.ap_11point for result in self.classes.values())
+
+    @property
+    def mean_ap_area(self) -> float | None:
+        """The mean over the classes that have an object; None without one."""
+        return mean(result.ap_area for result in self.classes.values())
+
+    def rows(self) -> dict[str, Row]:
+        """Return class name -> row of the table."""
+        return {name: result.row() for name, result in self.classes.items()}
+
+
+def evaluate_voc(
+    detections: Mapping[str, Detections],
+    ground_truth: Mapping[str, Mapping[str, GroundTruth]],
+    iou_threshold: float = 0.5,
+    *,
+    strict: bool = False,
+    plus_one: bool = True,
+    grid: str = "matlab",
+) -> VocReport:
+    """Evaluate detections class by class.
+
+    Detections are sorted by descending score, equal scores in file order. Each is matched with the object of its
+    picture and class that it overlaps most; see `lapsvm.evaluation.matching.match`.
+
+    Parameters
+    ----------
+    detections : mapping of class name to Detections
+        The classes that are evaluated; a class without detections gets 0.
+    ground_truth : mapping of class name to (mapping of image id to GroundTruth)
+        With an entry for every picture of the set, also for those without an object.
+    iou_threshold : float, default 0.5
+    strict : bool, default False
+        Whether the overlap must be greater than the threshold (py-faster-rcnn, OICR), not only reach it (devkit).
+    plus_one : bool, default True
+        Whether sides are xmax - xmin + 1 in VOC coordinates (devkit) or xmax - xmin.
+    grid : {"matlab", "octave", "exact"}, default "matlab"
+        See `lapsvm.evaluation.average_precision`.
+
+    Returns
+    -------
+    VocReport
+
+    Raises
+    ------
+    ResultsError
+        If a detection is in a picture that the ground truth lacks.
+    OptionError
+        If a class has no ground truth, or the grid another name.
+    InputError
+        If the threshold is not in (0, 1], or an array breaks its rule.
+    """
+    rule = OverlapRule(iou_threshold, strict, plus_one)
+    check_grid(grid)
+    return VocReport(
+        {
+            name: _evaluate_class(found, Objects.pack(truth_of(ground_truth, name)), rule, name, grid)
+            for name, found in detections.items()
+        }
+    )
+
+
+def _evaluate_class(detections: Detections, objects: Objects, rule: OverlapRule, name: str, grid: str) -> ClassResult:
+    """Return the evaluation of one class."""
+    order, matches = match(detections, objects, rule, name)
+    npos = int((objects.difficult == 0).sum())
+    tp = np.cumsum(matches.outcome == TRUE_POSITIVE)
+    counted = np.cumsum(matches.outcome != 0)
+    recall, precision = tp / max(npos, 1), tp / np.maximum(counted, 1)
+    if npos == 0:
+        return ClassResult(0, None, None, recall, precision, order, matches)
+    points = average_precision_11point(recall, precision, grid)
+    return ClassResult(npos, points, average_precision_area(recall, precision), recall, precision, order, matches)

@@ -1,0 +1,139 @@
+"""What an extractor is, how one is opened by its text, and several at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32
+from lapsvm.errors import InputError, OptionError
+from lapsvm.features.hog import open_hog
+from lapsvm.features.pooled_network import open_pooled_network
+from lapsvm.features.specs import Spec, parse_spec
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Turns the windows of a picture into rows of numbers; several threads may call it at once."""
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Numbers of features of the parts that stand side by side; they sum to `dim`."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the features depend on, as plain JSON.
+
+        No path is in it: a file is known by the hash of its content. What stands below the key "runtime" is recorded,
+        but need not match (see `check_settings`).
+        """
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features of the windows of one picture.
+
+        Parameters
+        ----------
+        pixels : ndarray of shape (h, w, 3), uint8 RGB
+        boxes : array-like of shape (n, 4)
+            In the house's convention; what lies outside of the picture is cut off.
+
+        Returns
+        -------
+        ndarray of shape (n, dim), float32
+            All finite. A window that has no area inside the picture gets zeros.
+
+        Raises
+        ------
+        ShapeError, InputError
+            If the picture or the boxes have another shape or type.
+        NotFiniteError
+            If a box is NaN or infinite.
+        """
+
+
+class Concatenation:
+    """Several extractors side by side.
+
+    Parameters
+    ----------
+    parts : sequence of Extractor, at least two
+    """
+
+    def __init__(self, parts: Sequence[Extractor]) -> None:
+        self.parts = tuple(parts)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return sum(self.blocks)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Numbers of features of each part, in order."""
+        return tuple(size for part in self.parts for size in part.blocks)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the parts' descriptions."""
+        return {
+            "kind": "concatenation",
+            "blocks": list(self.blocks),
+            "parts": {str(index): part.describe() for index, part in enumerate(self.parts)},
+        }
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the parts' features side by side, float32 of shape (n, dim)."""
+        return np.concatenate([part(pixels, boxes) for part in self.parts], axis=1)
+
+
+OPENERS: Mapping[str, Callable[[Spec, int], Extractor]] = {
+    "hog": open_hog,
+    "onnx": open_pooled_network,
+    "onnx-cv2": open_pooled_network,
+}
+
+
+def open_extractor(specs: str | Sequence[str], threads: int = 1) -> Extractor:
+    """Open an extractor by its text.
+
+    Parameters
+    ----------
+    specs : str or sequence of str
+        ``hog[?size=48&cell=8&bins=9]`` or
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none]``; ``onnx-cv2:FILE...`` lets
+        OpenCV run the network instead of ONNX Runtime. Of several, the features stand side by side.
+    threads : int, default 1
+        Threads that a network may use.
+
+    Returns
+    -------
+    Extractor
+
+    Raises
+    ------
+    OptionError
+        If the kind, an option or its value is not known, or an output must be chosen.
+    MissingError
+        If the file is not there.
+    DataError
+        If it is no network that can be read, or has no map among its outputs.
+    DependencyError
+        If ONNX Runtime is not installed.
+    """
+    texts = [specs] if isinstance(specs, str) else list(specs)
+    if not texts:
+        raise InputError("an extractor needs at least one spec, got none.")
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}.")
+    parts = [_open_one(parse_spec(text), threads) for text in texts]
+    return parts[0] if len(parts) == 1 else Concatenation(parts)
+
+
+def _open_one(spec: Spec, threads: int) -> Extractor:
+    """Return the extractor of one spec."""
+    if spec.kind not in OPENERS:
+        raise OptionError(f"extractor {spec.text!r} is not known; choose from {', '.join(OPENERS)}.")
+    return OPENERS[spec.kind](spec, threads)

@@ -1,0 +1,53 @@
+"""The mean of a feature map over each window, exact for a map that is constant inside its cells.
+
+The share of a cell in a window is the product of its shares along the two axes; so the shares of all windows are one
+matrix, and its product with the map pools every window at once.
+"""
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float32, Float64
+
+_ROWS = 4096  # windows at a time: bounds the memory of the shares
+
+
+def pool_windows(feature_map: Array, windows: Float64) -> Float32:
+    """Return the mean of a map over each window.
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns), float32
+    windows : ndarray of shape (n, 4), float64
+        x1, y1, x2, y2 in cells of the map, inside it.
+
+    Returns
+    -------
+    ndarray of shape (n, channels), float32
+        Zeros for a window without area.
+    """
+    channels, rows, columns = feature_map.shape
+    cells = np.ascontiguousarray(feature_map.reshape(channels, rows * columns).T, dtype=np.float32)
+    pooled = np.empty((len(windows), channels), dtype=np.float32)
+    for start in range(0, len(windows), _ROWS):
+        part = slice(start, start + _ROWS)
+        np.matmul(cell_shares(windows[part], rows, columns), cells, out=pooled[part])
+    return pooled
+
+
+def cell_shares(windows: Float64, rows: int, columns: int) -> Float32:
+    """Return each cell's share in each window, float32 of shape (n, rows * columns).
+
+    A window's shares sum to 1; to 0 if it has no area.
+    """
+    across = _axis_shares(windows[:, 0], windows[:, 2], columns)
+    down = _axis_shares(windows[:, 1], windows[:, 3], rows)
+    return np.asarray((down[:, :, None] * across[:, None, :]).reshape(len(windows), rows * columns))
+
+
+def _axis_shares(low: Float64, high: Float64, size: int) -> Float32:
+    """Return the share of each cell of one axis in each stretch, (n, size)."""
+    cells, low, high = np.arange(size), low[:, None], high[:, None]
+    covered = np.maximum(np.minimum(high, cells + 1.0) - np.maximum(low, cells), 0.0)
+    length = np.broadcast_to(high - low, covered.shape)
+    shares = np.divide(covered, length, out=np.zeros_like(covered), where=length > 0)
+    return np.asarray(shares.astype(np.float32))

@@ -1,0 +1,86 @@
+"""Slow, readable twins of what the extractors do fast, written from the definitions alone."""
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float64
+
+
+def overlaps(low: float, high: float, size: int) -> Float64:
+    """Return how much of each of `size` cells of width 1 the stretch from `low` to `high` covers."""
+    return np.array([max(0.0, min(high, cell + 1.0) - max(low, float(cell))) for cell in range(size)])
+
+
+def pool(feature_map: Array, window: Array) -> Float64:
+    """Return the mean of a piecewise-constant map over a window, channel by channel, float64 of shape (channels,).
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns)
+    window : sequence of 4 numbers
+        x1, y1, x2, y2 in cells of the map. Without area: zeros.
+    """
+    channels, rows, columns = feature_map.shape
+    x1, y1, x2, y2 = (float(value) for value in window)
+    total, area = np.zeros(channels), max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
+    for row, height in enumerate(overlaps(y1, y2, rows)):
+        for column, width in enumerate(overlaps(x1, x2, columns)):
+            total += feature_map[:, row, column].astype(np.float64) * (height * width)
+    return total / area if area > 0 else total
+
+
+def hog(grey: Float64, window: Array, *, size: int, cell: int, bins: int, floor: float, clip: float) -> Float64:
+    """Return the histograms of oriented gradients of one window, float64 (see `lapsvm.features.hog`)."""
+    histograms = _cell_histograms(_warp(grey, window, size), cell, bins)
+    blocks = [
+        _normalise(histograms[y : y + 2, x : x + 2].reshape(-1), floor, clip)
+        for y in range(size // cell - 1)
+        for x in range(size // cell - 1)
+    ]
+    return np.concatenate(blocks)
+
+
+def _warp(grey: Float64, window: Array, size: int) -> Float64:
+    """Return the square: means over stretches of at least one pixel of the picture."""
+    x1, y1, x2, y2 = (float(value) for value in window)
+    return _means(y1, y2, grey.shape[0], size) @ grey @ _means(x1, x2, grey.shape[1], size).T
+
+
+def _means(low: float, high: float, limit: int, size: int) -> Float64:
+    """Return the weights of the picture's pixels in each pixel of the square, (size, limit); rows sum to 1."""
+    step = (high - low) / size
+    rows = []
+    for index in range(size):
+        centre, half = low + (index + 0.5) * step, max(step, 1.0) / 2
+        weights = overlaps(centre - half, centre + half, limit)
+        rows.append(weights / weights.sum())
+    return np.array(rows)
+
+
+def _cell_histograms(square: Float64, cell: int, bins: int) -> Float64:
+    """Return the histograms of the cells, (cells, cells, bins)."""
+    cells = len(square) // cell
+    bordered = np.pad(square, 1, mode="edge")
+    across, down = bordered[1:-1, 2:] - bordered[1:-1, :-2], bordered[2:, 1:-1] - bordered[:-2, 1:-1]
+    histograms = np.zeros((cells, cells, bins))
+    for (y, x), length in np.ndenumerate(np.hypot(across, down)):
+        place = np.arctan2(down[y, x], across[y, x]) % np.pi / np.pi * bins - 0.5
+        for row, in_row in _neighbours((y + 0.5) / cell - 0.5):
+            for column, in_column in _neighbours((x + 0.5) / cell - 0.5):
+                for angle, in_angle in _neighbours(float(place)):
+                    if 0 <= row < cells and 0 <= column < cells:
+                        histograms[row, column, angle % bins] += length * in_row * in_column * in_angle
+    return histograms
+
+
+def _neighbours(place: float) -> list[tuple[int, float]]:
+    """Return the two whole numbers around a place, each with its share."""
+    below = int(np.floor(place))
+    return [(below, 1 - (place - below)), (below + 1, place - below)]
+
+
+def _normalise(block: Float64, floor: float, clip: float) -> Float64:
+    """Return a block divided by its norm (the floor is part of it), clipped, and as long again as before clipping."""
+    short = block / np.sqrt(block @ block + floor**2)
+    clipped = np.minimum(short, clip)
+    clipped_length = float(np.linalg.norm(clipped))
+    return np.asarray(clipped * (float(np.linalg.norm(short)) / clipped_length if clipped_length else 0.0))

@@ -1,0 +1,93 @@
+"""One scale for each part of concatenated features, so that no part outweighs the others.
+
+The plain recipe's rule: after scaling, the windows' mean norm is the same in every part, and such that a window whose
+parts all have their mean norm has norm 1. The trainer keeps the scale in the model.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float64, as_floats
+from lapsvm.errors import InputError, ShapeError
+
+TARGET_NORM = 1.0
+_ROWS = 8192
+
+
+def block_scales(mean_norms: ArrayLike, blocks: Sequence[int]) -> Float64:
+    """Return the factor of each feature.
+
+    Parameters
+    ----------
+    mean_norms : array-like of shape (k,)
+        Mean norm of the windows in each part (see `mean_block_norms`).
+    blocks : sequence of k ints
+        Number of features of each part.
+
+    Returns
+    -------
+    ndarray of shape (d,), float64
+        ``TARGET_NORM / (sqrt(k) * mean_norm)``, the same inside a part; 0 for a part that is zero in every window.
+
+    Raises
+    ------
+    ShapeError
+        If there is not one mean norm per part.
+    InputError
+        If a mean norm is negative.
+    NotFiniteError
+        If one is NaN or infinite.
+    """
+    norms = as_floats("mean norms", mean_norms, ndim=1)
+    if len(norms) != len(blocks):
+        raise ShapeError(f"there must be one mean norm per block, got {len(norms)} for {len(blocks)} blocks.")
+    if (norms < 0).any():
+        raise InputError(f"mean norms must not be negative, got {norms.min()}.")
+    wanted = TARGET_NORM / np.sqrt(len(blocks))
+    factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)
+    return np.repeat(factors, _checked_blocks(blocks))
+
+
+def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -> Float64:
+    """Return the windows' mean Euclidean norm in each part.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, d), or an iterable of such, for instance of shards' features
+    blocks : sequence of k ints
+        Number of features of each part; they sum to d.
+
+    Returns
+    -------
+    ndarray of shape (k,), float64
+        0 where there are no windows.
+
+    Raises
+    ------
+    ShapeError
+        If the parts do not sum to d.
+    """
+    edges = np.concatenate([[0], np.cumsum(_checked_blocks(blocks))])
+    totals, count = np.zeros(len(blocks)), 0
+    for array in [features] if isinstance(features, np.ndarray) else features:
+        if array.ndim != 2 or array.shape[1] != edges[-1]:
+            raise ShapeError(f"features must have shape (n, {edges[-1]}) to have blocks {blocks}, got {array.shape}.")
+        for start in range(0, len(array), _ROWS):
+            totals += _norm_sums(array[start : start + _ROWS], edges)
+        count += len(array)
+    return totals / max(count, 1)
+
+
+def _norm_sums(rows: Array, edges: Array) -> Float64:
+    """Return the sum of the rows' norms in each part."""
+    squares = np.add.reduceat(np.square(rows, dtype=np.float32), edges[:-1], axis=1, dtype=np.float64)
+    return np.asarray(np.sqrt(squares).sum(axis=0))
+
+
+def _checked_blocks(blocks: Sequence[int]) -> Sequence[int]:
+    """Return the parts' sizes, all at least 1."""
+    if not len(blocks) or min(blocks) < 1:
+        raise InputError(f"blocks must be one or more numbers of at least 1, got {list(blocks)}.")
+    return blocks

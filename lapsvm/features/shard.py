@@ -1,0 +1,214 @@
+"""The windows and features of consecutive pictures as one value, checked when it is made."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Array, Float32, check_finite
+from lapsvm.boxes import as_boxes
+from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
+
+TENSORS = ("boxes", "features", "offsets", "sizes")
+FEATURE_TYPES = ("float16", "float32")
+
+
+@dataclass(frozen=True, eq=False)
+class PictureWindows:
+    """The windows of one picture, as an extractor leaves them.
+
+    Attributes
+    ----------
+    image_id : str
+    boxes : array-like of shape (n, 4)
+    features : array-like of shape (n, d)
+    pixel_hash : str
+        `lapsvm.catalog.pixel_hash` of the picture.
+    size : tuple of int
+        Height and width in pixels.
+    """
+
+    image_id: str
+    boxes: ArrayLike
+    features: ArrayLike
+    pixel_hash: str
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """The windows of m consecutive pictures; the constructor checks that everything fits.
+
+    Attributes
+    ----------
+    image_ids : tuple of str, m of them, all different
+    boxes : ndarray of shape (n, 4), float32, in the house's convention
+    features : ndarray of shape (n, d), float16 or float32
+    offsets : ndarray of shape (m + 1,), int64
+        Picture i owns the windows ``offsets[i]`` to ``offsets[i + 1]``.
+    pixel_hashes : tuple of str, m of them
+    sizes : ndarray of shape (m, 2), int32
+        Height and width of each picture.
+    provenance : dict
+        How the shard was made; JSON without NaN, and without any path, time, host or run name.
+
+    Raises
+    ------
+    ShapeError
+        If shapes or lengths do not fit.
+    InputError
+        If a type is another one, or the provenance is no JSON.
+    """
+
+    image_ids: tuple[str, ...]
+    boxes: Float32
+    features: Array
+    offsets: NDArray[np.int64]
+    pixel_hashes: tuple[str, ...]
+    sizes: NDArray[np.int32]
+    provenance: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        _check_ids(self.image_ids, self.pixel_hashes)
+        if self.features.ndim != 2:
+            raise ShapeError(f"features of a shard must have 2 dimensions, got shape {self.features.shape}.")
+        m, n = len(self.image_ids), len(self.features)
+        _check_array("features", self.features, FEATURE_TYPES, self.features.shape)
+        _check_array("boxes", self.boxes, ("float32",), (n, 4))
+        _check_array("offsets", self.offsets, ("int64",), (m + 1,))
+        _check_array("sizes", self.sizes, ("int32",), (m, 2))
+        if self.offsets[0] != 0 or self.offsets[-1] != n or (np.diff(self.offsets) < 0).any():
+            raise ShapeError(f"offsets must rise from 0 to the number of windows {n}, got {self.offsets.tolist()}.")
+        object.__setattr__(self, "provenance", as_plain_json(self.provenance))
+
+    @property
+    def tensors(self) -> dict[str, Array]:
+        """The arrays as they are stored, by name."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+
+
+@dataclass(frozen=True)
+class ShardHeader:
+    """What a shard says of itself before its tensors are read.
+
+    Attributes
+    ----------
+    path : Path
+    image_ids, pixel_hashes : tuple of str
+    provenance : dict
+    checksum : str
+    n_windows, dim : int
+    dtype : str
+        "float16" or "float32": how the features are stored.
+    """
+
+    path: Path
+    image_ids: tuple[str, ...]
+    pixel_hashes: tuple[str, ...]
+    provenance: dict[str, Any]
+    checksum: str
+    n_windows: int
+    dim: int
+    dtype: str
+
+
+def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any], dtype: str = "float16") -> Shard:
+    """Put the windows of pictures together.
+
+    Parameters
+    ----------
+    pictures : sequence of PictureWindows, at least one
+    provenance : dict
+    dtype : "float16" or "float32"
+        How the features are stored.
+
+    Returns
+    -------
+    Shard
+
+    Raises
+    ------
+    NotFiniteError
+        If a feature is NaN or infinite, or does not fit float16 (above 65504); the picture is named.
+    ShapeError
+        If a picture has not as many features as boxes, or another number of columns than the first one.
+    OptionError
+        If `dtype` is another one.
+    """
+    if dtype not in FEATURE_TYPES:
+        raise OptionError(f"the features' type must be one of {', '.join(FEATURE_TYPES)}, got {dtype!r}.")
+    if not pictures:
+        raise InputError("a shard needs at least one picture, got none.")
+    boxes = [as_boxes(picture.boxes).astype(np.float32) for picture in pictures]
+    features = [_stored(picture, dtype) for picture in pictures]
+    for picture, rows, part in zip(pictures, boxes, features, strict=True):
+        if part.shape != (len(rows), features[0].shape[1]):
+            expected = (len(rows), features[0].shape[1])
+            raise ShapeError(f"picture {picture.image_id} must have features of shape {expected}, got {part.shape}.")
+    return Shard(
+        image_ids=tuple(picture.image_id for picture in pictures),
+        boxes=np.concatenate(boxes),
+        features=np.concatenate(features),
+        offsets=np.cumsum([0, *map(len, boxes)], dtype=np.int64),
+        pixel_hashes=tuple(picture.pixel_hash for picture in pictures),
+        sizes=np.array([picture.size for picture in pictures], dtype=np.int32),
+        provenance=provenance,
+    )
+
+
+def as_plain_json(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping as JSON gives it back (tuples become lists, keys strings).
+
+    Raises
+    ------
+    InputError
+        If it holds anything that JSON cannot, or a NaN.
+    """
+    try:
+        plain: dict[str, Any] = json.loads(to_json(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"provenance must be plain JSON without NaN; {error}.") from None
+    return plain
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Return the one spelling of a value: sorted keys, ASCII, no blanks."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _stored(picture: PictureWindows, dtype: str) -> Array:
+    """Return a picture's features in the type they are stored in, all finite."""
+    features = np.asarray(picture.features)
+    if features.ndim != 2:
+        raise ShapeError(f"features of picture {picture.image_id} must have 2 dimensions, got shape {features.shape}.")
+    check_finite(f"features of picture {picture.image_id}", features)
+    largest, limit = max(float(features.max(initial=0)), -float(features.min(initial=0))), float(np.finfo(dtype).max)
+    if largest > limit:
+        raise NotFiniteError(
+            f"features of picture {picture.image_id} must be at most {limit:g} to fit {dtype}, got {largest:g}."
+        )
+    return features.astype(dtype)
+
+
+def _check_array(name: str, array: Array, types: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    """Raise unless an array has one of `types` and this shape."""
+    if array.dtype.name not in types:
+        raise InputError(f"{name} of a shard must be {' or '.join(types)}, got {array.dtype.name}.")
+    if array.shape != shape:
+        raise ShapeError(f"{name} of a shard must have shape {shape}, got {array.shape}.")
+
+
+def _check_ids(image_ids: Sequence[str], pixel_hashes: Sequence[str]) -> None:
+    """Raise unless the ids differ and each has its hash."""
+    wrong = [name for name in (*image_ids, *pixel_hashes) if not isinstance(name, str)]
+    if wrong:
+        raise InputError(f"image ids and pixel hashes of a shard must be str, got {wrong[0]!r}.")
+    if len(set(image_ids)) != len(image_ids):
+        twice = next(name for name in image_ids if list(image_ids).count(name) > 1)
+        raise InputError(f"image ids of a shard must differ, got {twice!r} twice.")
+    if len(pixel_hashes) != len(image_ids):
+        raise ShapeError(f"a shard needs one pixel hash per picture, got {len(pixel_hashes)} for {len(image_ids)}.")

@@ -1,0 +1,162 @@
+"""What is to be trained, and what came out."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_positive
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
+from lapsvm.latent.imputation import Imputed, ImputedMeans, ImputedWindows
+from lapsvm.latent.risks import RankRisk, Risk
+
+INITS = ("mean", "whole_image", "random")
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """Minimise |w|^2 / 2 + C risk, the positives' windows chosen for the best (the thesis's problem 3.3).
+
+    Parameters
+    ----------
+    y : (n_bags,) of +1, -1 or 0
+        Labels of the images; 0 leaves an image out (a fold, or difficult objects only).
+    risk : Risk, default RankRisk("ap")
+        What is minimised: `RankRisk(loss)` or `HingeRisk(J)`.
+    C : float, default 1.0
+        Weight of the risk, > 0.
+    init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
+        Where the positives' first windows come from. By name: they are the best ones for weights trained on one
+        vector per image, positive or negative: the mean of its windows; its window 0, which by convention is the
+        whole image; or a random window. Whole numbers are the first windows themselves, other numbers are weights
+        whose best windows are taken.
+    tol : float, default 1e-3
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
+    max_iter : int, default 50
+        Most outer steps.
+    max_calls : int, default 1000
+        Most loss-augmented inferences in one outer step.
+    seed : int, default 0
+        Seed of the random initialisation.
+    fit_intercept : bool, default False
+        Append a constant 1 to every window, regularised as all features are; a rank risk does not change by it.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    y: ArrayLike
+    risk: Risk = field(default_factory=RankRisk)
+    C: float = 1.0
+    init: "str | ArrayLike" = "mean"
+    tol: float = 1e-3
+    max_iter: int = 50
+    max_calls: int = 1000
+    seed: int = 0
+    fit_intercept: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("C", self.C)
+        check_positive("tol", self.tol)
+        for name in ("max_iter", "max_calls"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}.")
+        known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
+        if not known:
+            raise OptionError(f"init must be one of {', '.join(INITS)}, windows or weights, got {self.init!r}.")
+
+    def labels(self, bags: Bags) -> Float64:
+        """Return the labels (n_bags,), checked against these bags."""
+        labels = as_floats("y", self.y, ndim=1)
+        if len(labels) != bags.n_bags:
+            raise ShapeError(f"y must have one label per bag, got {len(labels)} for {bags.n_bags} bags.")
+        if not np.isin(labels, (-1, 0, 1)).all():
+            raise InputError(f"y must hold +1, -1 or 0, got {labels[~np.isin(labels, (-1, 0, 1))][0]:g}.")
+        for sign, name in ((1, "positive"), (-1, "negative")):
+            if not (labels == sign).any():
+                raise OneClassError(f"y must have a positive and a negative image, got no {name}.")
+        return labels
+
+    def given_windows(self, bags: Bags, positives: Index) -> Index | None:
+        """Return the windows that `init` gives to the positives, or None where it gives none."""
+        if not self._gives("iu"):
+            return None
+        given = np.asarray(self.init)
+        if given.shape != (bags.n_bags,):
+            raise ShapeError(f"init must have one window per bag, got shape {given.shape} for {bags.n_bags} bags.")
+        sizes = np.diff(bags.offsets)
+        wrong = positives[(given[positives] < 0) | (given[positives] >= sizes[positives])]
+        if len(wrong):
+            raise InputError(
+                f"init must choose windows inside their bags, got {given[wrong[0]]} for bag {wrong[0]} of "
+                f"{sizes[wrong[0]]} windows."
+            )
+        return given[positives].astype(np.intp)
+
+    def given_weights(self, bags: Bags) -> Float64 | None:
+        """Return the weight vector that `init` gives, or None where it gives none."""
+        if not self._gives("f"):
+            return None
+        weights = np.asarray(self.init, dtype=np.float64)
+        if weights.shape != (bags.dim,):
+            raise ShapeError(f"init must have one weight per feature, got shape {weights.shape} for {bags.dim}.")
+        check_finite("init", weights)
+        return weights
+
+    def first_vectors(self, bags: Bags, images: Index) -> Imputed:
+        """Return the one vector per image that the named initialisation trains its first weights on."""
+        if self.init == "mean":
+            return ImputedMeans(bags, images)
+        if self.init == "whole_image":
+            return ImputedWindows(bags, images, np.zeros(len(images), dtype=np.intp))
+        # one draw per bag, so that an image's first window does not depend on which others take part
+        draws = np.random.default_rng(self.seed).random(bags.n_bags)[images]
+        return ImputedWindows(bags, images, np.floor(draws * np.diff(bags.offsets)[images]).astype(np.intp))
+
+    def _gives(self, kinds: str) -> bool:
+        return not isinstance(self.init, str) and np.asarray(self.init).dtype.kind in kinds
+
+
+@dataclass(frozen=True)
+class LatentSolution:
+    """A trained problem.
+
+    Attributes
+    ----------
+    coef : (d,) float64
+        Weights.
+    intercept : float
+        Weight of the constant, 0 unless the problem asked for one.
+    objective : float
+        |w|^2 / 2 + C risk at these weights, the positives at the windows of the last outer step.
+    dual : float
+        Lower bound of the minimum of that last convex problem.
+    gap : float
+        (objective - dual) / |objective|.
+    windows : (n_bags,) intp
+        Every image's best window at these weights; those of positives are the imputed ones.
+    history : list of dict
+        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed (positives whose window
+        changed after the step).
+    n_calls : int
+        Loss-augmented inferences.
+    n_passes : int
+        Passes over the windows that this problem took part in.
+    converged : bool
+        Whether the gap is at most tol and CCCP came to rest.
+    """
+
+    coef: Float64
+    intercept: float
+    objective: float
+    dual: float
+    gap: float
+    windows: Index
+    history: list[dict[str, Any]]
+    n_calls: int
+    n_passes: int
+    converged: bool

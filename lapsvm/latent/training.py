@@ -1,0 +1,281 @@
+"""CCCP for latent windows, many problems side by side (the thesis's algorithm 5).
+
+An outer step solves the convex problem in which each positive image is one fixed vector, then gives every positive
+its best window. The first steps are solved loosely, for their windows will change anyway. Nothing is thrown away in
+between: planes are made valid for the new windows by exchanging their positive part, and the best point's windows are
+known from the pass that found it, so an outer step begins without a pass of its own.
+
+Every training is a generator that yields a weight vector and receives each bag's best window; `fit_many` collects the
+vectors of all problems and answers them from one pass over the windows.
+"""
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags, BestWindows, as_bags
+from lapsvm.latent.imputation import Imputed, ImputedWindows, improve
+from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
+
+Passes = Generator[Float64, BestWindows, LatentSolution]
+
+_LOOSE = 0.1  # gap of the first outer step
+_LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
+_TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
+_ROUNDING = 1e-9
+
+
+class _Parts(NamedTuple):
+    """What a plane is made of, so that other windows can be put under its positives."""
+
+    positive: Float64  # coefficients (n_pos,)
+    negative: Float64  # sum (d,) over the negatives, with its sign
+
+
+def fit_many(
+    problems: Iterable[LatentProblem],
+    bags: Bags | Sequence[ArrayLike],
+    progress: Callable[[int, dict[str, Any]], None] | None = None,
+) -> list[LatentSolution]:
+    """Train every problem on the same bags; each pass over the windows serves all that are not yet done.
+
+    Parameters
+    ----------
+    problems : iterable of LatentProblem
+        Classes, values of C, folds (labels 0 leave images out), in any mixture.
+    bags : Bags or sequence of (n_i, d) arrays
+        The images.
+    progress : callable, optional
+        Called with (place of the problem, its history record) after every outer step.
+
+    Returns
+    -------
+    list of LatentSolution
+        In the order of `problems`; each is what training it alone returns, but for near ties (within the rounding of
+        float32 scores) that another number of weight vectors in a pass may decide differently.
+
+    Raises
+    ------
+    InputError
+        If labels or initial windows do not fit the bags.
+
+    Warns
+    -----
+    ConvergenceWarning
+        For each problem that stopped at max_calls or max_iter.
+    """
+    data = as_bags(bags)
+    trainings = [_Training(problem, data) for problem in problems]
+    running = [_Running(i, training.run(), training) for i, training in enumerate(trainings)]
+    solutions: dict[int, LatentSolution] = {}
+    answers: list[BestWindows | None] = [None] * len(running)
+    while running:
+        asking, points = [], []
+        for one, answer in zip(running, answers, strict=True):
+            try:
+                points.append(one.send(answer, progress))
+                asking.append(one)
+            except StopIteration as end:
+                solutions[one.place] = end.value
+        running = asking
+        if running:
+            found = data.best(np.stack(points, axis=1))
+            answers = [found.column(j) for j in range(len(points))]
+    _warn_unless_converged(trainings, solutions)
+    return [solutions[i] for i in range(len(trainings))]
+
+
+class _Running:
+    """A training in progress, its history told as it grows."""
+
+    def __init__(self, place: int, passes: Passes, training: "_Training"):
+        self.place, self._passes, self._training, self._told = place, passes, training, 0
+
+    def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
+        """Return the next point; StopIteration carries the solution."""
+        try:
+            return self._passes.send(answer) if answer is not None else next(self._passes)
+        finally:
+            for record in self._training.history[self._told :]:
+                if progress is not None:
+                    progress(self.place, record)
+            self._told = len(self._training.history)
+
+
+class _Training:
+    """One problem on its bags."""
+
+    def __init__(self, problem: LatentProblem, bags: Bags):
+        labels = problem.labels(bags)
+        self._problem, self._bags = problem, bags
+        self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
+        self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
+        self._dim = bags.dim + bool(problem.fit_intercept)
+        self._n_calls = self._n_passes = 0
+        self.history: list[dict[str, Any]] = []
+        # the best point and each bag's best window there; at w = 0 all windows tie and the first wins
+        self._w = np.zeros(self._dim)
+        self._answer = BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
+
+    def run(self) -> Passes:
+        """Yield the points to be answered; return the solution."""
+        imputed = yield from self._initialise()
+        tol, last, planes, proximity = max(self._problem.tol, _LOOSE), np.inf, list[Plane](), 1.0
+        for step in range(self._problem.max_iter):
+            solution = yield from self._solve(imputed, tol, planes, proximity)
+            following, changed = self._impute(imputed)
+            self._record(step, solution, tol, changed)
+            self._check_fall(last, solution.objective)
+            fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
+            rests = changed == 0 or fall <= self._problem.tol
+            if rests and tol <= self._problem.tol:
+                break
+            tol = self._problem.tol if rests else max(self._problem.tol, min(tol, _TIGHTEN * fall, _LOOSE))
+            planes = [self._moved(plane, following) for plane in solution.planes] if changed else solution.planes
+            imputed, last, proximity = following, solution.objective, solution.proximity
+        return self._solution(solution, following, rests)
+
+    def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
+        """Return what first stands for the positives: given windows, or the best ones of the first weights."""
+        problem, bags = self._problem, self._bags
+        windows = problem.given_windows(bags, self._positives)
+        if windows is not None:
+            return ImputedWindows(bags, self._positives, windows)
+        weights = problem.given_weights(bags)
+        self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
+        self._n_passes += 1
+        self._answer = yield self._w[: bags.dim]
+        return ImputedWindows(bags, self._positives, self._answer.index[self._positives])
+
+    def _first_weights(self) -> Float64:
+        """Return the weights trained on one vector per image, which no pass needs to choose."""
+        images = self._problem.first_vectors(self._bags, np.append(self._positives, self._negatives))
+        risk, dim = self._problem.risk, self._bags.dim
+
+        def oracle(w: Float64) -> Plane:
+            self._n_calls += 1
+            violation = risk.violation(images.scores(w[:dim]) + w[dim:].sum(), self._signs)
+            total = images.weighted_sum(violation.coefficients)
+            return Plane(-self._augmented(total, violation.coefficients), violation.offset)
+
+        tol = max(self._problem.tol, _LOOSE_START)
+        return drive(cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls), oracle).w
+
+    def _solve(
+        self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
+    ) -> Generator[Float64, BestWindows, Solution]:
+        """Solve the convex problem from the best point, which needs no pass."""
+        C, best = self._problem.C, np.inf
+        steps = cutting_plane(
+            self._dim, C, tol, max_calls=self._problem.max_calls, start=self._w, planes=planes, proximity=proximity
+        )
+        w = next(steps)
+        while True:
+            if w is self._w:
+                answer = self._answer
+            else:
+                self._n_passes += 1
+                answer = yield w[: self._bags.dim]
+            plane = self._plane(w, answer, imputed)
+            if (objective := objective_at(w, plane, C)) < best:
+                best, self._w, self._answer = objective, w, answer
+            try:
+                w = steps.send(plane)
+            except StopIteration as end:
+                solution: Solution = end.value
+                return solution
+
+    def _plane(self, w: Float64, answer: BestWindows, imputed: Imputed) -> Plane:
+        """Return the plane of the most violated constraint at `w`: the thesis's problem 3.24."""
+        self._n_calls += 1
+        bias = w[self._bags.dim :].sum()
+        scores = np.concatenate([imputed.scores(w[: self._bags.dim]), answer.score[self._negatives]]) + bias
+        violation = self._problem.risk.violation(scores, self._signs)
+        positive, negative = np.split(violation.coefficients, [len(self._positives)])
+        windows = answer.index[self._negatives]
+        below = self._augmented(self._bags.sum_rows(negative, self._negatives, windows), negative)
+        return self._assemble(_Parts(positive, below), violation.offset, imputed)
+
+    def _assemble(self, parts: _Parts, offset: float, imputed: Imputed) -> Plane:
+        above = self._augmented(imputed.weighted_sum(parts.positive), parts.positive)
+        return Plane(-(above + parts.negative), offset, parts)
+
+    def _moved(self, plane: Plane, imputed: Imputed) -> Plane:
+        """Return the constraint of the same ranking and negative windows with the positives' new windows."""
+        return self._assemble(plane.tag, plane.offset, imputed)
+
+    def _augmented(self, total: Float64, coefficients: Float64) -> Float64:
+        """Append the sum of the constant features, if there is one."""
+        return np.append(total, coefficients.sum()) if self._problem.fit_intercept else total
+
+    def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
+        best = BestWindows(self._answer.index[self._positives], self._answer.score[self._positives])
+        return improve(imputed, best, self._w[: self._bags.dim])
+
+    def _record(self, step: int, solution: Solution, tol: float, changed: int) -> None:
+        self.history.append(
+            {
+                "step": step,
+                "objective": solution.objective,
+                "dual": solution.dual,
+                "gap": solution.gap,
+                "tol": tol,
+                "calls": solution.n_calls,
+                "passes": self._n_passes,
+                "planes": len(solution.planes),
+                "changed": changed,
+            }
+        )
+
+    def _check_fall(self, last: float, objective: float) -> None:
+        """Warn if the objective rose, which exact inference forbids."""
+        if objective > last + _ROUNDING * max(1.0, abs(last)):
+            warnings.warn(
+                f"CCCP's objective must not rise, got {objective:.9g} after {last:.9g}; the risk's inference is not "
+                "exact for these scores.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _solution(self, last: Solution, imputed: ImputedWindows, rests: bool) -> LatentSolution:
+        windows = self._answer.index.copy()
+        windows[self._positives] = imputed.index
+        dim = self._bags.dim
+        return LatentSolution(
+            coef=last.w[:dim].copy(),
+            intercept=float(last.w[dim:].sum()),
+            objective=last.objective,
+            dual=last.dual,
+            gap=last.gap,
+            windows=windows,
+            history=self.history,
+            n_calls=self._n_calls,
+            n_passes=self._n_passes,
+            converged=rests and last.gap <= self._problem.tol,
+        )
+
+
+def _warn_unless_converged(trainings: Sequence[_Training], solutions: dict[int, LatentSolution]) -> None:
+    for i, training in enumerate(trainings):
+        found, problem = solutions[i], training._problem
+        if found.converged:
+            continue
+        last = found.history[-1]
+        if last["calls"] >= problem.max_calls:
+            remedy = f"max_calls={problem.max_calls} calls were not enough; raise it, lower C or raise tol"
+        elif last["gap"] > last["tol"]:
+            remedy = "rounding allows no more; raise tol, lower C or scale the features to a mean norm near 1"
+        else:
+            remedy = f"max_iter={problem.max_iter} outer steps were not enough; raise it or raise tol"
+        warnings.warn(
+            f"training stopped at a duality gap of {found.gap:.2g} with {last['changed']} windows still changing: "
+            f"{remedy}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

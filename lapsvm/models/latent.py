@@ -1,0 +1,267 @@
+"""Latent AP-SVM and its kin: detectors from image-level labels, on the scikit-learn interface."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.bags import Bags, as_bags
+from lapsvm.errors import OneClassError
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many
+from lapsvm.models.threshold import balanced_intercept
+from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
+
+BagsLike = Bags | Sequence[ArrayLike]
+
+
+class LatentEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
+
+    coef_: Float64
+    intercept_: float
+    objective_: float
+    duality_gap_: float
+    n_iter_: int
+    history_: list[dict[str, Any]]
+
+    @abstractmethod
+    def problem(self, y: ArrayLike) -> LatentProblem:
+        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+
+    @abstractmethod
+    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:
+        """Return the intercept, given the best windows' scores."""
+
+    def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
+        """Train on images with labels.
+
+        Parameters
+        ----------
+        bags : Bags or sequence of (n_i, d) arrays
+            The windows of each image.
+        y : (n_bags,) of two values
+            The larger one is positive. +1, -1 and 0 may be given too: 0 leaves an image out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If the labels do not fit the bags or are not of two classes, or a parameter breaks its rule.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training stopped before the duality gap was at most `tol`.
+        """
+        data = as_bags(bags)
+        labels = two_classes(y)
+        return self.adopt(fit_many([self.problem(labels)], data)[0], data, labels)
+
+    def adopt(self, found: LatentSolution, bags: BagsLike, y: ArrayLike) -> Self:
+        """Take over a solution of `problem(y)` that `fit_many` found on these bags."""
+        data, labels = as_bags(bags), two_classes(y)
+        used = labels != 0
+        self.coef_, self.objective_, self.duality_gap_ = found.coef, found.objective, found.gap
+        self.n_iter_, self.history_ = found.n_calls, found.history
+        self.n_features_in_ = data.dim
+        self.intercept_ = self._intercept(found, data.best(found.coef).score[used], labels[used])
+        return self
+
+    def decision_function(self, bags: BagsLike) -> Float64:
+        """Return each image's score (n_bags,): its best window's, plus the intercept."""
+        return np.asarray(self._best(bags).score + self.intercept_)
+
+    def predict(self, bags: BagsLike) -> Array:
+        """Return +1 where the score is above 0, else -1, int (n_bags,)."""
+        return np.where(self.decision_function(bags) > 0, 1, -1)
+
+    def best_windows(self, bags: BagsLike) -> Index:
+        """Return each image's best window (n_bags,), 0-based within its bag."""
+        return np.asarray(self._best(bags).index)
+
+    def score_windows(self, bags: BagsLike) -> Float64:
+        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
+        check_is_fitted(self)
+        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
+
+    def score(self, bags: BagsLike, y: ArrayLike) -> float:
+        """Return the average precision of the images' scores."""
+        labels = two_classes(y)
+        scores = self.decision_function(bags)[labels != 0]
+        return float(average_precision(scores, labels[labels != 0]))
+
+    def _best(self, bags: BagsLike) -> Any:
+        check_is_fitted(self)
+        return as_bags(bags).best(self.coef_)
+
+
+class LatentRankSVM(LatentEstimator):
+    """Latent AP-SVM, and the same for the other rank losses.
+
+    Minimises ``|w|^2 / 2 + C max over R, H_N of { Delta(R) + F(R) - F(R*) }`` with each positive image at its best
+    window: problem 3.3 of A. Behl's thesis, "Optimizing Average Precision using Weakly Supervised Data".
+
+    Parameters
+    ----------
+    loss : str or rank loss, default "ap"
+        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+    C : float, default 1.0
+        Weight of the loss, > 0.
+    tol : float, default 1e-3
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
+    init : str or array, default "mean"
+        Where the first windows come from, see `LatentProblem`. "mean" asks nothing of the bags; "whole_image" is for
+        bags whose window 0 is the whole image.
+    max_iter : int, default 50
+        Most outer steps.
+    max_calls : int, default 1000
+        Most loss-augmented inferences in one outer step.
+    random_state : int, default 0
+        Seed of ``init="random"``.
+
+    Attributes
+    ----------
+    coef_ : (d,) float64
+    intercept_ : float
+        Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
+        training images.
+    objective_ : float
+        The objective at `coef_`, the positives at the windows of the last outer step.
+    duality_gap_ : float
+        (objective_ - dual) / abs(objective_) of that last convex problem.
+    n_iter_ : int
+        Loss-augmented inferences.
+    history_ : list of dict
+        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(size=(8, 3)) + 3 * (i < 5) * (np.arange(8) == 2)[:, None] for i in range(15)]
+    >>> model = LatentRankSVM("ap", C=10).fit(bags, np.repeat([1, -1], [5, 10]))
+    >>> model.best_windows(bags)[:5]
+    array([2, 2, 2, 2, 2])
+    """
+
+    def __init__(
+        self,
+        loss: "str | RankLoss | ZeroOneLoss" = "ap",
+        C: float = 1.0,
+        tol: float = 1e-3,
+        *,
+        init: "str | ArrayLike" = "mean",
+        max_iter: int = 50,
+        max_calls: int = 1000,
+        random_state: int = 0,
+    ):
+        self.loss = loss
+        self.C = C
+        self.tol = tol
+        self.init = init
+        self.max_iter = max_iter
+        self.max_calls = max_calls
+        self.random_state = random_state
+
+    def problem(self, y: ArrayLike) -> LatentProblem:
+        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        return LatentProblem(
+            y,
+            risk=RankRisk(self.loss),
+            C=self.C,
+            init=self.init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_calls=self.max_calls,
+            seed=self.random_state,
+        )
+
+    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
+        return balanced_intercept(scores, labels > 0)
+
+
+class LatentSVM(LatentEstimator):
+    """Latent SVM with the hinge loss, also known as MI-SVM.
+
+    Minimises ``|w|^2 / 2 + C (J sum over positives + sum over negatives) max(0, 1 - y s)``, s being the score of an
+    image's best window.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the loss, > 0.
+    J : float, default 1.0
+        Weight of the positives' hinges, > 0.
+    fit_intercept : bool, default False
+        Learn an intercept; it is regularised like a feature that is 1 everywhere.
+    tol, init, max_iter, max_calls, random_state
+        As for `LatentRankSVM`.
+
+    Attributes
+    ----------
+    coef_, intercept_, objective_, duality_gap_, n_iter_, history_
+        As for `LatentRankSVM`, but `intercept_` is 0 or learned; the objective contains intercept_^2 / 2.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        J: float = 1.0,
+        tol: float = 1e-3,
+        *,
+        fit_intercept: bool = False,
+        init: "str | ArrayLike" = "mean",
+        max_iter: int = 50,
+        max_calls: int = 1000,
+        random_state: int = 0,
+    ):
+        self.C = C
+        self.J = J
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.init = init
+        self.max_iter = max_iter
+        self.max_calls = max_calls
+        self.random_state = random_state
+
+    def problem(self, y: ArrayLike) -> LatentProblem:
+        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        return LatentProblem(
+            y,
+            risk=HingeRisk(self.J),
+            C=self.C,
+            init=self.init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_calls=self.max_calls,
+            seed=self.random_state,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
+        return found.intercept
+
+
+def two_classes(y: ArrayLike) -> Float64:
+    """Return labels +1, -1 and 0: these as they are, otherwise the larger of two values as +1.
+
+    Raises
+    ------
+    OneClassError
+        If there are not two classes.
+    """
+    labels = as_floats("y", y, ndim=1)
+    values = np.unique(labels)
+    if np.isin(values, (-1, 0, 1)).all() and {-1, 1} <= set(values):
+        return labels
+    if len(values) != 2:
+        raise OneClassError(f"y must hold two classes, got {len(values)}.")
+    return np.where(labels == values[1], 1.0, -1.0)

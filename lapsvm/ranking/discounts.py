@@ -1,0 +1,194 @@
+"""Discounts D(i) of NDCG: positive, non-increasing and convex, for ranks i = 1, 2, ...
+
+Convexity is what makes loss-augmented inference by independent ranks correct (Mohapatra et al., CVPR 2018,
+supplement, section 6): a discount without it is refused, with the rank where it fails.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64, Index, as_floats
+from lapsvm.errors import InputError, OptionError
+
+# differences of two discounts are exact to a few units in the last place of D(1)
+_ROUNDING = 16 * np.finfo(np.float64).eps
+# a callable's first ranks are checked when the loss is made; the others when a ranking of that length comes
+_FIRST_CHECK = 1024
+
+
+class Discount(Protocol):
+    """What NDCGLoss needs of a discount."""
+
+    def __call__(self, ranks: Index) -> Float64:
+        """Return D at the given ranks (1-based)."""
+
+
+def log_discount(ranks: Index) -> Float64:
+    """D(i) = 1 / log2(1 + i), the usual one."""
+    return np.asarray(1.0 / np.log2(1.0 + ranks))
+
+
+def reciprocal_discount(ranks: Index) -> Float64:
+    """D(i) = 1 / i."""
+    return np.asarray(1.0 / ranks)
+
+
+class RankBiased:
+    """D(i) = p^i: the chance that a reader who goes on with probability `p` gets there.
+
+    Parameters
+    ----------
+    p : float
+        Persistence, between 0 and 1, both excluded.
+
+    Raises
+    ------
+    InputError
+        If `p` is not between 0 and 1.
+    """
+
+    def __init__(self, p: float) -> None:
+        if not 0 < p < 1:
+            raise InputError(f"p of a rank-biased discount must be greater than 0 and less than 1, got {p}.")
+        self.p = float(p)
+
+    def __call__(self, ranks: Index) -> Float64:
+        """Return p^i; far ranks underflow to 0."""
+        return np.asarray(np.power(self.p, ranks))
+
+    def __repr__(self) -> str:
+        return f"RankBiased({self.p})"
+
+
+class Tabulated:
+    """D given as an array: entry 0 is D(1); behind its end the discount is 0."""
+
+    def __init__(self, values: ArrayLike) -> None:
+        self.values = as_floats("discount", values, ndim=1)
+        check_discount(np.append(self.values, [0.0, 0.0]))
+
+    def __call__(self, ranks: Index) -> Float64:
+        """Return the entries, and 0 behind the last one."""
+        inside = ranks <= len(self.values)
+        discount = np.zeros(len(ranks))
+        discount[inside] = self.values[ranks[inside] - 1]
+        return discount
+
+    def __repr__(self) -> str:
+        return f"Tabulated(<{len(self.values)} values>)"
+
+
+class CutOff:
+    """D(i) - D(k + 1) up to rank `k`, then 0: a cut-off that keeps the discount convex.
+
+    Zeroing D behind `k` would not: it makes a step that no convex function has.
+    """
+
+    def __init__(self, discount: Discount, k: int) -> None:
+        if k != int(k) or k < 1:
+            raise InputError(f"k must be a whole number greater than 0, got {k}.")
+        self.discount, self.k = discount, int(k)
+
+    def __call__(self, ranks: Index) -> Float64:
+        """Return the shifted discount."""
+        last = self.discount(np.array([self.k + 1], dtype=np.intp))[0]
+        shifted: Float64 = np.where(ranks <= self.k, self.discount(ranks) - last, 0.0)
+        return np.maximum(shifted, 0.0)
+
+    def __repr__(self) -> str:
+        return f"CutOff({self.discount!r}, k={self.k})"
+
+
+NAMED: dict[str, Discount] = {"log": log_discount, "reciprocal": reciprocal_discount}
+
+
+def as_discount(discount: str | ArrayLike | Callable[[Index], ArrayLike], k: int | None) -> Discount:
+    """Return the discount that a name, an array or a callable means, cut off at `k` if asked.
+
+    Raises
+    ------
+    OptionError
+        If the name is unknown.
+    InputError
+        If the discount is not positive at 1, not finite, not non-increasing or not convex.
+    """
+    found = _by_kind(discount)
+    if k is not None:
+        found = CutOff(found, k)
+    if not _is_known(found):
+        check_discount(_values(found, _FIRST_CHECK))
+    return found
+
+
+def tabulate(discount: Discount, n: int) -> Float64:
+    """Return D(0..n) as a table whose entry 0 is unused (0), checked unless it is one of our own."""
+    values = _values(discount, n)
+    if not _is_known(discount):
+        check_discount(values)
+    return np.concatenate([[0.0], values])
+
+
+def check_discount(values: Float64) -> None:
+    """Raise InputError, with the 1-based rank, unless D(1) > 0 and D is finite, non-increasing and convex."""
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        raise InputError(f"discount must be finite, got D({i + 1}) = {values[i]}.")
+    if not values[0] > 0:
+        raise InputError(f"discount must be greater than 0 at rank 1, got D(1) = {values[0]}.")
+    slack = _ROUNDING * values[0]
+    steps: Float64 = np.diff(values)
+    if steps.max(initial=0.0) > slack:
+        i = int(np.argmax(steps > slack)) + 1
+        raise InputError(
+            f"discount must be non-increasing, got D({i + 1}) = {values[i]:.6g} above D({i}) = {values[i - 1]:.6g}."
+        )
+    bends: Float64 = np.diff(steps)
+    if bends.min(initial=0.0) < -slack:
+        i = int(np.argmax(bends < -slack)) + 2
+        raise InputError(
+            f"discount must be convex, but D({i - 1}) - 2 D({i}) + D({i + 1}) = {bends[i - 2]:.6g} < 0 at index {i}."
+        )
+
+
+def _by_kind(discount: str | ArrayLike | Callable[[Index], ArrayLike]) -> Discount:
+    """Return the discount without its cut-off."""
+    if isinstance(discount, str):
+        if discount not in NAMED:
+            raise OptionError(f"discount must be one of {', '.join(NAMED)}, an array or a callable, got {discount!r}.")
+        return NAMED[discount]
+    if isinstance(discount, (RankBiased, Tabulated, CutOff)):
+        return discount
+    if not callable(discount):
+        return Tabulated(discount)
+    return next((known for known in NAMED.values() if known is discount), _Called(discount))
+
+
+class _Called:
+    """A user's callable, its results checked for shape."""
+
+    def __init__(self, function: Callable[[Index], ArrayLike]) -> None:
+        self.function = function
+
+    def __call__(self, ranks: Index) -> Float64:
+        values = np.asarray(self.function(ranks), dtype=np.float64)
+        if values.shape != ranks.shape:
+            raise InputError(
+                f"discount must return one value per rank, got shape {values.shape} for {len(ranks)} ranks."
+            )
+        return values
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def _is_known(discount: Discount) -> bool:
+    """Whether the discount is convex by its formula, or was checked whole when it was made."""
+    return isinstance(discount, (RankBiased, Tabulated)) or any(discount is known for known in NAMED.values())
+
+
+def _values(discount: Discount, n: int) -> Float64:
+    """Return D(1..n)."""
+    return discount(np.arange(1, n + 1))

@@ -1,0 +1,192 @@
+"""The door of loss-augmented inference: which ranking violates its constraint most?"""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm._ext import inference as _kernel
+from lapsvm.arrays import Array, Float64, Index, check_finite
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
+from lapsvm.ranking import reference
+from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
+
+METHODS = ("auto", "optranks", "search", "greedy", "reference")
+# the methods of cython_ext/inference.pyx, and the losses each is for
+_COMPILED = {"auto": 0, "optranks": 1, "search": 2, "greedy": 3}
+_ONLY_FOR: dict[str, tuple[type[RankLoss], ...]] = {"search": (APLoss,), "greedy": (APLoss, NDCGLoss)}
+
+
+@dataclass(frozen=True, slots=True)
+class ViolatedRanking:
+    """The ranking R with the largest Delta(R) + F(R) - F(R*), R* having every positive on top.
+
+    Attributes
+    ----------
+    ranks : ndarray of int, shape (n_neg,)
+        Interleaving ranks 1 .. P + 1 of the negatives, in their input order: one plus the number of positives above.
+    loss : float
+        Delta of the ranking.
+    violation : float
+        Delta + F(R) - F(R*), at least 0.
+    coefficients : ndarray of float64, shape (n,)
+        Psi(R*) - Psi(R) = sum_k coefficients[k] phi_k, in input order; so violation = loss - coefficients @ scores.
+    """
+
+    ranks: Index
+    loss: float
+    violation: float
+    coefficients: Float64
+
+
+def most_violated_ranking(
+    scores: ArrayLike, labels: ArrayLike, loss: str | RankLoss | ZeroOneLoss = "ap", method: str = "auto"
+) -> ViolatedRanking:
+    """Return the ranking that violates its constraint most, exactly.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+        Any finite scores up to 1e290 in magnitude; computed in float64 and never modified.
+    labels : array-like of bool, int or float, shape (n,)
+        Positive where greater than 0, otherwise negative; at least one of each.
+    loss : str or RankLoss, default="ap"
+        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+    method : str, default="auto"
+        "auto" takes the fastest exact one; "optranks" divides and conquers (any rank loss); "search" does so with
+        binary searches over ranks (AP only); "greedy" is the papers' baseline (AP and NDCG); "reference" is the
+        readable twin in plain Python.
+
+    Returns
+    -------
+    ViolatedRanking
+
+    Raises
+    ------
+    NotFiniteError
+        If a score is NaN, infinite or beyond 1e290.
+    OneClassError
+        If no label is positive, or none is negative.
+    ShapeError
+        If scores or labels have more than one dimension, or their lengths differ.
+    OptionError
+        If the loss or the method does not exist, or the method does not know the loss.
+
+    Notes
+    -----
+    Mohapatra et al., CVPR 2018, problem (6) and Algorithm 1. Among equal scores the first in input order counts as
+    the higher one; the value does not depend on that. Where several rankings tie, any of them may be returned. If
+    rounding makes the best violation negative, R* itself (violation 0) is returned.
+
+    The 0-1 loss has labellings instead of rankings: Delta is the share of misclassified samples, violation is the mean
+    hinge (1/n) sum_k max(0, 1 - y_k s_k), coefficients are y_k / n where 1 - y_k s_k > 0, and `ranks` are 1 for
+    negatives taken as positive and P + 1 for the others.
+    """
+    array = _as_scores(scores)
+    positive = _positive_places(labels, len(array))
+    found_loss = as_loss(loss)
+    if method not in METHODS:
+        raise OptionError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if isinstance(found_loss, ZeroOneLoss):
+        return _misclassified(array, positive, method)
+    if method == "reference":
+        return _by_reference(array, positive, found_loss)
+    return _compiled(array, positive, found_loss, method)
+
+
+def _as_scores(scores: ArrayLike) -> Float64:
+    """Return the scores as a contiguous float64 array of one dimension; whether they are finite is checked later."""
+    array = np.asarray(scores)
+    if array.dtype != np.float64 or not array.flags.c_contiguous:
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"scores must be real numbers, got dtype {array.dtype}.")
+        array = np.ascontiguousarray(array, dtype=np.float64)
+    if array.ndim != 1:
+        raise ShapeError(f"scores must have 1 dimension, got shape {array.shape}.")
+    return array
+
+
+def _positive_places(labels: ArrayLike, n: int) -> Index:
+    """Return the places of the positive labels, ascending, after all checks of labels."""
+    array = np.asarray(labels)
+    if array.shape != (n,):
+        raise ShapeError(f"labels must have shape ({n},) like scores, got {array.shape}.")
+    kind = array.dtype.kind
+    if kind not in "biuf":
+        raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
+    if kind == "f" and n and np.isnan(array.min()):
+        check_finite("labels", array)
+    positive: Index = (array if kind == "b" else array > 0).nonzero()[0]
+    if not 0 < len(positive) < n:
+        missing = "negative" if n and len(positive) == n else "positive"
+        raise OneClassError(
+            f"labels must hold at least one positive (> 0) and one negative, got no {missing} among {n}."
+        )
+    return positive
+
+
+def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> ViolatedRanking:
+    """Run the kernel."""
+    n_pos, n_neg = len(positive), len(scores) - len(positive)
+    known = _ONLY_FOR.get(method)
+    if known and not isinstance(loss, known):
+        names = " and ".join(kind.name for kind in known)
+        raise OptionError(f"method {method!r} exists for the loss {names} only, got {loss!r}.")
+    kernel = loss.kernel(n_pos, n_neg)
+    found = _kernel.most_violated(
+        scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, _COMPILED[method]
+    )
+    if found is None:
+        _refuse(scores)
+    ranks, coefficients, above, delta, weighted = found
+    if kernel.gains is not None:
+        delta = loss.value(above, n_neg)
+    return _violated(ranks, coefficients, delta, delta - weighted, n_pos)
+
+
+def _by_reference(scores: Float64, positive: Index, loss: RankLoss) -> ViolatedRanking:
+    """Run the plain Python twin."""
+    _check_usable(scores)
+    ranks, coefficients, above = reference.most_violated(scores, positive, loss)
+    delta = loss.value(above, len(scores) - len(positive))
+    centre = scores[positive].min()
+    return _violated(ranks, coefficients, delta, delta - float(coefficients @ (scores - centre)), len(positive))
+
+
+def _violated(ranks: Index, coefficients: Float64, delta: float, violation: float, n_pos: int) -> ViolatedRanking:
+    """Return the result; R*, which always is feasible, if rounding made the violation negative."""
+    if violation < 0:
+        ranks.fill(n_pos + 1)
+        coefficients.fill(0.0)
+        delta = violation = 0.0
+    return ViolatedRanking(ranks, delta, violation, coefficients)
+
+
+def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRanking:
+    """Return the labelling that the 0-1 loss's structured hinge finds, sample by sample."""
+    if method in ("search", "greedy"):
+        raise OptionError(f"method {method!r} does not know the loss 'zero_one', which is solved per sample.")
+    _check_usable(scores)
+    n = len(scores)
+    signs = np.full(n, -1.0)
+    signs[positive] = 1.0
+    slack: Float64 = 1.0 - signs * scores
+    wrong = slack > 0
+    coefficients: Float64 = np.where(wrong, signs / n, 0.0)
+    ranks = np.where(np.delete(wrong, positive), 1, len(positive) + 1)
+    violation = float(slack[wrong].sum()) / n
+    return ViolatedRanking(ranks, float(wrong.mean()), violation, coefficients)
+
+
+def _check_usable(scores: Float64) -> None:
+    """Raise NotFiniteError unless every score is finite and not beyond the kernels' limit."""
+    if not (np.abs(scores) <= _kernel.LARGEST).all():
+        _refuse(scores)
+
+
+def _refuse(scores: Array) -> NoReturn:
+    """Raise NotFiniteError for the first score that is not finite or too large."""
+    check_finite("scores", scores)
+    k = int(np.argmax(np.abs(scores) > _kernel.LARGEST))
+    raise NotFiniteError(f"scores must not be beyond {_kernel.LARGEST:g} in magnitude, got {scores[k]} at index {k}.")

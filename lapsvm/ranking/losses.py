@@ -1,0 +1,298 @@
+"""Rank losses: Delta of a ranking, and its discrete derivatives d_j(i).
+
+A ranking is given by how many negatives stand above each positive (best positive first), or equivalently by the
+interleaving ranks r_j of the negatives: one plus the number of positives above the j-th negative. Every loss here
+decomposes over the negatives, Delta = sum_j delta_j(r_j), and d_j(i) = delta_j(i + 1) - delta_j(i) is all that
+inference asks. Positions j and ranks i are 1-based, as in Mohapatra et al., CVPR 2018.
+"""
+
+# ruff: noqa: ARG002 - every loss has the same signature, whichever of the numbers it needs
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.errors import InputError, OptionError
+from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
+from lapsvm.ranking.discounts import as_discount, tabulate
+
+# the kinds of lapsvm/_ext/rank_losses.pxd
+_AP, _LOG, _TABLE, _AUC, _MRR, _POS_AT_TOP, _OBJECT = range(7)
+# longer rankings compute the log discount where it is needed: a few thousand times, not once per sample
+_LONGEST_LOG_TABLE = 1 << 17
+
+
+class Kernel(NamedTuple):
+    """How the compiled code is told which loss it works for."""
+
+    kind: int
+    norm: float = 1.0
+    discount: Float64 | None = None
+    gains: Callable[[int, int, Any], None] | None = None
+
+
+class RankLoss(ABC):
+    """A loss of rankings that quicksort-flavoured inference can maximise.
+
+    Subclasses give `derivative`; inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
+    `lapsvm.testing.RankLossLaws` checks. Delta is 0 for the ranking with every positive on top.
+    """
+
+    name: ClassVar[str] = ""
+
+    @abstractmethod
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return d_j(i) = delta_j(i + 1) - delta_j(i).
+
+        Parameters
+        ----------
+        j : int
+            Position among the negatives, 1 .. n_neg.
+        i : ndarray of int, shape (m,)
+            Interleaving ranks, each in 1 .. n_pos.
+        n_pos, n_neg : int
+            How many positives and negatives there are.
+
+        Returns
+        -------
+        float or ndarray of shape (m,)
+        """
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return Delta of the ranking with above[k] negatives above the (k+1)-th best positive.
+
+        Parameters
+        ----------
+        above : ndarray of int, shape (n_pos,)
+            Non-decreasing.
+        n_neg : int
+
+        Returns
+        -------
+        float
+            Here the sum of the derivatives from each negative's rank to the end; a closed form is faster.
+        """
+        n_pos = len(above)
+        total = 0.0
+        for j in range(1, int(above[-1]) + 1):
+            rank = 1 + int(np.searchsorted(above, j))
+            rest = np.arange(rank, n_pos + 1)
+            total -= float(np.sum(np.broadcast_to(self.derivative(j, rest, n_pos, n_neg), rest.shape)))
+        return total
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return what the compiled recursion needs; here a call of `derivative` for every visited negative."""
+        half = 0.5 * n_pos * n_neg
+
+        def gains(j: int, first: int, out: Any) -> None:
+            """Write P N / 2 d_j(first ...) into the kernel's memory."""
+            room = np.asarray(out)
+            room[:] = self.derivative(j, np.arange(first, first + len(room)), n_pos, n_neg)
+            room *= half
+            if not np.isfinite(room).all():
+                raise InputError(f"derivative of {self!r} must be finite, got another value at j = {j}.")
+
+        return Kernel(_OBJECT, gains=gains)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class APLoss(RankLoss):
+    """One minus average precision: 1 - (1/P) sum_i i / (rank of the i-th positive among all samples).
+
+    Source: Yue et al., SIGIR 2007; derivative as in Mohapatra et al., CVPR 2018, supplement, proposition 2, with the
+    factor 1/P that is missing there.
+    """
+
+    name = "ap"
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return -i / (P (i + j - 1) (i + j))."""
+        place = i + float(j)
+        return -i / (n_pos * (place - 1) * place)
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return the mean over the positives of above / (above + own place)."""
+        return float(np.mean(above / (above + np.arange(1, len(above) + 1))))
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form."""
+        return Kernel(_AP)
+
+
+class NDCGLoss(RankLoss):
+    """One minus normalised discounted cumulative gain: 1 - sum over positives of D(rank) / sum_{i <= P} D(i).
+
+    Parameters
+    ----------
+    discount : "log", "reciprocal", array-like of shape (m,) or callable, default="log"
+        D(i) = 1 / log2(1 + i); 1 / i; D(1), D(2), ... with 0 behind the end; or a function that maps an integer array
+        of 1-based ranks to D, such as `RankBiased(p)`. D must be convex and non-increasing.
+    k : int, optional
+        Cut-off: D(i) becomes max(D(i) - D(k + 1), 0), which stays convex.
+
+    Raises
+    ------
+    OptionError
+        If the name of the discount is unknown.
+    InputError
+        If the discount is not finite, positive at 1, non-increasing and convex; the index of the failure is told.
+
+    Notes
+    -----
+    Mohapatra et al., CVPR 2018, supplement, proposition 1 and section 6. A discount other than "log" is tabulated up
+    to the number of samples and the table is kept (8 bytes per sample).
+    """
+
+    name = "ndcg"
+
+    def __init__(self, discount: str | ArrayLike | Callable[[Index], ArrayLike] = "log", k: int | None = None) -> None:
+        self.discount = as_discount(discount, k)
+        self._table: Float64 = np.zeros(1)
+        self._sums: Float64 = np.zeros(1)
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return (D(i + j) - D(i + j - 1)) / C."""
+        return (self.discount(i + j) - self.discount(i + j - 1)) / self._norm(n_pos)
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return the lost share of the gain."""
+        places = np.arange(1, len(above) + 1)
+        lost = self.discount(places) - self.discount(places + above)
+        return float(np.sum(lost)) / self._norm(len(above))
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form: the log discount of long rankings is computed, all others are looked up."""
+        if self.discount is NAMED_DISCOUNTS["log"] and n_pos + n_neg > _LONGEST_LOG_TABLE:
+            return Kernel(_LOG, self._norm(n_pos))
+        return Kernel(_TABLE, self._norm(n_pos), self._table_to(n_pos + n_neg))
+
+    def _norm(self, n_pos: int) -> float:
+        """Return C, the sum of the first P discounts."""
+        sums = self._sums
+        if len(sums) <= n_pos:
+            self._sums = sums = np.cumsum(tabulate(self.discount, 2 * n_pos))
+        return float(sums[n_pos])
+
+    def _table_to(self, n: int) -> Float64:
+        """Return D(0..n) or longer; grown tables replace shorter ones whole, so threads never see half of one."""
+        table = self._table
+        if len(table) <= n:
+            self._table = table = tabulate(self.discount, min(2 * n, max(n, _LONGEST_LOG_TABLE)))
+        return table
+
+    def __repr__(self) -> str:
+        return f"NDCGLoss({self.discount!r})"
+
+
+class AUCLoss(RankLoss):
+    """One minus the area under the ROC curve: the share of pairs in the wrong order (Joachims, ICML 2005)."""
+
+    name = "auc"
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return -1 / (P N)."""
+        return -1.0 / (n_pos * float(n_neg))
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return the swapped pairs' share."""
+        return float(np.mean(above / n_neg))
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form."""
+        return Kernel(_AUC)
+
+
+class MRRLoss(RankLoss):
+    """One minus the reciprocal rank of the best positive."""
+
+    name = "mrr"
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return -1 / (j (j + 1)) at i = 1, else 0."""
+        return np.where(i == 1, -1.0 / (j * (j + 1.0)), 0.0)
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return 1 - 1 / (1 + negatives above the best positive)."""
+        return float(above[0] / (1.0 + above[0]))
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form."""
+        return Kernel(_MRR)
+
+
+class PosAtTopLoss(RankLoss):
+    """The share of positives below the best negative (one minus Pos@Top; Li et al., NIPS 2014)."""
+
+    name = "pos_at_top"
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        """Return -1 / P at j = 1, else 0."""
+        return -1.0 / n_pos if j == 1 else 0.0
+
+    def value(self, above: Index, n_neg: int) -> float:
+        """Return the share of positives with a negative above."""
+        return float(np.mean(above > 0))
+
+    def kernel(self, n_pos: int, n_neg: int) -> Kernel:
+        """Return the compiled form."""
+        return Kernel(_POS_AT_TOP)
+
+
+class ZeroOneLoss:
+    """The share of misclassified samples; its structured hinge is the mean hinge loss of the binary SVM.
+
+    It stands beside the rank losses for comparison and decomposes over the samples: with labels y_k of +1 and -1 the
+    structured output is a labelling, Psi = sum_k y_k phi_k / (2 n), and the largest violation is
+    (1/n) sum_k max(0, 1 - y_k s_k). See :func:`lapsvm.ranking.most_violated_ranking` for what `ranks` then means.
+    """
+
+    name = "zero_one"
+
+    def __repr__(self) -> str:
+        return "ZeroOneLoss()"
+
+
+class _Adapted(RankLoss):
+    """A user's object that has `derivative`, and maybe `value`, without being a RankLoss."""
+
+    def __init__(self, loss: Any) -> None:
+        self._loss = loss
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
+        result: ArrayLike = self._loss.derivative(j, i, n_pos, n_neg)
+        return result
+
+    def value(self, above: Index, n_neg: int) -> float:
+        own = getattr(self._loss, "value", None)
+        return super().value(above, n_neg) if own is None else float(own(above, n_neg))
+
+    def __repr__(self) -> str:
+        return repr(self._loss)
+
+
+NAMED: dict[str, RankLoss | ZeroOneLoss] = {
+    loss.name: loss for loss in (APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss(), ZeroOneLoss())
+}
+
+
+def as_loss(loss: object) -> RankLoss | ZeroOneLoss:
+    """Return the loss that a name means, or the loss itself; objects with a `derivative` method are accepted.
+
+    Raises
+    ------
+    OptionError
+        If the name is unknown, or the object is no loss.
+    """
+    if isinstance(loss, str) and loss in NAMED:
+        return NAMED[loss]
+    if isinstance(loss, (RankLoss, ZeroOneLoss)):
+        return loss
+    if not isinstance(loss, type) and callable(getattr(loss, "derivative", None)):
+        return _Adapted(loss)
+    raise OptionError(f"loss must be one of {', '.join(NAMED)}, or an object with a derivative method, got {loss!r}.")

@@ -1,0 +1,169 @@
+"""Metrics of a ranking by scores: what the losses are one minus of.
+
+All take ``(scores, labels)`` in this order, with positives where a label is greater than 0, and depend on the order
+of the scores alone: adding a constant changes nothing, negative scores are fine. Equal scores are treated as
+scikit-learn treats them where it has the metric, and pessimistically elsewhere; each function says how.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.errors import InputError, OneClassError, ShapeError
+from lapsvm.ranking.discounts import as_discount, tabulate
+
+
+def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Return the mean over the positives of the precision at their rank.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (n,)
+    labels : array-like of bool, int or float, shape (n,)
+        Positive where greater than 0; at least one positive.
+
+    Returns
+    -------
+    float
+        Equal scores share the precision at the end of their group, as in scikit-learn's average_precision_score.
+
+    Raises
+    ------
+    NotFiniteError, ShapeError, InputError
+        If scores or labels are no finite numbers of one dimension and the same length.
+    OneClassError
+        If no label is positive.
+    """
+    positives, total = _groups(*_checked(scores, labels))
+    found = np.cumsum(positives)
+    return float(np.sum(positives * found / np.cumsum(total)) / found[-1])
+
+
+def ndcg(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    discount: str | ArrayLike | Callable[[Index], ArrayLike] = "log",
+    k: int | None = None,
+) -> float:
+    """Return the normalised discounted cumulative gain of the positives.
+
+    Parameters
+    ----------
+    scores, labels : array-like, shape (n,)
+        As in :func:`average_precision`.
+    discount, k
+        As in :class:`lapsvm.ranking.NDCGLoss`; note that its cut-off shifts the discount, so that ``k`` here differs
+        from scikit-learn's, which zeroes it.
+
+    Returns
+    -------
+    float
+        Equal scores share the mean discount of their ranks, as in scikit-learn's ndcg_score.
+
+    Raises
+    ------
+    NotFiniteError, ShapeError, InputError, OneClassError
+        As in :func:`average_precision`; InputError also for a discount that is not convex and non-increasing.
+    """
+    positives, total = _groups(*_checked(scores, labels))
+    last = np.cumsum(total)
+    gained = np.cumsum(tabulate(as_discount(discount, k), int(last[-1])))
+    mean_discount = (gained[last] - gained[last - total]) / total
+    return float(np.sum(positives * mean_discount) / gained[int(positives.sum())])
+
+
+def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Return the share of pairs (positive, negative) in the right order.
+
+    Parameters
+    ----------
+    scores, labels : array-like, shape (n,)
+        As in :func:`average_precision`, with at least one negative too.
+
+    Returns
+    -------
+    float
+        A pair of equal scores counts one half, as in scikit-learn's roc_auc_score.
+
+    Raises
+    ------
+    NotFiniteError, ShapeError, InputError
+        As in :func:`average_precision`.
+    OneClassError
+        If no label is positive, or none is negative.
+    """
+    values, positive = _checked(scores, labels)
+    if positive.all():
+        raise OneClassError(f"labels must hold at least one negative, got {len(positive)} positives.")
+    positives, total = _groups(values, positive)
+    negatives = total - positives
+    below = negatives.sum() - np.cumsum(negatives)
+    return float(np.sum(positives * (below + 0.5 * negatives)) / (float(positives.sum()) * float(negatives.sum())))
+
+
+def reciprocal_rank(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Return 1 / rank of the best positive; negatives with the same score stand above it.
+
+    Parameters
+    ----------
+    scores, labels : array-like, shape (n,)
+        As in :func:`average_precision`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    NotFiniteError, ShapeError, InputError, OneClassError
+        As in :func:`average_precision`.
+    """
+    values, positive = _checked(scores, labels)
+    best = values[positive].max()
+    return 1.0 / (1.0 + float(np.count_nonzero(values[~positive] >= best)))
+
+
+def positives_at_top(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Return the share of positives above every negative; a positive that ties with one is not above it.
+
+    Parameters
+    ----------
+    scores, labels : array-like, shape (n,)
+        As in :func:`average_precision`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    NotFiniteError, ShapeError, InputError, OneClassError
+        As in :func:`average_precision`.
+    """
+    values, positive = _checked(scores, labels)
+    return float(np.mean(values[positive] > values[~positive].max(initial=-np.inf)))
+
+
+def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
+    """Return the scores and which samples are positive."""
+    values = as_floats("scores", scores, ndim=1)
+    array = np.asarray(labels)
+    if array.shape != values.shape:
+        raise ShapeError(f"labels must have shape {values.shape} like scores, got {array.shape}.")
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
+    positive = np.asarray(array > 0)
+    if not positive.any():
+        raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(array)}.")
+    return values, positive
+
+
+def _groups(values: Float64, positive: Array) -> tuple[Index, Index]:
+    """Return, for each group of equal scores from the best down, how many positives and how many samples it has."""
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    total = np.diff(np.append(starts, len(values)))
+    return np.add.reduceat(positive[order].astype(np.intp), starts), total

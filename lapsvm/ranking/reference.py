@@ -1,0 +1,120 @@
+"""The readable twin of every compiled kernel of this room: plain Python, written as in the papers.
+
+Slow on purpose. It shares nothing with the kernels but the definitions, and the tests hold both to the same laws.
+Indices follow the papers: positions j = 1 .. N and ranks i = 1 .. P + 1, so lists carry an unused entry 0.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.ranking.losses import RankLoss
+
+
+class Problem(NamedTuple):
+    """One inference problem: sorted scores, best first, and the loss."""
+
+    positives: list[float]
+    negatives: list[float]
+    loss: RankLoss
+
+    def objective_step(self, j: int, i: int) -> float:
+        """Return f_j(i + 1) - f_j(i) = 2 (s+_i - s*_j) / (P N) + d_j(i) (supplement, section 5)."""
+        n_pos, n_neg = len(self.positives), len(self.negatives)
+        margin = self.positives[i - 1] - self.negatives[j - 1]
+        derivative = np.broadcast_to(self.loss.derivative(j, np.array([i]), n_pos, n_neg), (1,))
+        return 2.0 * margin / (n_pos * n_neg) + float(derivative[0])
+
+    def best_rank(self, j: int, low: int, high: int) -> int:
+        """Return the largest argmax of f_j over the ranks low .. high."""
+        best, total, highest = low, 0.0, 0.0
+        for i in range(low, high):
+            total += self.objective_step(j, i)
+            if total >= highest:
+                best, highest = i + 1, total
+        return best
+
+
+def most_violated_ranks(problem: Problem) -> list[int]:
+    """Return r_1 .. r_N by OptRanks (Mohapatra et al., CVPR 2018, Algorithm 1); negatives are sorted beforehand."""
+    n_pos, n_neg = len(problem.positives), len(problem.negatives)
+    ranks = [0] * (n_neg + 1)
+    jobs = [(1, n_neg, 1, n_pos + 1)]
+    while jobs:
+        first, last, low, high = jobs.pop()
+        if first > last:
+            continue
+        if low == high:
+            ranks[first : last + 1] = [low] * (last - first + 1)
+            continue
+        middle = (first + last) // 2
+        ranks[middle] = problem.best_rank(middle, low, high)
+        jobs += [(first, middle - 1, low, ranks[middle]), (middle + 1, last, ranks[middle], high)]
+    return ranks[1:]
+
+
+def greedy_ranks(problem: Problem) -> list[int]:
+    """Return r_1 .. r_N, trying every rank for every negative: O(P N) (Yue et al., SIGIR 2007)."""
+    n_pos, n_neg = len(problem.positives), len(problem.negatives)
+    return [problem.best_rank(j, 1, n_pos + 1) for j in range(1, n_neg + 1)]
+
+
+def negatives_above(ranks: Sequence[int], n_pos: int) -> Index:
+    """Return #{j : r_j <= i} for each positive i = 1 .. P: the supplement's r+_i, less one."""
+    return np.array([sum(rank <= i for rank in ranks) for i in range(1, n_pos + 1)], dtype=np.intp)
+
+
+def violation(problem: Problem, ranks: Sequence[int]) -> float:
+    """Return Delta + F(R) - F(R*) by summing over all pairs: O(P N)."""
+    n_pos, n_neg = len(problem.positives), len(problem.negatives)
+    swapped = sum(
+        problem.positives[i - 1] - problem.negatives[j - 1]
+        for j, rank in enumerate(ranks, start=1)
+        for i in range(rank, n_pos + 1)
+    )
+    return problem.loss.value(negatives_above(ranks, n_pos), n_neg) - 2.0 * swapped / (n_pos * n_neg)
+
+
+def all_rankings(n_pos: int, n_neg: int) -> Iterator[tuple[int, ...]]:
+    """Yield every non-decreasing r_1 .. r_N of ranks 1 .. P + 1: all interleavings."""
+    return combinations_with_replacement(range(1, n_pos + 2), n_neg)
+
+
+def largest_violation(problem: Problem) -> float:
+    """Return the largest violation over all interleavings, by trying each one."""
+    every = all_rankings(len(problem.positives), len(problem.negatives))
+    return max(violation(problem, ranks) for ranks in every)
+
+
+def most_violated(scores: Float64, positive: Index, loss: RankLoss) -> tuple[Index, Float64, Index]:
+    """Return the negatives' ranks in input order, the coefficients and the negatives above each positive."""
+    is_positive = np.zeros(len(scores), dtype=bool)
+    is_positive[positive] = True
+    best_first = sorted(range(len(scores)), key=lambda k: (-scores[k], k))
+    positives = [k for k in best_first if is_positive[k]]
+    negatives = [k for k in best_first if not is_positive[k]]
+    problem = Problem([float(scores[k]) for k in positives], [float(scores[k]) for k in negatives], loss)
+    ranks = most_violated_ranks(problem)
+    above = negatives_above(ranks, len(positives))
+    return _in_input_order(negatives, ranks, is_positive), _coefficients(positives, negatives, ranks, above), above
+
+
+def _in_input_order(negatives: list[int], ranks: list[int], is_positive: np.ndarray) -> Index:
+    """Return the rank of each negative, in the order in which the negatives came."""
+    by_sample: Index = np.zeros(len(is_positive), dtype=np.intp)
+    by_sample[negatives] = ranks
+    return np.asarray(by_sample[~is_positive])
+
+
+def _coefficients(positives: list[int], negatives: list[int], ranks: list[int], above: Index) -> Float64:
+    """Return Psi(R*) - Psi(R): 2 (r+_i - 1) / (P N) on positives, -2 (P + 1 - r_j) / (P N) on negatives."""
+    n_pos, n_neg = len(positives), len(negatives)
+    coefficients = np.zeros(n_pos + n_neg)
+    for k, count in zip(positives, above, strict=True):
+        coefficients[k] = 2.0 * count / (n_pos * n_neg)
+    for k, rank in zip(negatives, ranks, strict=True):
+        coefficients[k] = -2.0 * (n_pos + 1 - rank) / (n_pos * n_neg)
+    return coefficients

@@ -1,0 +1,250 @@
+"""What a page shows: plain frozen values, filled by whoever made the run.
+
+Everything is optional that a run may lack. ``None`` means "undefined" or "not known" and is shown as "-"; NaN and
+infinity are refused at the door, so that a page never shows a number that nobody meant.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import as_floats, check_same_length
+from lapsvm.catalog import Pixels
+from lapsvm.errors import NotFiniteError
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Pictures of one class in one set.
+
+    Attributes
+    ----------
+    positive, negative : int
+        Pictures labelled +1 and -1.
+    left_out : int, default 0
+        Pictures labelled 0 (only difficult objects), left out of training.
+    """
+
+    positive: int
+    negative: int
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class SetSummary:
+    """A set of pictures.
+
+    Attributes
+    ----------
+    name : str
+        For instance "trainval".
+    pictures : int
+    has_boxes : bool
+        Whether ground-truth boxes are known. Without them detection AP and CorLoc are left out.
+    windows : int or None
+        Candidate windows of all its pictures together.
+    labels : mapping of class name to LabelCounts
+    """
+
+    name: str
+    pictures: int
+    has_boxes: bool
+    windows: int | None = None
+    labels: Mapping[str, LabelCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How the run was made.
+
+    Attributes
+    ----------
+    title : str
+        The page's heading.
+    dataset : str
+    extractors : tuple of str
+        One name per source of features.
+    loss : str
+    train : SetSummary
+    test : SetSummary or None
+        None if the data have no test set.
+    command : str
+        The line that repeats the run.
+    iou : float, default 0.5
+        Overlap that makes a detection right.
+    seeds : mapping of a use ("run", "windows", ...) to its seed
+    settings : mapping of an option to its value, further settings worth showing
+    versions : mapping of a package to its version
+    seconds : mapping of a stage to its wall time in seconds, in the order they ran
+    """
+
+    title: str
+    dataset: str
+    extractors: tuple[str, ...]
+    loss: str
+    train: SetSummary
+    test: SetSummary | None
+    command: str
+    iou: float = 0.5
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CccpStep:
+    """One outer step of training.
+
+    Attributes
+    ----------
+    objective : float
+        Primal objective after the step.
+    duality_gap : float or None
+        Relative gap of the step's convex problem, (primal - dual) / abs(primal).
+    """
+
+    objective: float
+    duality_gap: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, "a CCCP step")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A precision-recall curve, one point per detection, best score first.
+
+    Attributes
+    ----------
+    recall, precision : array-like of shape (n,)
+
+    Raises
+    ------
+    ShapeError, NotFiniteError
+        If they differ in length, or hold NaN or infinity.
+    """
+
+    recall: ArrayLike
+    precision: ArrayLike
+
+    def __post_init__(self) -> None:
+        recall, precision = as_floats("recall", self.recall, 1), as_floats("precision", self.precision, 1)
+        check_same_length("recall", recall, "precision", precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A picture with one chosen window, to be looked at.
+
+    Attributes
+    ----------
+    id : str
+    pixels : callable returning a uint8 RGB array of shape (h, w, 3)
+        For instance ``record.pixels`` of an `ImageRecord`; called only for the pictures that the page has room for.
+    box : array-like of shape (4,)
+        The window x1, y1, x2, y2 in pixels of the picture.
+    score : float
+    truth : array-like of shape (n, 4), or None
+        Objects of the class; empty if there are none, None if boxes are not known.
+    others : mapping of class name to array-like of shape (m, 4)
+        Objects of the other classes.
+    note : str
+        A few words for the caption, for instance "a second detection of the object".
+    """
+
+    id: str
+    pixels: Callable[[], Pixels]
+    box: ArrayLike
+    score: float
+    truth: ArrayLike | None = None
+    others: Mapping[str, ArrayLike] = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, f"example {self.id!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSummary:
+    """What was found for one class.
+
+    Attributes
+    ----------
+    name : str
+    ap_11point, ap_area : float or None
+        Detection AP on the test set.
+    image_ap : float or None
+        AP of ranking the test set's pictures.
+    npos : int or None
+        Objects of the test set that count, the difficult ones left out.
+    corloc : float or None
+        Share of the training set's pictures with the class whose best window is right.
+    train_image_ap : float or None
+        AP of ranking the training set's pictures.
+    C : float or None
+        The chosen regularisation.
+    duality_gap : float or None
+        Relative gap at the end of training.
+    steps : tuple of CccpStep
+        Empty if not known.
+    curve : Curve or None
+        On the test set.
+    best, false_positives, misses : tuple of Example
+        Best detections; highest scored false positives; pictures of the training set with the class whose best window
+        is wrong. Each in the order to be shown. Give all misses: those without room are listed by id.
+    """
+
+    name: str
+    ap_11point: float | None = None
+    ap_area: float | None = None
+    image_ap: float | None = None
+    npos: int | None = None
+    corloc: float | None = None
+    train_image_ap: float | None = None
+    C: float | None = None
+    duality_gap: float | None = None
+    steps: tuple[CccpStep, ...] = ()
+    curve: Curve | None = None
+    best: tuple[Example, ...] = ()
+    false_positives: tuple[Example, ...] = ()
+    misses: tuple[Example, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, f"class {self.name!r}")
+
+    @property
+    def cccp_steps(self) -> int | None:
+        """Number of outer steps, None if not known."""
+        return len(self.steps) or None
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Everything that one page shows.
+
+    Attributes
+    ----------
+    summary : RunSummary
+    classes : tuple of ClassSummary
+    skipped : mapping of a class that was not trained to the reason
+    left_out : mapping of the id of a picture that was left out to the reason
+    warnings : tuple of str
+        Whole sentences, shown at the top.
+    """
+
+    summary: RunSummary
+    classes: tuple[ClassSummary, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def _check_numbers(value: CccpStep | Example | ClassSummary, owner: str) -> None:
+    """Raise NotFiniteError if a plain number of a dataclass is NaN or infinite."""
+    for item in fields(value):
+        number = getattr(value, item.name)
+        if isinstance(number, float) and not math.isfinite(number):
+            raise NotFiniteError(f"{item.name} of {owner} must be finite (None where undefined), got {number}.")

@@ -1,0 +1,109 @@
+"""The page: one HTML file that holds everything, asks nothing of the network and runs no script."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lapsvm.files import write_atomically
+from lapsvm.report.contents import ClassSummary, Contents
+from lapsvm.report.pictures import ClassGalleries, class_galleries
+from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
+from lapsvm.report.tables import Column, class_columns, decimal, duration, left_out_sentence, scientific, short
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MAX_PICTURES = 180
+
+
+@dataclass(frozen=True)
+class ClassView:
+    """A class as the template sees it: its numbers, its plots and its pictures."""
+
+    result: ClassSummary
+    curve: Plot | None
+    training: tuple[Plot, ...]
+    galleries: ClassGalleries
+
+
+def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_PICTURES) -> None:
+    """Write the page of a run: one self-contained HTML file.
+
+    The file is written under a temporary name in the same folder, synced and renamed. The same contents give the same
+    bytes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folders that are missing are made.
+    contents : Contents
+    max_pictures : int, default 180
+        Thumbnails in all, shared evenly by the galleries; every gallery that is not empty has at least one, and at
+        most 6. A thumbnail weighs about 20 KB.
+
+    Raises
+    ------
+    ShapeError
+        If boxes have another shape than their documentation says.
+    MissingError, ImageError
+        If a picture that is to be shown cannot be read.
+    OSError
+        If the file cannot be written.
+    """
+    # an id may come from a file name that is no valid text; what cannot be encoded is shown as \udcXX
+    content = render_page(contents, max_pictures=max_pictures).encode("utf-8", "backslashreplace")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content)
+
+
+def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
+    """Return the page as a string; `write_page` says more."""
+    page = _environment().get_template("page.html")
+    columns = class_columns(contents)
+    return page.render(
+        contents=contents,
+        summary=contents.summary,
+        columns=columns,
+        groups=_groups(columns),
+        left_out_sentence=left_out_sentence(contents),
+        views=_views(contents, max_pictures),
+    )
+
+
+def _environment() -> "Environment":
+    """Return the templates of this package, everything that comes from data escaped."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    package = files("lapsvm.report")
+    loader = FunctionLoader(lambda name: package.joinpath(name).read_text(encoding="utf-8"))
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"decimal": decimal, "short": short, "scientific": scientific, "duration": duration}
+    style = Markup(package.joinpath("page.css").read_text(encoding="utf-8"))  # noqa: S704 our own file
+    environment.globals["style"] = style
+    return environment
+
+
+def _views(contents: Contents, max_pictures: int) -> list[ClassView]:
+    galleries = class_galleries(contents.classes, max_pictures)
+    return [_view(result, shown) for result, shown in zip(contents.classes, galleries, strict=True)]
+
+
+def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:
+    return ClassView(
+        result,
+        precision_recall_plot(result.name, result.curve) if result.curve is not None else None,
+        training_plots(result),
+        galleries,
+    )
+
+
+def _groups(columns: tuple[Column, ...]) -> dict[str, list[Column]]:
+    """Return the columns by their group, in order."""
+    groups: dict[str, list[Column]] = {}
+    for column in columns:
+        groups.setdefault(column.group, []).append(column)
+    return groups

@@ -1,0 +1,156 @@
+"""Pictures of the page: thumbnails as data URIs, with the boxes that lie over them as geometry."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64
+from lapsvm.boxes import as_boxes, iou
+from lapsvm.catalog import Pixels
+from lapsvm.report.contents import ClassSummary, Example
+from lapsvm.report.misses import MissKind, as_window, miss_kind
+from lapsvm.report.tables import decimal
+
+LONGEST_SIDE = 320
+JPEG_QUALITY = 65
+MAX_PER_GALLERY = 6
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A box over a thumbnail: its kind ("found", "truth" or "other"), what it is, and its place in the thumbnail."""
+
+    kind: str
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A thumbnail with its boxes and its caption."""
+
+    id: str
+    source: str
+    width: int
+    height: int
+    alt: str
+    overlays: tuple[Overlay, ...]
+    score: str
+    overlap: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Figures of one kind; of misses, also the ids of those that there was no room for."""
+
+    title: str
+    figures: tuple[Figure, ...]
+    rest: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        """Number of pictures of the kind, shown or not."""
+        return len(self.figures) + len(self.rest)
+
+
+@dataclass(frozen=True)
+class ClassGalleries:
+    """The galleries of one class; the empty ones are left out."""
+
+    detections: tuple[Gallery, ...]
+    misses: tuple[Gallery, ...]
+
+
+def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
+    """Return the galleries of every class, `max_pictures` thumbnails (or one per gallery) at most in all."""
+    sorted_examples = [(_detections(result), _misses(result)) for result in results]
+    number = sum(len(detections) + len(misses) for detections, misses in sorted_examples)
+    room = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, number)))
+    return tuple(
+        ClassGalleries(
+            _shown(result.name, detections, room, listed=False), _shown(result.name, misses, room, listed=True)
+        )
+        for result, (detections, misses) in zip(results, sorted_examples, strict=True)
+    )
+
+
+def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
+    both: dict[str, Sequence[Example]] = {
+        "Best detections": result.best,
+        "Highest scored false positives": result.false_positives,
+    }
+    return {title: examples for title, examples in both.items() if examples}
+
+
+def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
+    """Return the misses by kind, the kinds that occur, in their fixed order."""
+    groups: dict[MissKind, list[Example]] = {kind: [] for kind in MissKind}
+    for example in result.misses:
+        groups[miss_kind(example.box, _truth(example), _others(example))].append(example)
+    return {str(kind).capitalize(): examples for kind, examples in groups.items() if examples}
+
+
+def _shown(name: str, groups: dict[str, Sequence[Example]], room: int, *, listed: bool) -> tuple[Gallery, ...]:
+    """Return the groups as galleries; those that are lists of all there are name the rest."""
+
+    def rest(examples: Sequence[Example]) -> tuple[str, ...]:
+        return tuple(example.id for example in examples[room:]) if listed else ()
+
+    return tuple(
+        Gallery(title, tuple(_figure(name, example) for example in examples[:room]), rest(examples))
+        for title, examples in groups.items()
+    )
+
+
+def _truth(example: Example) -> Float64:
+    return as_boxes(() if example.truth is None else example.truth, "truth")
+
+
+def _others(example: Example) -> Float64:
+    return np.concatenate([np.empty((0, 4)), *(as_boxes(boxes, "others") for boxes in example.others.values())])
+
+
+def _figure(name: str, example: Example) -> Figure:
+    """Return the thumbnail of an example with its boxes."""
+    pixels = example.pixels()
+    source, width, height = thumbnail(pixels)
+    scale = width / pixels.shape[1], height / pixels.shape[0]
+    overlap = float(iou(as_window(example.box), _truth(example)).max(initial=0))
+    score, shown = decimal(example.score), "" if example.truth is None else decimal(overlap)
+    alt = f"Picture {example.id}: window for {name}, score {score}"
+    alt += f", IoU {shown} with the nearest of {len(_truth(example))} object(s)." if shown else "."
+    return Figure(example.id, source, width, height, alt, _overlays(name, example, scale), score, shown, example.note)
+
+
+def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
+    """Return a picture as a JPEG data URI whose longest side is at most `LONGEST_SIDE`, with its width and height."""
+    from PIL import Image
+
+    picture = Image.fromarray(pixels)
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    buffer = BytesIO()
+    picture.save(buffer, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    return f"data:image/jpeg;base64,{b64encode(buffer.getvalue()).decode()}", picture.width, picture.height
+
+
+def _overlays(name: str, example: Example, scale: tuple[float, float]) -> tuple[Overlay, ...]:
+    """Return the boxes of an example in the thumbnail, the dashed truth last: what lies under it shows in its gaps."""
+    others = [box for other, boxes in example.others.items() for box in _placed("other", other, boxes, scale)]
+    truth = _placed("truth", f"object: {name}", _truth(example), scale)
+    return (*others, *_placed("found", f"window for {name}", as_window(example.box), scale), *truth)
+
+
+def _placed(kind: str, name: str, boxes: ArrayLike, scale: tuple[float, float]) -> list[Overlay]:
+    scaled = (as_boxes(boxes, kind) * np.array([*scale, *scale])).round(1)
+    return [
+        Overlay(kind, name, x1, y1, round(max(0.0, x2 - x1), 1), round(max(0.0, y2 - y1), 1))
+        for x1, y1, x2, y2 in scaled.tolist()
+    ]

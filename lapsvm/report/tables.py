@@ -1,0 +1,186 @@
+"""Tables of results: the columns that a run has, and Markdown for the documentation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from lapsvm.errors import ShapeError
+from lapsvm.report.contents import ClassSummary, Contents, SetSummary
+
+UNDEFINED = "-"
+_MARKDOWN_ESCAPES = (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"))
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the per-class table.
+
+    Attributes
+    ----------
+    group : str
+        The heading above the title: "On test", "On trainval" or "Training".
+    title : str
+    cells : tuple of str
+        One per class, formatted.
+    mean : str
+        Mean over the classes where it is defined; empty for columns that have no mean.
+    """
+
+    group: str
+    title: str
+    cells: tuple[str, ...]
+    mean: str
+
+
+def decimal(value: float | None) -> str:
+    """Return a number with 3 decimals, "-" for None."""
+    return UNDEFINED if value is None else f"{value:z.3f}"
+
+
+def short(value: float | None) -> str:
+    """Return a number as short as it can be told (6 digits), "-" for None."""
+    return UNDEFINED if value is None else f"{value:g}"
+
+
+def scientific(value: float | None) -> str:
+    """Return a small number as 1.2e-04, "-" for None."""
+    return UNDEFINED if value is None else f"{value:.1e}"
+
+
+def duration(seconds: float) -> str:
+    """Return a wall time as "0.42 s", "12.3 s", "3 min 05 s" or "1 h 02 min"."""
+    if seconds < 59.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+@dataclass(frozen=True)
+class _Spec:
+    title: str
+    field: str
+    form: Callable[[float | None], str]
+    averaged: bool = False
+    needs_boxes: bool = False
+
+
+_TEST = (
+    _Spec("AP 11-point", "ap_11point", decimal, averaged=True, needs_boxes=True),
+    _Spec("AP area", "ap_area", decimal, averaged=True, needs_boxes=True),
+    _Spec("Image AP", "image_ap", decimal, averaged=True),
+    _Spec("Objects", "npos", short, needs_boxes=True),
+)
+_TRAIN = (
+    _Spec("CorLoc", "corloc", decimal, averaged=True, needs_boxes=True),
+    _Spec("Image AP", "train_image_ap", decimal, averaged=True),
+)
+_LEARNING = (
+    _Spec("C", "C", short),
+    _Spec("Duality gap", "duality_gap", scientific),
+    _Spec("CCCP steps", "cccp_steps", short),
+)
+
+
+def class_columns(contents: Contents) -> tuple[Column, ...]:
+    """Return the per-class table by columns: those of the test set, of the training set, of training.
+
+    Columns that need boxes are left out for a set that has none, and the test set's columns where there is no test
+    set.
+    """
+    summary, classes = contents.summary, contents.classes
+    return (
+        *_set_columns(_TEST, summary.test, classes),
+        *_set_columns(_TRAIN, summary.train, classes),
+        *(_column("Training", spec, classes) for spec in _LEARNING),
+    )
+
+
+def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
+    if of is None:
+        return []
+    return [_column(f"On {of.name}", spec, classes) for spec in specs if of.has_boxes or not spec.needs_boxes]
+
+
+def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
+    values: list[float | None] = [getattr(result, spec.field) for result in classes]
+    mean = spec.form(mean_defined(values)) if spec.averaged else ""
+    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean)
+
+
+def mean_defined(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there are none."""
+    defined = [value for value in values if value is not None]
+    return fmean(defined) if defined else None
+
+
+def left_out_sentence(contents: Contents) -> str:
+    """Return the sentence that says which measures were left out for want of boxes; empty if none was."""
+    train, test = contents.summary.train, contents.summary.test
+    blind = [which for which in (test, train) if which is not None and not which.has_boxes]
+    if not blind:
+        return ""
+    if train in blind and (test is None or test in blind):
+        return "Detection AP and CorLoc were left out because no boxes are known."
+    measure = "CorLoc was" if train in blind else "Detection AP was"
+    return f"{measure} left out because no boxes are known for the set {blind[0].name}."
+
+
+def results_markdown(contents: Contents) -> str:
+    """Return the per-class table with its row of means as Markdown."""
+    columns = class_columns(contents)
+    titles = ["class", *(_plain_title(column) for column in columns)]
+    rows: list[list[Cell]] = [
+        [result.name, *(column.cells[i] for column in columns)] for i, result in enumerate(contents.classes)
+    ]
+    if rows:
+        rows.append(["mean", *(column.mean for column in columns)])
+    return markdown_table(titles, rows)
+
+
+def _plain_title(column: Column) -> str:
+    """Return a title that is clear without its group."""
+    return column.title if column.group == "Training" else f"{column.title} ({column.group.removeprefix('On ')})"
+
+
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return a table in Markdown, the first column set left and the others right, padded to be read as text.
+
+    Parameters
+    ----------
+    titles : sequence of str
+    rows : sequence of sequences of str, float, int or None
+        Floats are given 3 decimals, None becomes "-". Pipes and HTML are escaped, line breaks become spaces.
+
+    Returns
+    -------
+    str
+        Ends with a line break.
+
+    Raises
+    ------
+    ShapeError
+        If a row has another number of cells than there are titles.
+    """
+    for number, row in enumerate(rows):
+        if len(row) != len(titles):
+            raise ShapeError(f"row {number} of a table must have {len(titles)} cell(s), got {len(row)}.")
+    grid = [[_markdown_cell(cell) for cell in row] for row in [titles, *rows]]
+    widths = [max(3, *(len(row[i]) for row in grid)) for i in range(len(titles))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])] if titles else []
+    lines = [_padded(row, widths) for row in grid]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [lines[0], rule, *lines[1:]])
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = decimal(cell) if cell is None or isinstance(cell, float) else str(cell)
+    for character, escaped in _MARKDOWN_ESCAPES:
+        text = text.replace(character, escaped)
+    return " ".join(text.split())

@@ -1,0 +1,201 @@
+"""The command line: one verb per stage, and `run` and `demo` for all of them.
+
+Every expected failure, option parsing included, is one line on standard error and exit status 2.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lapsvm.errors import LapsvmError, OptionError
+
+from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, TRAIN, WINDOWS, setting_values, taking
+
+# the base of all of the parser's own complaints, wherever typer keeps the parser
+ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
+
+ALL_STAGES = ("extract", "train", "detect", "evaluate", "report")
+
+app = typer.Typer(
+    name="lapsvm",
+    help="Object detectors from image-level labels, trained on average precision itself.",
+    no_args_is_help=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        status = app(arguments or ["--help"], standalone_mode=False)
+    except (LapsvmError, OSError) as error:
+        status = _fail(str(error))
+    except ParserError as error:
+        status = _fail(error.format_message())  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("lapsvm: interrupted; what is done is kept, the same command continues.", err=True)
+        status = 130
+    sys.exit(status or 0)
+
+
+def _fail(message: str) -> int:
+    """Print one line on standard error."""
+    typer.echo("lapsvm: " + " ".join(message.split()), err=True)
+    return 2
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Object detectors from image-level labels, trained on average precision itself."""
+    if version:
+        from lapsvm import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) -> None:
+    """Run some stages with the options of a verb; `defaults` are settings that the options may override."""
+    from .stages import run_stages
+
+    check_device(options["device"])
+    run_stages(options, names, defaults | setting_values(options))
+
+
+def check_device(name: str) -> None:
+    """Raise OptionError unless the device is known and there."""
+    if name not in DEVICES:
+        raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
+    if name == "cuda":
+        raise OptionError("option --device cuda needs a CUDA executor, which this version does not have; use cpu.")
+
+
+@app.command()
+@taking(OUT, DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON)
+def run(options: dict[str, Any]) -> None:
+    """From pictures to detectors, detections, figures and a page.
+
+    Example: lapsvm run --data folder --root pictures --out RUN
+    """
+    _stages(options, ALL_STAGES)
+
+
+@app.command()
+@taking(OUT, DATA, WINDOWS, FEATURES, COMMON)
+def extract(options: dict[str, Any]) -> None:
+    """Stage 1: propose windows and store their features.
+
+    Example: lapsvm extract --data voc --root VOC2007 --classes bus,car --extractor onnx:net.onnx --out RUN
+    """
+    _stages(options, ("extract",))
+
+
+@app.command()
+@taking(OUT, TRAIN, COMMON)
+def train(options: dict[str, Any]) -> None:
+    """Stage 2: learn one detector per class from image-level labels.
+
+    Example: lapsvm train --out RUN --loss ap --C 1,10,100
+    """
+    _stages(options, ("train",))
+
+
+@app.command()
+@taking(OUT, DETECT, COMMON)
+def detect(options: dict[str, Any]) -> None:
+    """Stage 3: score all windows, suppress overlaps, write result files.
+
+    Example: lapsvm detect --out RUN --nms 0.3
+    """
+    _stages(options, ("detect",))
+
+
+@app.command()
+@taking(OUT, COMMON)
+def report(options: dict[str, Any]) -> None:
+    """Stage 5: the page RUN/page/index.html.
+
+    Example: lapsvm report --out RUN
+    """
+    _stages(options, ("report",))
+
+
+@app.command()
+def evaluate(
+    out: Annotated[Path | None, typer.Option("--out", help="A run folder.")] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.")] = None,
+    set_name: Annotated[str, typer.Option("--set", help="Its set; with --root.")] = "test",
+    results: Annotated[Path | None, typer.Option("--results", help="Folder of comp3/comp4 files; with --root.")] = None,
+    iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
+) -> None:
+    """Stage 4, or any result files against any ground truth in VOC layout.
+
+    Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
+    """
+    if out is not None and root is None and results is None:
+        options = {"out": out, "jobs": jobs, "seed": seed, "device": device, "quiet": quiet, "redo": False}
+        _stages(options, ("evaluate",))
+        return
+    if out is not None or root is None or results is None:
+        raise OptionError("evaluate needs either --out RUN, or --root VOCDIR and --results DIR.")
+    from .evaluate import evaluate_files
+
+    check_device(device)
+    evaluate_files(root, set_name, results, iou, json_file, quiet)
+
+
+@app.command()
+def predict(
+    images: Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.", show_default=False)],
+    model: Annotated[
+        list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False)
+    ],
+    draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
+    extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
+    nms: Annotated[float, typer.Option("--nms", help="Overlap above which the lower box goes.")] = 0.3,
+    max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")] = False,
+) -> None:
+    """Boxes for pictures, as JSON on standard output.
+
+    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    """
+    from .predict import predict_images
+
+    check_device(device)
+    predict_images(
+        model, images, draw=draw, extractor_specs=extractor, nms_threshold=nms, max_detections=max_detections,
+        threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad,
+    )  # fmt: skip
+
+
+@app.command()
+@taking(OUT, COMMON, out=Path("demo-run"))
+def demo(options: dict[str, Any]) -> None:
+    """Embedded data, all stages, a table and a page; nothing is downloaded.
+
+    Example: lapsvm demo --out demo-run
+    """
+    from .demo import DEMO
+
+    data = {"data.name": "digits", "data.root": str(options["out"].resolve() / "data")}
+    _stages(options, ALL_STAGES, **DEMO, **data)

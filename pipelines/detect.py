@@ -1,0 +1,106 @@
+"""Stage 3: every window of every picture is scored, overlaps are suppressed, result files are written."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.detection import Detector, detect, score_many
+from lapsvm.errors import StageError
+from lapsvm.evaluation import Detections, result_name, write_results
+from lapsvm.features import Shard, ShardSet, open_shards
+from lapsvm.files import remove_stale, write_atomically
+
+from .settings import DetectSettings
+from .stages import Context
+
+COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
+STAMP = "detections.json"
+Found = tuple[str, Array, Float64]
+
+
+def load_detectors(context: Context, stage: str) -> list[Detector]:
+    """Return one detector per class of the run; StageError if one is not trained yet."""
+    detectors = []
+    for name in context.data.classes:
+        path = context.run.model(name)
+        if not path.is_file():
+            raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm train first.")
+        detectors.append(Detector.load(path))
+    return detectors
+
+
+def detect_sets(context: Context) -> None:
+    """Write the result files of every set of the run."""
+    detectors = load_detectors(context, "detect")
+    for set_name in context.data.records:
+        with context.run.timed(f"detect {set_name}") as counts:
+            _detect_set(context, set_name, detectors, counts)
+
+
+def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], counts: dict[str, Any]) -> None:
+    """Write ``comp3_det_<set>_<class>.txt`` for every class, unless they are there and up to date."""
+    shards = open_shards(context.run.shards(set_name))
+    folder = context.run.detections(set_name)
+    stamp = _stamp(context, shards)
+    if not context.redo and _is_current(folder, stamp):
+        counts["nothing_to_do"] = True
+        return
+    found = _detect_shards(context, shards, detectors, f"detect {set_name}")
+    counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder)
+    for stranger in folder.glob("*.txt"):
+        stranger.unlink()
+    for name, images in found.items():
+        write_results(folder / result_name(set_name, name, COMPETITION), Detections.from_images(images))
+    write_atomically(folder / STAMP, stamp.encode())
+
+
+def _stamp(context: Context, shards: ShardSet) -> str:
+    """Return what decides the detections: the models' and shards' content, and the settings."""
+    models = {name: _content_hash(context.run.model(name)) for name in context.data.classes}
+    checksums = [header.checksum for header in shards.headers]
+    content = {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
+    return json.dumps(content, sort_keys=True, indent=1) + "\n"
+
+
+def _content_hash(path: Path) -> str:
+    """Return the hash of a file."""
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def _is_current(folder: Path, stamp: str) -> bool:
+    """Tell whether the result files were made from the same."""
+    path = folder / STAMP
+    return path.is_file() and path.read_text(encoding="utf-8") == stamp
+
+
+def _detect_shards(
+    context: Context, shards: ShardSet, detectors: Sequence[Detector], title: str
+) -> dict[str, list[Found]]:
+    """Return class -> (picture, boxes, scores) over all shards."""
+    found: dict[str, list[Found]] = {detector.class_name: [] for detector in detectors}
+    with context.reporter.bar(title, shards.n_images) as bar, ThreadPoolExecutor(context.threads) as pool:
+        for index in range(len(shards)):
+            shard = shards.read(index, verify=True)
+            scores = score_many(detectors, shard.features)
+            for column, detector in enumerate(detectors):
+                found[detector.class_name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+            bar.step(len(shard.image_ids))
+    return found
+
+
+def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor) -> list[Found]:
+    """Return one class's detections in the pictures of one shard."""
+
+    def one(index: int) -> Found:
+        rows = slice(shard.offsets[index], shard.offsets[index + 1])
+        boxes, kept = detect(scores[rows], shard.boxes[rows], settings.nms_threshold, max_after=settings.max_detections)
+        return shard.image_ids[index], boxes, kept
+
+    return list(pool.map(one, range(len(shard.image_ids))))

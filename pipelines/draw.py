@@ -1,0 +1,39 @@
+"""Pictures with boxes drawn, for `lapsvm predict --draw`."""
+
+import colorsys
+from collections.abc import Mapping
+from pathlib import Path
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.catalog import Pixels
+
+
+def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
+    """Write a PNG of the picture with each class's boxes in a colour of its own, the best drawn last.
+
+    Parameters
+    ----------
+    pixels : ndarray of shape (h, w, 3), uint8 RGB
+    found : mapping of class name to (boxes (n, 4), scores (n,))
+    path : Path
+        Its folder is made.
+    """
+    from PIL import Image, ImageDraw
+
+    picture = Image.fromarray(pixels)
+    canvas = ImageDraw.Draw(picture)
+    width = max(1, round(min(pixels.shape[:2]) / 150))
+    for number, (name, (boxes, scores)) in enumerate(found.items()):
+        colour = _colour(number, len(found))
+        for box, score in reversed(list(zip(boxes.tolist(), scores.tolist(), strict=True))):
+            x1, y1, x2, y2 = box
+            canvas.rectangle((x1, y1, max(x1, x2 - 1), max(y1, y2 - 1)), outline=colour, width=width)
+            canvas.text((x1 + width + 1, y1 + width), f"{name} {score:.2f}", fill=colour)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(path)
+
+
+def _colour(number: int, count: int) -> tuple[int, int, int]:
+    """Return one of `count` colours spread over the hues."""
+    red, green, blue = colorsys.hsv_to_rgb(number / max(count, 1), 1.0, 1.0)
+    return round(255 * red), round(255 * green), round(255 * blue)

@@ -1,0 +1,183 @@
+"""Stage 1: pictures become shards of windows and their features."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from lapsvm.arrays import Array
+from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
+from lapsvm.errors import ImageError, MissingError, SettingsError, ShardError
+from lapsvm.features import (
+    Extractor,
+    PictureWindows,
+    assemble_shard,
+    check_settings,
+    open_extractor,
+    read_header,
+    shard_name,
+    write_shard,
+)
+from lapsvm.files import remove_stale, write_atomically
+from lapsvm.windows import propose, with_whole_image
+
+from .progress import Bar
+from .run_folder import RunFolder
+from .settings import Settings, WindowSettings
+from .stages import Context
+
+IMAGES_PER_SHARD = 16
+
+
+def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
+    """Return the windows of a picture, float32 of shape (n, 4); the first is the whole picture."""
+    boxes = propose(pixels, method=settings.method, mode=settings.mode, max_windows=settings.max_windows, seed=seed)
+    return with_whole_image(boxes, *pixels.shape[:2])[: settings.max_windows]
+
+
+def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
+    """Return what decides the numbers in a shard, without paths or times."""
+    windows = {
+        "method": settings.windows.method,
+        "mode": settings.windows.mode,
+        "max_windows": settings.windows.max_windows,
+        "seed": settings.seed,
+    }
+    return {"windows": windows, "features": {"extractor": extractor.describe(), "dtype": settings.features.dtype}}
+
+
+class SetExtraction:
+    """The shards of one set: which are done, which are to do, and doing them.
+
+    Parameters
+    ----------
+    folder : Path
+    records : list of ImageRecord
+    settings : Settings
+    extractor : Extractor
+    """
+
+    def __init__(self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor) -> None:
+        self.folder, self.records, self.settings, self.extractor = folder, list(records), settings, extractor
+        self.provenance = provenance(settings, extractor)
+        self.jobs = [
+            (self.folder / shard_name(start // IMAGES_PER_SHARD), self.records[start : start + IMAGES_PER_SHARD])
+            for start in range(0, len(self.records), IMAGES_PER_SHARD)
+        ]
+
+    def prepare(self, redo: bool, source: Path | None) -> None:
+        """Make the folder, clear what a killed run left there, and take what another folder of shards has."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_stale(self.folder)
+        if redo:
+            for path in self.folder.glob("*.safetensors"):
+                path.unlink()
+        for path, _ in self.jobs if source is not None else ():
+            if not path.exists() and (source / path.name).is_file():
+                _take(source / path.name, path)
+
+    def to_do(self) -> list[tuple[Path, list[ImageRecord]]]:
+        """Return the shards that are not there yet, or damaged.
+
+        Raises
+        ------
+        SettingsError
+            If a shard was made from other pictures or with other settings.
+        """
+        strangers = sorted(set(self.folder.glob("*.safetensors")) - {path for path, _ in self.jobs})
+        if strangers:
+            raise SettingsError(f"{strangers[0]} belongs to another list of pictures; use another --out, or --redo.")
+        return [job for job in self.jobs if not self._is_done(*job)]
+
+    def _is_done(self, path: Path, records: Sequence[ImageRecord]) -> bool:
+        """Tell whether a shard is whole and ours; one with left-out pictures is ours only under --skip-bad."""
+        if not path.exists():
+            return False
+        try:
+            header = read_header(path)
+        except ShardError:
+            return False  # damaged: it is made again
+        left_out = header.provenance.get("left_out", [])
+        check_settings(header, self.provenance)
+        if sorted([*header.image_ids, *left_out]) != sorted(record.id for record in records):
+            raise SettingsError(f"{path} was made from other pictures; use another --out, or --redo.")
+        return not left_out or self.settings.data.skip_bad
+
+    def make(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor, bar: Bar) -> int:
+        """Make one shard and return how many windows it holds."""
+        good, left_out = [], []
+        for record, picture in zip(records, pool.map(self._measure, records), strict=True):
+            bar.step()
+            if picture is None:
+                left_out.append(record.id)
+            else:
+                good.append(picture)
+        if not good:
+            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
+        stored = self.provenance | ({"left_out": left_out} if left_out else {})
+        shard = assemble_shard(good, stored, self.settings.features.dtype)
+        write_shard(path, shard)
+        return len(shard.boxes)
+
+    def _measure(self, record: ImageRecord) -> PictureWindows | None:
+        """Read a picture, propose windows and extract their features; None if it is to be left out."""
+        try:
+            pixels = record.pixels()
+        except (ImageError, MissingError):
+            if not self.settings.data.skip_bad:
+                raise
+            return None
+        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed)
+        height, width = pixels.shape[:2]
+        return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
+
+
+def _take(source: Path, path: Path) -> None:
+    """Make a file of one run one of another: the same file where the disk can do that, else a copy."""
+    try:
+        path.hardlink_to(source)
+    except OSError:
+        write_atomically(path, source.read_bytes())
+
+
+def extract_sets(context: Context) -> None:
+    """Make the shards of every set that are not there yet.
+
+    Raises
+    ------
+    ImageError, MissingError
+        If a picture cannot be read whole, unless the settings say to leave it out.
+    SettingsError
+        If shards are there that were made otherwise.
+    """
+    extractor = open_extractor(list(context.settings.features.extractors))
+    source = None if context.shards_from is None else RunFolder(context.shards_from)
+    works = {}
+    for set_name, records in context.data.records.items():
+        works[set_name] = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
+        works[set_name].prepare(context.redo, source.shards(set_name) if source else None)
+        works[set_name].to_do()  # another run's shards are refused before anything is written
+    context.save_settings()
+    for set_name, work in works.items():
+        with context.run.timed(f"extract {set_name}") as counts:
+            _extract_set(context, work, f"extract {set_name}", counts)
+
+
+def _extract_set(context: Context, work: SetExtraction, title: str, counts: dict[str, Any]) -> None:
+    """Make the shards of one set; a picture a thread, so the libraries below get one thread each."""
+    jobs = work.to_do()
+    pictures = sum(len(records) for _, records in jobs)
+    counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
+    with (
+        context.reporter.bar(title, pictures) as bar,
+        threadpool_limits(1),
+        ThreadPoolExecutor(context.threads) as pool,
+    ):
+        for path, records in jobs:
+            try:
+                counts["windows"] += work.make(path, records, pool, bar)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise

@@ -1,0 +1,104 @@
+"""Classes and labels of a run: which classes can be learned, and the label of every picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.catalog import Dataset, ImageRecord, open_dataset
+from lapsvm.errors import LabelsError, OneClassError, OptionError
+
+from .settings import DataSettings
+
+Labels = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A data set opened for a run.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    classes : tuple of str
+        Those that can be learned: with a positive and a negative picture in the training set.
+    skipped : dict of class name to the reason
+    records : dict of set name to its pictures
+    """
+
+    dataset: Dataset
+    classes: tuple[str, ...]
+    skipped: dict[str, str]
+    records: dict[str, list[ImageRecord]]
+
+
+def open_run_data(settings: DataSettings, seed: int) -> RunData:
+    """Open the data set of a run and check its classes before any work is done.
+
+    Raises
+    ------
+    OptionError
+        If no data set is named.
+    OneClassError
+        If a class that was asked for has no positives or no negatives, or no class is left.
+    LabelsError
+        If a set is empty.
+    """
+    if not settings.name or not settings.root:
+        raise OptionError("a data set must be named with --data and --root; neither may be empty.")
+    options: dict[str, Any] = {"classes": settings.classes} if settings.classes else {}
+    if settings.name == "digits":
+        options["seed"] = seed
+    dataset = open_dataset(settings.name, settings.root, **options)
+    records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
+    skipped = _unlearnable(dataset.classes, records[settings.train_set])
+    _refuse_asked(settings.classes, skipped)
+    classes = tuple(name for name in dataset.classes if name not in skipped)
+    if not classes:
+        reasons = "; ".join(f"{name} {reason}" for name, reason in skipped.items())
+        raise OneClassError(f"no class of {settings.root} can be learned: {reasons}.")
+    return RunData(dataset, classes, skipped, records)
+
+
+def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
+    """Return the training set and, where there is one, the test set."""
+    return [settings.train_set, *([settings.test_set] if settings.test_set in dataset.sets else [])]
+
+
+def _records(dataset: Dataset, set_name: str) -> list[ImageRecord]:
+    """Return the pictures of a set; LabelsError if there are none."""
+    records = dataset.records(set_name)
+    if not records:
+        raise LabelsError(f"set {set_name!r} of data set {dataset.name!r} must hold at least one picture, got none.")
+    return records
+
+
+def _unlearnable(classes: Sequence[str], records: Sequence[ImageRecord]) -> dict[str, str]:
+    """Return class -> why it cannot be learned."""
+    reasons = {}
+    for name in classes:
+        values = {record.labels.get(name, 0) for record in records}
+        missing = [kind for kind, value in (("positive", 1), ("negative", -1)) if value not in values]
+        if missing:
+            reasons[name] = f"has no {' and no '.join(missing)} picture in the training set"
+    return reasons
+
+
+def _refuse_asked(asked: Sequence[str], skipped: dict[str, str]) -> None:
+    """Raise OneClassError for the first class that was asked for and cannot be learned."""
+    for name in asked:
+        if name in skipped:
+            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it.")
+
+
+def label_vector(records: Sequence[ImageRecord], class_name: str) -> Labels:
+    """Return the labels +1, -1, 0 of a class, one per picture."""
+    return np.array([record.labels.get(class_name, 0) for record in records], dtype=np.int8)
+
+
+def hash_of(*parts: object) -> str:
+    """Return the hash by which ids and labels are known in models: 32 hex digits."""
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,169 @@
+"""The options of the command line, each written once, and the verbs that take them."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lapsvm.errors import OptionError
+
+from .settings import LEARNERS
+
+DEVICES = ("auto", "cpu", "cuda")
+
+# group -> parameter name -> (dotted setting or "", annotated type). None everywhere means: not given.
+Group = dict[str, tuple[str, Any]]
+
+OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False)])}
+
+DATA: Group = {
+    "data": ("data.name", Annotated[str | None, typer.Option("--data", help="voc, folder, csv, digits, or your own.")]),
+    "root": ("data.root", Annotated[str | None, typer.Option("--root", help="Folder of the data set.")]),
+    "classes": (
+        "data.classes",
+        Annotated[str | None, typer.Option("--classes", help="a,b,c; default: all there are.")],
+    ),
+    "train_set": ("data.train_set", Annotated[str | None, typer.Option("--train-set", help="Default: trainval.")]),
+    "test_set": ("data.test_set", Annotated[str | None, typer.Option("--test-set", help="Default: test.")]),
+    "skip_bad": (
+        "data.skip_bad",
+        Annotated[bool | None, typer.Option("--skip-bad", help="Leave out pictures that cannot be read whole.")],
+    ),
+}
+
+WINDOWS: Group = {
+    "windows": (
+        "windows.method",
+        Annotated[str | None, typer.Option("--windows", help="Source of the windows; default: selective_search.")],
+    ),
+    "windows_mode": (
+        "windows.mode",
+        Annotated[str | None, typer.Option("--windows-mode", help="fast (default) or quality.")],
+    ),
+    "max_windows": (
+        "windows.max_windows",
+        Annotated[int | None, typer.Option("--max-windows", help="Per picture; default: 2000.", min=1)],
+    ),
+}
+
+FEATURES: Group = {
+    "extractor": (
+        "features.extractors",
+        Annotated[
+            list[str] | None,
+            typer.Option("--extractor", help="hog or onnx:FILE; several are concatenated. Default: hog."),
+        ],
+    ),
+    "shards_from": (
+        "",
+        Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
+    ),
+    "dtype": (
+        "features.dtype",
+        Annotated[str | None, typer.Option("--dtype", help="float16 (default) or float32.")],
+    ),
+}
+
+TRAIN: Group = {
+    "learner": (
+        "train.learner",
+        Annotated[str | None, typer.Option("--learner", help=f"{' or '.join(LEARNERS)}.")],
+    ),
+    "loss": ("train.loss", Annotated[str | None, typer.Option("--loss", help="ap (default), ndcg, ...")]),
+    "C": (
+        "train.C",
+        Annotated[str | None, typer.Option("--C", help="One value, or several (0.1,1,10) to choose from on train.")],
+    ),
+    "J": ("train.J", Annotated[float | None, typer.Option("--J", help="Weight of positives (latent_svm).")]),
+    "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),
+    "init": (
+        "train.init",
+        Annotated[
+            str | None,
+            typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
+        ],
+    ),
+    "folds": (
+        "train.folds",
+        Annotated[int | None, typer.Option("--folds", help="Folds for choosing C; default: 3.", min=2)],
+    ),
+}
+
+DETECT: Group = {
+    "nms": (
+        "detect.nms_threshold",
+        Annotated[float | None, typer.Option("--nms", help="Overlap above which the lower box goes; default: 0.3.")],
+    ),
+    "max_detections": (
+        "detect.max_detections",
+        Annotated[int | None, typer.Option("--max-detections", help="Per picture and class; default: 100.", min=1)],
+    ),
+}
+
+COMMON: Group = {
+    "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
+    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
+    "device": ("", Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]),
+    "quiet": ("", Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]),
+    "redo": ("", Annotated[bool, typer.Option("--redo", help="Discard what this stage made before.")]),
+}
+
+DEFAULTS: dict[str, Any] = {"device": "auto", "quiet": False, "redo": False, "out": inspect.Parameter.empty}
+
+
+def taking(*groups: Group, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb ``verb(options)`` the command line of some groups; it receives one dict of all its options."""
+    names = {name: entry for group in groups for name, entry in group.items()}
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        def command(**options: Any) -> None:
+            verb(options)
+
+        command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+        command.__annotations__ = {name: annotation for name, (_, annotation) in names.items()}
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [_parameter(name, annotation, defaults) for name, (_, annotation) in names.items()]
+        )
+        return command
+
+    return decorate
+
+
+def _parameter(name: str, annotation: Any, defaults: dict[str, Any]) -> inspect.Parameter:
+    """Return one keyword-only parameter."""
+    default = defaults.get(name, DEFAULTS.get(name))
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def setting_values(options: dict[str, Any]) -> dict[str, Any]:
+    """Return dotted setting -> value for the options that name a setting and were given."""
+    entries = {
+        name: entry for group in (DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON) for name, entry in group.items()
+    }
+    values = {entries[name][0]: value for name, value in options.items() if name in entries and entries[name][0]}
+    given = {name: value for name, value in values.items() if value is not None and value != []}
+    if "data.classes" in given:
+        given["data.classes"] = tuple(_listed("--classes", given["data.classes"]))
+    if "train.C" in given:
+        given["train.C"] = tuple(_number("--C", item) for item in _listed("--C", given["train.C"]))
+    if "data.root" in given:
+        given["data.root"] = str(Path(given["data.root"]).resolve())
+    return given
+
+
+def _listed(option: str, text: str) -> list[str]:
+    """Return the items of a comma list."""
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    if not items:
+        raise OptionError(f"option {option} must name at least one value, got {text!r}.")
+    return items
+
+
+def _number(option: str, text: str) -> float:
+    """Return a number of an option."""
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"option {option} must be numbers separated by commas, got {text!r}.") from None

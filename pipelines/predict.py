@@ -1,0 +1,187 @@
+"""Boxes for new pictures from trained models."""
+
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.catalog import Pixels, read_image
+from lapsvm.detection import Detector, detect, score_many, to_json
+from lapsvm.errors import ImageError, InputError, MissingError, SettingsError
+from lapsvm.features import Extractor, open_extractor
+
+from .extract import window_boxes
+from .progress import Reporter
+from .run_folder import RunFolder
+from .settings import WindowSettings
+
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Models that share their features, ready for pictures."""
+
+    detectors: Sequence[Detector]
+    extractor: Extractor
+    windows: WindowSettings
+    seed: int
+    nms_threshold: float
+    max_detections: int
+
+    def __call__(self, pixels: Pixels) -> dict[str, tuple[Array, Float64]]:
+        """Return class -> (boxes, scores)."""
+        boxes = window_boxes(pixels, self.windows, self.seed)
+        scores = score_many(self.detectors, self.extractor(pixels, boxes))
+        return {
+            detector.class_name: detect(scores[:, column], boxes, self.nms_threshold, max_after=self.max_detections)
+            for column, detector in enumerate(self.detectors)
+        }
+
+
+def predict_images(
+    models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
+    nms_threshold: float, max_detections: int, threads: int, seed: int | None, quiet: bool, skip_bad: bool,
+) -> None:  # fmt: skip
+    """Write the boxes in some pictures as JSON to standard output.
+
+    Parameters
+    ----------
+    models : sequence of Path
+        Model files, or folders of them.
+    images : sequence of Path
+        Pictures, or folders of them.
+    draw : Path or None
+        Folder for pictures with boxes.
+    extractor_specs : sequence of str or None
+        None: the models' own.
+    nms_threshold : float
+    max_detections : int
+        Per picture and class.
+    threads : int
+    seed : int or None
+        None: the models' own.
+    quiet, skip_bad : bool
+
+    Raises
+    ------
+    MissingError, ImageError, SettingsError
+    """
+    files = _model_files(models)
+    detectors = [Detector.load(path) for path in files]
+    predictor = _predictor(
+        detectors, _extractor(detectors, files, extractor_specs), seed, nms_threshold, max_detections
+    )
+    pictures = _picture_files(images)
+    reporter = Reporter(quiet)
+    results = []
+    with reporter.bar("predict", len(pictures)) as bar, ThreadPoolExecutor(threads) as pool:
+        for result in pool.map(lambda path: _one(predictor, path, draw, skip_bad, reporter), pictures):
+            bar.step()
+            results += [] if result is None else [result]
+    json.dump(results, sys.stdout, indent=1, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def _one(
+    predictor: Predictor, path: Path, draw: Path | None, skip_bad: bool, reporter: Reporter
+) -> dict[str, Any] | None:
+    """Return the JSON of one picture."""
+    try:
+        pixels = read_image(path)
+    except (ImageError, MissingError) as error:
+        if not skip_bad:
+            raise
+        reporter.say(f"left out: {error}")
+        return None
+    found = predictor(pixels)
+    if draw is not None:
+        from .draw import draw_boxes
+
+        draw_boxes(pixels, found, draw / f"{path.stem}.png")
+    height, width = pixels.shape[:2]
+    return to_json(str(path), width, height, found)
+
+
+def _model_files(models: Sequence[Path]) -> list[Path]:
+    """Return the model files, those of folders sorted by name."""
+    files: list[Path] = []
+    for path in models:
+        inside = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+        if not inside:
+            raise MissingError(f"folder {path} holds no model file (*.safetensors).")
+        files += inside
+    return files
+
+
+def _picture_files(images: Sequence[Path]) -> list[Path]:
+    """Return the pictures, those of folders sorted by name."""
+    files: list[Path] = []
+    for path in images:
+        inside = (
+            [file for file in sorted(path.iterdir()) if file.suffix.lower() in PICTURES] if path.is_dir() else [path]
+        )
+        if not inside:
+            raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
+        files += inside
+    return files
+
+
+def _predictor(
+    detectors: Sequence[Detector], extractor: Extractor, seed: int | None, nms_threshold: float, max_detections: int
+) -> Predictor:
+    """Return the predictor, having checked that the models share their windows and features."""
+    shards = [detector.provenance["shards"] for detector in detectors]
+    for detector, other in zip(detectors, shards, strict=True):
+        if other != shards[0]:
+            raise SettingsError(
+                f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
+                "features; predict with one of them at a time."
+            )
+    stored = dict(shards[0]["windows"])
+    own_seed = stored.pop("seed")
+    return Predictor(
+        detectors,
+        extractor,
+        WindowSettings(**stored),
+        own_seed if seed is None else seed,
+        nms_threshold,
+        max_detections,
+    )
+
+
+def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None) -> Extractor:
+    """Return the extractor that the models were trained with; its network's file is named in the run folder."""
+    wanted = detectors[0].provenance["shards"]["features"]["extractor"]
+    extractor = open_extractor(list(specs) if specs else _own_specs(files[0]))
+    if specs is None and _without_runtime(extractor.describe()) != _without_runtime(wanted):
+        raise SettingsError(
+            f"the extractor named in the run folder of {files[0]} is not the one the model was trained with."
+        )
+    if extractor.dim != len(detectors[0].coef):
+        raise InputError(
+            f"the extractor must give the {len(detectors[0].coef)} features that the model was trained with, "
+            f"got {extractor.dim}."
+        )
+    return extractor
+
+
+def _own_specs(model: Path) -> list[str]:
+    """Return the --extractor values of the run that a model lies in."""
+    run = RunFolder(model.resolve().parent.parent)
+    if not run.settings_file.is_file():
+        raise MissingError(
+            f"model {model} does not lie in a run folder that names its extractor; name it with --extractor."
+        )
+    return list(run.settings().features.extractors)
+
+
+def _without_runtime(description: Any) -> Any:
+    """Return an extractor's description without what is only recorded."""
+    if isinstance(description, dict):
+        return {key: _without_runtime(value) for key, value in description.items() if key != "runtime"}
+    return [_without_runtime(item) for item in description] if isinstance(description, list) else description

@@ -1,0 +1,129 @@
+"""A run folder: where everything of one run lies, who holds it, and what it took.
+
+::
+
+    RUN/run.toml                        resolved settings, versions, the command
+    RUN/shards/<set>/*.safetensors      boxes and features
+    RUN/models/<class>.safetensors      one detector per class
+    RUN/detections/<set>/               comp3_det_<set>_<class>.txt
+    RUN/evaluation.json  history.csv  timings.json  page/index.html
+"""
+
+import fcntl
+import json
+import os
+import platform
+import shlex
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import MissingError, SettingsError, StageError
+from lapsvm.files import write_atomically
+
+from .settings import Settings
+
+VERSIONS_OF = ("lapsvm", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "pillow", "safetensors")
+
+
+class RunFolder:
+    """The folder of one run.
+
+    Parameters
+    ----------
+    path : str or Path
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.settings_file = self.path / "run.toml"
+        self.models = self.path / "models"
+        self.selection_file = self.path / "selection.json"
+        self.evaluation_file = self.path / "evaluation.json"
+        self.history_file = self.path / "history.csv"
+        self.timings_file = self.path / "timings.json"
+        self.page = self.path / "page" / "index.html"
+
+    def shards(self, set_name: str) -> Path:
+        """Return the folder of a set's shards."""
+        return self.path / "shards" / set_name
+
+    def model(self, class_name: str) -> Path:
+        """Return the file of a class's detector."""
+        return self.models / f"{class_name}.safetensors"
+
+    def detections(self, set_name: str) -> Path:
+        """Return the folder of a set's detections."""
+        return self.path / "detections" / set_name
+
+    def settings(self) -> Settings:
+        """Return the settings that this folder was made with; the defaults where there are none yet."""
+        return Settings.read(self.settings_file) if self.settings_file.is_file() else Settings()
+
+    def require_settings(self, stage: str) -> Settings:
+        """Return the settings; StageError if nothing was extracted here yet."""
+        if not self.settings_file.is_file():
+            raise StageError(
+                f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first."
+            )
+        return self.settings()
+
+    def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
+        """Write ``run.toml``: settings, versions, and the command that was typed last."""
+        versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
+        text = settings.toml(versions=versions, command={"line": shlex.join(["lapsvm", *command])})
+        self.write(self.settings_file, text)
+
+    def notes(self, table: str) -> dict[str, str]:
+        """Return the table "versions" or "command" of ``run.toml``."""
+        notes: dict[str, str] = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table, {})
+        return notes
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a text file whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder: a second run on it is told who holds it. The lock ends with the process, even if killed."""
+        self._make()
+        with (self.path / ".lock").open("a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.seek(0)
+                raise SettingsError(f"run folder {self.path} is in use by process {lock.read().strip()}.") from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    def _make(self) -> None:
+        """Create the folder."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MissingError(f"run folder {self.path} cannot be made: {error.strerror}.") from None
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[dict[str, Any]]:
+        """Add the wall time of a stage, and what it counted, to ``timings.json``; yields the counts."""
+        counts: dict[str, Any] = {}
+        start = time.perf_counter()
+        yield counts
+        if counts.pop("nothing_to_do", False) and stage in self.timings():
+            return
+        entry = {"seconds": round(time.perf_counter() - start, 3), **counts}
+        self.write(self.timings_file, json.dumps(self.timings() | {stage: entry}, indent=1) + "\n")
+
+    def timings(self) -> dict[str, Any]:
+        """Return stage -> wall seconds and counts."""
+        if not self.timings_file.is_file():
+            return {}
+        entries: dict[str, Any] = json.loads(self.timings_file.read_text(encoding="utf-8"))
+        return entries

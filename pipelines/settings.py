@@ -1,0 +1,172 @@
+"""The settings of a run: what the command line, a run folder's ``run.toml`` and the defaults resolve to.
+
+Later wins: defaults, then the ``run.toml`` that is there, then the options of the command line.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import tomli_w
+
+from lapsvm.arrays import check_positive
+from lapsvm.errors import OptionError, SettingsError
+
+LEARNERS = ("latent_rank_svm", "latent_svm")
+INITS = ("mean", "whole_image", "random")
+DTYPES = ("float16", "float32")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which pictures, and which of their classes."""
+
+    name: str = ""
+    root: str = ""
+    classes: tuple[str, ...] = ()
+    train_set: str = "trainval"
+    test_set: str = "test"
+    skip_bad: bool = False
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """How windows are proposed."""
+
+    method: str = "selective_search"
+    mode: str = "fast"
+    max_windows: int = 2000
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """What is measured in a window, and how it is stored."""
+
+    extractors: tuple[str, ...] = ("hog",)
+    dtype: str = "float16"
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Learner and its constants; several values of C are compared by cross-validation on the training set."""
+
+    learner: str = "latent_rank_svm"
+    loss: str = "ap"
+    C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    J: float = 1.0
+    tol: float = 0.001
+    init: str = "mean"
+    folds: int = 3
+
+
+@dataclass(frozen=True)
+class DetectSettings:
+    """How scores become detections."""
+
+    nms_threshold: float = 0.3
+    max_detections: int = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a run."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    windows: WindowSettings = field(default_factory=WindowSettings)
+    features: FeatureSettings = field(default_factory=FeatureSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    detect: DetectSettings = field(default_factory=DetectSettings)
+    seed: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a ``run.toml``; its tables [versions] and [command] are for people and are passed over."""
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
+        known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
+        return cls().with_values(dict(_flat(known)), source=str(path))
+
+    def toml(self, **notes: Mapping[str, Any]) -> str:
+        """Return the settings as TOML, with `notes` as further tables."""
+        return tomli_w.dumps({**asdict(self), **notes})
+
+    def with_values(self, values: Mapping[str, Any], source: str = "the command line") -> Self:
+        """Return a copy in which dotted names such as ``train.C`` have new values; None leaves a value as it is."""
+        changed = self
+        for name, value in values.items():
+            if value is not None:
+                changed = _with_value(changed, name, value, source)
+        return changed
+
+    def flat(self) -> dict[str, Any]:
+        """Return dotted name -> value."""
+        return dict(_flat(asdict(self)))
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values."""
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _with_value(settings: Any, name: str, value: Any, source: str) -> Any:
+    """Return a copy of a settings object with one dotted name changed."""
+    head, _, rest = name.partition(".")
+    if head not in {entry.name for entry in fields(settings)}:
+        raise OptionError(f"setting {name!r} in {source} is not known.")
+    old = getattr(settings, head)
+    if is_dataclass(old) != bool(rest):
+        raise OptionError(f"setting {name!r} in {source} must be a {'table' if is_dataclass(old) else 'value'}.")
+    new = _with_value(old, rest, value, source) if rest else _as_kind_of(old, value, name, source)
+    return replace(settings, **{head: new})
+
+
+def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
+    """Return `value` in the type of the default it replaces."""
+    if isinstance(old, tuple):
+        items = value if isinstance(value, list | tuple) else (value,)
+        kind = float if name.endswith("C") else str
+        return tuple(kind(item) for item in items)
+    if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not type(old):
+        raise OptionError(f"setting {name!r} in {source} must be a {type(old).__name__}, got {value!r}.")
+    return value
+
+
+def check_settings(settings: Settings) -> Settings:
+    """Return the settings if every value keeps its rule; rooms judge what is theirs, on the smallest example.
+
+    Raises
+    ------
+    OptionError, InputError
+    """
+    from lapsvm.latent import RankRisk
+    from lapsvm.windows import propose
+
+    _check_choice("--learner", settings.train.learner, LEARNERS)
+    _check_choice("--init", settings.train.init, INITS)
+    _check_choice("--dtype", settings.features.dtype, DTYPES)
+    RankRisk(settings.train.loss)
+    propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
+    for value in settings.train.C:
+        check_positive("C", value)
+    check_positive("J", settings.train.J)
+    check_positive("tol", settings.train.tol)
+    if not 0 <= settings.detect.nms_threshold <= 1:
+        raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
+    return settings
+
+
+def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise OptionError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise OptionError(f"option {option} must be one of {', '.join(choices)}, got {value!r}.")

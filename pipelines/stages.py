@@ -1,0 +1,118 @@
+"""The stages in order: each reads what the one before wrote, so that any of them can be run alone."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .labels import RunData, open_run_data
+from .progress import Reporter
+from .run_folder import RunFolder
+from .settings import Settings, check_settings
+
+
+@dataclass
+class Context:
+    """What every stage gets.
+
+    Attributes
+    ----------
+    run : RunFolder
+    settings : Settings
+    threads : int
+    reporter : Reporter
+    redo : bool
+        Discard what the stage made before.
+    shards_from : Path or None
+        Another run whose shards may be taken.
+    """
+
+    run: RunFolder
+    settings: Settings
+    threads: int
+    reporter: Reporter
+    redo: bool = False
+    shards_from: Path | None = None
+    _data: RunData | None = field(default=None, repr=False)
+
+    @property
+    def data(self) -> RunData:
+        """The data set, opened once."""
+        if self._data is None:
+            self._data = open_run_data(self.settings.data, self.settings.seed)
+            for name, reason in self._data.skipped.items():
+                self.reporter.say(f"class {name} is left out: it {reason}")
+        return self._data
+
+    def save_settings(self) -> None:
+        """Write the settings into the run folder, with the command as it was typed."""
+        self.run.save_settings(self.settings, sys.argv[1:])
+
+
+def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Run some stages on a run folder.
+
+    Parameters
+    ----------
+    options : mapping
+        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
+    names : sequence of str
+        "extract", "train", "detect", "evaluate", "report".
+    values : mapping
+        Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
+    """
+    run = RunFolder(options["out"])
+    old = run.settings() if names[0] == "extract" else run.require_settings(names[0])
+    context = Context(
+        run,
+        check_settings(old.with_values(values)),
+        options.get("jobs") or os.cpu_count() or 1,
+        Reporter(options.get("quiet", False)),
+        options.get("redo", False),
+        options.get("shards_from"),
+    )
+    _ = context.data  # a wrong class or folder is refused before the run folder is made
+    with run.held():
+        for name in names:
+            STAGES[name](context)
+
+
+def _extract(context: Context) -> None:
+    from .extract import extract_sets
+
+    extract_sets(context)
+
+
+def _train(context: Context) -> None:
+    from .train import train_classes
+
+    train_classes(context)
+
+
+def _detect(context: Context) -> None:
+    from .detect import detect_sets
+
+    detect_sets(context)
+
+
+def _evaluate(context: Context) -> None:
+    from .evaluate import evaluate_run
+
+    evaluate_run(context)
+
+
+def _report(context: Context) -> None:
+    from .report import write_report
+
+    write_report(context)
+
+
+STAGES: dict[str, Callable[[Context], None]] = {
+    "extract": _extract,
+    "train": _train,
+    "detect": _detect,
+    "evaluate": _evaluate,
+    "report": _report,
+}

@@ -1,0 +1,167 @@
+"""Stage 2: one detector per class, all classes, folds and values of C side by side."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection import Detector
+from lapsvm.errors import ModelFileError, SettingsError, StageError
+from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards
+from lapsvm.files import remove_stale
+from lapsvm.latent import LatentSolution
+
+from .labels import Labels, hash_of, label_vector
+from .selection import Choice, choose_constants, fit_with_progress, history_rows, problem
+from .settings import TrainSettings
+from .stages import Context
+
+HISTORY_COLUMNS = ("class", "role", "C", "step", "objective", "dual", "gap", "calls", "planes", "changed")
+
+
+@dataclass(frozen=True)
+class ClassTask:
+    """One class to learn."""
+
+    name: str
+    y: Labels
+    provenance: dict[str, Any]
+    path: Path
+
+
+def train_classes(context: Context) -> None:
+    """Train the classes whose model is not there yet.
+
+    Raises
+    ------
+    StageError
+        If nothing was extracted.
+    SettingsError
+        If models are there that were trained otherwise.
+    """
+    set_name = context.settings.data.train_set
+    folder = context.run.shards(set_name)
+    if not any(folder.glob("*.safetensors")):
+        raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
+    shards = open_shards(folder)
+    context.run.models.mkdir(parents=True, exist_ok=True)
+    remove_stale(context.run.models)
+    tasks = _tasks(context, shards)
+    with context.run.timed("train") as counts:
+        to_do = [task for task in tasks if context.redo or not _is_done(task)]
+        counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
+        if to_do:
+            _train(context, shards, to_do)
+
+
+def _tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
+    """Return one task per class, with labels in the shards' order."""
+    by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
+    if missing:
+        raise SettingsError(
+            f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo."
+        )
+    records = [by_id[image_id] for image_id in shards.image_ids]
+    return [_task(context, shards, records, name) for name in context.data.classes]
+
+
+def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], name: str) -> ClassTask:
+    """Return the task of one class."""
+    y = label_vector(records, name)
+    provenance = {
+        "training": _relevant(context.settings.train) | {"seed": context.settings.seed},
+        "data": {
+            "pictures": hash_of(shards.image_ids, shards.pixel_hashes),
+            "labels": hash_of(y.tolist()),
+            "positives": int((y > 0).sum()),
+            "negatives": int((y < 0).sum()),
+        },
+        "shards": shards.provenance,
+    }
+    return ClassTask(name, y, provenance, context.run.model(name))
+
+
+def _relevant(settings: TrainSettings) -> dict[str, Any]:
+    """Return the settings that the learner reads."""
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J",)}[settings.learner]
+    return {name: value for name, value in asdict(settings).items() if name not in unused}
+
+
+def _is_done(task: ClassTask) -> bool:
+    """Tell whether a model is there and was trained the same way."""
+    if not task.path.exists():
+        return False
+    try:
+        stored = Detector.load(task.path).provenance
+    except ModelFileError:
+        return False  # damaged: it is trained again
+    for part in ("training", "data", "shards"):
+        wanted = json.loads(json.dumps(task.provenance[part]))
+        if stored.get(part) != wanted:
+            raise SettingsError(
+                f"{task.path} was trained otherwise: {_difference(stored.get(part, {}), wanted, part)}; "
+                "use another --out, or --redo to train again."
+            )
+    return True
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any], part: str) -> str:
+    """Return the first entry that differs, in words."""
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            return f"{part}.{name} was {old.get(name)!r} and is now {new.get(name)!r}"
+    return part
+
+
+def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
+    """Train classes side by side: choose C where there is a choice, then train on the whole set."""
+    blocks = shards.provenance["features"]["extractor"]["blocks"]
+    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
+    bags = Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads)
+    chosen = choose_constants(context, bags, {task.name: task.y for task in tasks})
+    problems = [problem(context.settings, task.y, chosen[task.name].C) for task in tasks]
+    solutions = fit_with_progress(context, "train", problems, bags)
+    for task, solution in zip(tasks, solutions, strict=True):
+        _detector(task, chosen[task.name], solution, scale).save(task.path)
+    rows = [row for name in chosen for row in chosen[name].history]
+    for task, solution in zip(tasks, solutions, strict=True):
+        rows += history_rows(task.name, "final", chosen[task.name].C, solution)
+    _write_history(context, rows)
+    context.save_settings()
+
+
+def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
+    """Return the detector of a class."""
+    result = {
+        "C": choice.C,
+        "held_out_image_ap": choice.scores,
+        "objective": solution.objective,
+        "dual": solution.dual,
+        "duality_gap": solution.gap,
+        "cccp_steps": len(solution.history),
+        "calls": solution.n_calls,
+    }
+    return Detector(
+        task.name, solution.coef, solution.intercept, scale, provenance=task.provenance | {"result": result}
+    )
+
+
+def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:
+    """Write history.csv: the new rows, and those of the classes that were not trained now."""
+    trained = {row["class"] for row in rows}
+    old: list[dict[str, Any]] = []
+    if context.run.history_file.is_file():
+        with context.run.history_file.open(encoding="utf-8", newline="") as file:
+            old = [row for row in csv.DictReader(file) if row["class"] not in trained]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows([*old, *rows])
+    context.run.write(context.run.history_file, text.getvalue())

@@ -1,0 +1,75 @@
+"""Pooling: the matrix product against pixel-by-pixel definitions."""
+
+import numpy as np
+import pytest
+
+from lapsvm.features import reference
+from lapsvm.features.picture import l2_normalise
+from lapsvm.features.pooling import cell_shares, pool_windows
+
+MAP = np.random.default_rng(0).normal(size=(5, 6, 7)).astype(np.float32)
+FINE = 16
+
+
+def grid_windows(n=40, seed=1):
+    """Windows whose edges are sixteenths of a cell, so that counting fine pixels is exact."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, [7 * FINE, 6 * FINE], (2, n, 2))
+    return np.hstack([np.minimum(first, second), np.maximum(first, second) + 1]) / FINE
+
+
+def test_pooling_counts_pixels():
+    fine = np.kron(MAP.astype(np.float64), np.ones((1, FINE, FINE)))
+    windows = grid_windows()
+    pooled = pool_windows(MAP, windows)
+    for window, found in zip((windows * FINE).astype(int), pooled, strict=True):
+        x1, y1, x2, y2 = window
+        np.testing.assert_allclose(found, fine[:, y1:y2, x1:x2].mean(axis=(1, 2)), atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [[0, 0, 7, 6], [1.3, 2.2, 1.4, 2.21], [0.1, 5.9, 6.9, 6], [6.99, 0, 7, 0.01]])
+def test_pooling_equals_its_twin(window):
+    np.testing.assert_allclose(pool_windows(MAP, np.array([window]))[0], reference.pool(MAP, window), atol=1e-6)
+
+
+def test_the_whole_map_gives_its_mean():
+    np.testing.assert_allclose(pool_windows(MAP, np.array([[0, 0, 7.0, 6]]))[0], MAP.mean(axis=(1, 2)), atol=1e-6)
+
+
+def test_a_window_inside_a_cell_gives_that_cell():
+    found = pool_windows(MAP, np.array([[3.2, 4.1, 3.9, 4.3]]))[0]
+    np.testing.assert_allclose(found, MAP[:, 4, 3], rtol=1e-6)
+
+
+def test_two_halves_make_the_whole():
+    windows = np.array([[0.5, 1.1, 5.3, 4.6], [0.5, 1.1, 2.25, 4.6], [2.25, 1.1, 5.3, 4.6]])
+    whole, left, right = pool_windows(MAP, windows)
+    np.testing.assert_allclose(whole * 4.8, left * 1.75 + right * 3.05, atol=1e-5)
+
+
+def test_no_area_gives_zeros_and_no_windows_no_rows():
+    windows = np.array([[0, 0, 0, 0], [2, 2, 2, 3], [3.0, 3, 2, 4]])
+    assert not pool_windows(MAP, windows[:2]).any()
+    assert pool_windows(MAP, np.empty((0, 4))).shape == (0, 5)
+
+
+def test_the_smallest_window_there_is_gives_its_cell():
+    found = pool_windows(MAP, np.array([[0, 0, 5e-324, 5e-324], [0, 5e-324, 7, 5e-324]]))
+    np.testing.assert_allclose(found, [MAP[:, 0, 0], np.zeros(5)], rtol=1e-6)
+
+
+def test_more_windows_than_one_product_takes(monkeypatch):
+    windows = grid_windows(100)
+    whole = pool_windows(MAP, windows)
+    monkeypatch.setattr("lapsvm.features.pooling._ROWS", 7)
+    np.testing.assert_allclose(pool_windows(MAP, windows), whole, atol=1e-6)
+
+
+def test_shares_sum_to_one():
+    np.testing.assert_allclose(cell_shares(grid_windows(), 6, 7).sum(axis=1), 1.0, rtol=1e-6)
+
+
+def test_a_row_of_zeros_is_not_divided():
+    rows = np.array([[0, 0, 0], [3, 0, 4], [1e-30, 0, 0]], dtype=np.float32)
+    np.testing.assert_allclose(l2_normalise(rows), [[0, 0, 0], [0.6, 0, 0.8], [1, 0, 0]], rtol=1e-6)
+    assert l2_normalise(rows).dtype == np.float32

@@ -1,0 +1,95 @@
+"""A small data set and a finished run on it, made once."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from lapsvm.datasets.digits import write_digits
+from lapsvm.pipelines.cli import main
+
+EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
+TRAINING = ["--C", "1,10", "--folds", "2"]
+FAST = EXTRACTION + TRAINING
+MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory) -> Path:
+    """A few digits in the VOC layout; not to be changed."""
+    root = tmp_path_factory.mktemp("data") / "digits"
+    write_digits(root, seed=3, n_train=40, n_test=20)
+    return root
+
+
+@pytest.fixture(scope="session")
+def fast() -> list[str]:
+    """Options that make a run take seconds."""
+    return FAST
+
+
+@pytest.fixture(scope="session")
+def fast_extraction() -> list[str]:
+    """Those of them that extraction takes."""
+    return EXTRACTION
+
+
+@pytest.fixture(scope="session")
+def fast_training() -> list[str]:
+    """Those of them that training takes."""
+    return TRAINING
+
+
+@pytest.fixture(scope="session")
+def made():
+    """Return relative path -> bytes of what a run made, all of it or what a pattern names."""
+
+    def content(folder: Path, *patterns: str) -> dict[str, bytes]:
+        found = [path for pattern in patterns or MADE for path in sorted(folder.glob(pattern))]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+    return content
+
+
+@pytest.fixture(scope="session")
+def finished(digits, tmp_path_factory) -> Path:
+    """A finished run on the digits; not to be changed."""
+    out = tmp_path_factory.mktemp("runs") / "RUN"
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *FAST])
+    assert exit_.value.code == 0
+    return out
+
+
+@pytest.fixture
+def run_copy(finished, tmp_path) -> Path:
+    """A finished run that a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "RUN"))
+
+
+@pytest.fixture
+def command(capsys):
+    """Call the command line as a user would and see what it said."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return SimpleNamespace(status=exit_.value.code, out=said.out, err=said.err)
+
+    return call
+
+
+@pytest.fixture
+def refused(command):
+    """Call the command line, check that it fails in one line with exit status 2, and return that line."""
+
+    def call(*arguments: object) -> str:
+        result = command(*arguments)
+        assert result.status == 2, result
+        assert result.err.count("\n") == 1, result.err
+        assert result.err.startswith("lapsvm: "), result.err
+        return result.err
+
+    return call

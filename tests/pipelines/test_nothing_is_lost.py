@@ -1,0 +1,129 @@
+"""Damage, interruption and changed settings: told in a sentence, and what was made stays."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from PIL import Image
+
+
+@pytest.fixture
+def arguments(fast):
+    """Return the command line of a fast run."""
+    return lambda root, out, *more: ["run", "--data", "voc", "--root", root, "--out", out, *fast, *more]
+
+
+def test_a_truncated_shard_is_made_again(run_copy, finished, digits, command, arguments, made):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    path.write_bytes(path.read_bytes()[:-100])
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+
+
+def test_a_truncated_shard_is_named_by_a_later_stage(run_copy, refused):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    path.write_bytes(path.read_bytes()[:-100])
+    assert str(path) in refused("train", "--out", run_copy, "--redo")
+
+
+def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command, arguments, made):
+    path = run_copy / "models" / "six.safetensors"
+    path.write_bytes(path.read_bytes()[:50])
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--max-windows", "50"], "max_windows 60 instead of 50"),
+        (["--dtype", "float32"], "'float16' instead of 'float32'"),
+        (["--C", "3"], "training.C was [1.0, 10.0] and is now [3.0]"),
+        (["--loss", "ndcg"], "training.loss was 'ap' and is now 'ndcg'"),
+    ],
+)
+def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, refused, more, words, arguments, made):
+    before = made(run_copy)
+    assert words in refused(*arguments(digits, run_copy, *more))
+    assert made(run_copy) == before
+
+
+def test_redo_trains_again(run_copy, digits, command):
+    assert command("train", "--out", run_copy, "--C", "3", "--redo").status == 0
+    assert command("evaluate", "--out", run_copy).status == 0
+
+
+def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, refused, arguments):
+    root, out = shutil.copytree(digits, tmp_path / "data"), tmp_path / "RUN"
+    bad = sorted((root / "JPEGImages").iterdir())[5]
+    bad.write_bytes(bad.read_bytes()[:600])
+    assert str(bad) in refused(*arguments(root, out))
+    assert command(*arguments(root, out, "--skip-bad")).status == 0
+    assert bad.stem in (out / "page" / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, arguments, made):
+    out = tmp_path / "RUN"
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, out))]
+    for delay in (1.5, 2.0, 2.5, 3.0):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(line, check=True, capture_output=True)
+    assert made(out) == made(finished)
+    assert not list(out.rglob("*.partial"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN"))]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("lapsvm: interrupted")
+    assert "Traceback" not in err
+
+
+def picture_folder(root, classes, count=8):
+    """Write pictures of plain rectangles, one folder per class; the class decides the grey."""
+    for number, name in enumerate(classes):
+        (root / name).mkdir(parents=True)
+        for index in range(count):
+            picture = Image.effect_noise((64, 48), 60).convert("RGB")
+            if name != "background":
+                picture.paste((250, 250 * number, 0), (10 + index, 8, 40 + index, 36))
+            picture.save(root / name / f"{name}{index}.png")
+
+
+def test_pictures_without_any_box(tmp_path, command):
+    import json
+
+    picture_folder(tmp_path / "pictures", ["red", "background"])
+    result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1")
+    assert result.status == 0, result.err
+    assert "no boxes are known" in result.err
+    table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
+    assert table["classes"]["red"].keys() == {"image_ap"}
+
+
+def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refused):
+    picture_folder(tmp_path / "pictures", ["red", "background"], 6)
+    rows = ["image,label"] + [
+        f"{p.relative_to(tmp_path / 'pictures')},all" for p in (tmp_path / "pictures").rglob("*.png")
+    ]
+    rows += [f"{p.relative_to(tmp_path / 'pictures')},red" for p in (tmp_path / "pictures" / "red").iterdir()]
+    (tmp_path / "pictures" / "labels.csv").write_text("\n".join(rows) + "\n")
+    line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1"]
+    assert "class 'all' has no negative picture" in refused(*line, "--classes", "all")
+    assert not (tmp_path / "RUN").exists()
+    result = command(*line)
+    assert result.status == 0
+    assert "class all is left out" in result.err

@@ -1,0 +1,79 @@
+"""The page in a real browser: its table is there, it is not blank, and nothing sticks out at the side."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lapsvm.report import Contents, render_page, write_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+WIDTHS = (1280, 400)
+# Copies of the page in frames may run this one script, to tell what sticks out; the page itself runs none.
+TELL = "<script>parent.postMessage([name, document.documentElement.scrollWidth - innerWidth], '*')</script></body>"
+LISTEN = "<script>onmessage = ({data}) => document.body.dataset[data[0]] = data[1]</script>"
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="neither chromium nor chromium-browser is installed"),
+    pytest.mark.slow,
+]
+
+
+def browse(page, *arguments):
+    profile = page.parent / "profile"
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *arguments, page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_drawn(tmp_path, full_contents, width):
+    page, shot = tmp_path / "index.html", tmp_path / "shot.png"
+    write_page(page, full_contents, max_pictures=30)
+    dom = browse(page, f"--window-size={width},900", "--dump-dom", f"--screenshot={shot}")
+    assert re.search(r'<th scope="row" class="name">person</th>\s*<td class="number first">0.474</td>', dom)
+    pixels = np.asarray(Image.open(shot).convert("L")).astype(int)
+    assert pixels.shape == (900, width)
+    paper = np.bincount(pixels.ravel()).argmax()
+    drawn = np.abs(pixels - paper) > 60
+    assert 0.005 < drawn.mean() < 0.5
+    assert drawn.any(axis=1).mean() > 0.2
+
+
+def with_long_names(contents):
+    long = "Long" * 100
+    example = replace(contents.classes[0].best[0], id=long, note=long, others={long: [[1, 2, 3, 4]]})
+    result = replace(contents.classes[0], name=long, best=(example,), false_positives=(), misses=(example,) * 8)
+    summary = replace(contents.summary, title=long, dataset=long, command=long, settings={long: long}, seeds={long: 0})
+    summary = replace(summary, train=replace(summary.train, name=long), test=replace(summary.test, name=long))
+    return Contents(summary, (result,), {long: long}, {long: long}, (long,))
+
+
+def test_nothing_sticks_out_at_the_side(tmp_path, full_contents):
+    frames = ""
+    for name, contents in {"usual": full_contents, "long": with_long_names(full_contents)}.items():
+        page = render_page(contents, max_pictures=12).replace("</body>", TELL)
+        page = page.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
+        (tmp_path / f"{name}.html").write_text(page, encoding="utf-8")
+        frames += "".join(
+            f'<iframe src="{name}.html" name="{name}{w}" width="{w}" height="800"></iframe>' for w in WIDTHS
+        )
+    wall = tmp_path / "wall.html"
+    wall.write_text(f"<!DOCTYPE html><body>{LISTEN}{frames}</body>", encoding="utf-8")
+    dom = browse(wall, "--virtual-time-budget=5000", "--dump-dom")
+    found = dict(re.findall(r'data-(\w+)="(-?\d+)"', dom))
+    assert found == {f"{name}{width}": "0" for name in ("usual", "long") for width in WIDTHS}

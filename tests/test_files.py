@@ -1,0 +1,37 @@
+"""A file is there whole or not at all."""
+
+import os
+
+import pytest
+
+from lapsvm.errors import WriteError
+from lapsvm.files import remove_stale, write_atomically
+
+
+def test_a_file_is_replaced(tmp_path):
+    path = tmp_path / "a"
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    write_atomically(path, b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match="could not be written: No space left on device"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    (tmp_path / ".a.partial").write_bytes(b"half")
+    (tmp_path / "b").write_bytes(b"whole")
+    remove_stale(tmp_path)
+    assert os.listdir(tmp_path) == ["b"]
