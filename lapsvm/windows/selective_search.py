@@ -51,7 +51,7 @@ class Mode:
 
 MODES = {
     "single": Mode(("hsv",), (100,), ("CTSF",)),
-    "fast": Mode(("hsv", "lab"), (50, 100), ("CTSF", "TSF")),
+    "fast": Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF")),
     "quality": Mode(("hsv", "lab", "rgi", "h", "i"), (50, 100, 150, 300), ("CTSF", "TSF", "F", "S")),
 }
 

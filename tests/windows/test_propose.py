@@ -64,7 +64,7 @@ def test_a_picture_smaller_than_the_least_side_gives_the_whole_picture():
 def test_a_large_picture():
     y, x = np.mgrid[:1333, :2000]
     waves = np.stack([127 + 120 * np.sin(x / 190), 127 + 120 * np.sin(y / 150), (x + y) / 14], axis=-1)
-    assert_valid(propose(waves.astype(np.uint8)), 1333, 2000)
+    assert_valid(propose(waves.astype(np.uint8), mode="single"), 1333, 2000)
 
 
 def test_plain_objects_are_found():
