@@ -138,7 +138,9 @@ class _Training:
                 break
             tol = self._problem.tol if rests else max(self._problem.tol, min(tol, _TIGHTEN * fall, _LOOSE))
             planes = [self._moved(plane, following) for plane in solution.planes] if changed else solution.planes
-            imputed, last, proximity = following, solution.objective, solution.proximity
+            # after given windows, one per image, the mean of several begins anew
+            last = solution.objective if len(following.index) == len(imputed.index) else np.inf
+            imputed, proximity = following, solution.proximity
         return self._solution(solution, following, rests)
 
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
@@ -223,7 +225,7 @@ class _Training:
 
     def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
         best = self._best_windows()
-        if len(best.index) != len(imputed.index):  # given windows, one per image, have done their part
+        if len(best.index) != len(imputed.index):
             return best, len(self._positives)
         return imputed.improved(best, self._w[: self._bags.dim])
 

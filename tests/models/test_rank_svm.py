@@ -93,9 +93,7 @@ def test_a_learned_intercept_is_for_the_zero_one_loss_alone():
     risk = most_violated_ranking(model.decision_function(X), y, loss="zero_one").violation
     norm = model.coef_ @ model.coef_ + model.intercept_**2
     assert model.objective_ == pytest.approx(norm / 2 + 50.0 * risk, rel=1e-9)
-    with pytest.raises(
-        InputError, match="fit_intercept must be False for the loss 'ap', which sees no intercept, got True."
-    ):
+    with pytest.raises(InputError, match="fit_intercept must be False for the loss 'ap'"):
         RankSVM("ap", fit_intercept=True).fit(X, y)
 
 
