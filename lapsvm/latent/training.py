@@ -220,7 +220,7 @@ class _Training:
         """Return the positives' best windows at the best point; the last pass there knows the first of each."""
         counts = top_counts(self._bags, self._positives, self._problem.top)
         if (counts == 1).all():
-            return ImputedWindows(self._bags, self._positives, self._answer.index[self._positives])
+        return self._best_windows()
         return top_windows(self._bags, self._positives, self._w[: self._bags.dim], counts)
 
     def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
