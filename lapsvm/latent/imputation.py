@@ -7,7 +7,6 @@ import numpy as np
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 
-
 _TIE = 1e-12  # relative difference of scores that is rounding
 
 
