@@ -25,7 +25,7 @@ debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bo
 	rm -rf build/debug-site
 	LAPSVM_DEBUG=1 $(PIP) install --no-build-isolation --no-deps --target build/debug-site .
 	PYTHONPATH=build/debug-site LAPSVM_EXPECT_DEBUG=1 $(BIN)/pytest -m "not slow" \
-	  tests/test_boxes.py tests/test_build.py tests/ranking tests/optim tests/windows tests/bags tests/detection tests/evaluation
+	  tests/test_boxes.py tests/test_build.py tests/ranking tests/optim tests/windows tests/features tests/bags tests/detection tests/evaluation
 
 wheel-test: $(VENV)/installed-dev  ## the tests against the built wheel in a fresh environment
 	rm -rf build/wheel build/wheel-venv

@@ -26,6 +26,7 @@ KERNELS = {
     "hog": "c",
     "counting": "c++",
     "greedy": "c++",
+    "grid": "c++",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",

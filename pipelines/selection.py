@@ -56,6 +56,7 @@ def problem(settings: Settings, y: Labels, C: float) -> LatentProblem:
         C=C,
         init=train.init,
         tol=train.tol,
+        top=train.top,
         seed=settings.seed,
         fit_intercept=hinge,
     )

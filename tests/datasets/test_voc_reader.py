@@ -337,7 +337,7 @@ def test_opened_for_boxes_alone_no_class_list_is_looked_at(voc):
 def test_evaluation_needs_the_sets_list_and_every_annotation(voc):
     with pytest.raises(OptionError, match="set 'val' is not there; choose from trainval, test"):
         read_annotations(voc, "val", ["cat"])
-    with pytest.raises(AnnotationError, match="set 'test' in .* must have annotations, got none"):
+    with pytest.raises(AnnotationError, match=r"set 'test' in .* must have annotations, got none"):
         read_annotations(voc, "test", ["cat"])
     (voc / "Annotations/d.xml").write_text(annotation())
     with pytest.raises(AnnotationError, match=r"e\.xml is not there"):
