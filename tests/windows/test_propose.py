@@ -244,6 +244,12 @@ def test_a_wrong_option_is_named(options, error, sentence):
         propose(noise((8, 8)), **options)
 
 
+def test_too_many_regions_are_refused(monkeypatch):
+    monkeypatch.setattr("lapsvm.windows.selective_search.MAX_REGIONS", 100)
+    with pytest.raises(InputError, match="k must be so large that at most 100 regions are left, got "):
+        propose(noise((20, 20)), mode=Mode(("hsv",), (1,), ("C",)))
+
+
 def test_every_method_is_in_the_registry():
     assert set(METHODS) == {"selective_search", "grid", "opencv", "selectivesearch"}
 
