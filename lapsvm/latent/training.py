@@ -11,6 +11,7 @@ vectors of all problems and answers them from one pass over the windows.
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ def fit_many(
         For each problem that stopped at max_calls or max_iter.
     """
     data = as_bags(bags)
-    trainings = [_Training(problem, data) for problem in problems]
+    trainings = [start(problem, data) for problem in problems]
     running = [_Running(i, training.run(), training) for i, training in enumerate(trainings)]
     solutions: dict[int, LatentSolution] = {}
     answers: list[BestWindows | None] = [None] * len(running)
@@ -94,7 +95,7 @@ def fit_many(
 class _Running:
     """A training in progress, its history told as it grows."""
 
-    def __init__(self, place: int, passes: Passes, training: "_Training"):
+    def __init__(self, place: int, passes: Passes, training: "Training"):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
 
     def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
@@ -108,7 +109,7 @@ class _Running:
             self._told = len(self._training.history)
 
 
-class _Training:
+class Training:
     """One problem on its bags."""
 
     def __init__(self, problem: LatentProblem, bags: Bags):
@@ -261,7 +262,13 @@ class _Training:
         )
 
 
-def _warn_unless_converged(trainings: Sequence[_Training], solutions: dict[int, LatentSolution]) -> None:
+@singledispatch
+def start(problem: LatentProblem, bags: Bags) -> Training:
+    """Return the training of a problem; kinds of problems that are trained otherwise register theirs."""
+    return Training(problem, bags)
+
+
+def _warn_unless_converged(trainings: Sequence[Training], solutions: dict[int, LatentSolution]) -> None:
     for i, training in enumerate(trainings):
         found, problem = solutions[i], training._problem
         if found.converged:
