@@ -7,6 +7,8 @@ picks one when the module is loaded, so the flags stay portable.
 
 import numpy as np
 
+from libc.math cimport sqrt
+
 cdef extern from *:
     """
     #include <stddef.h>
@@ -56,6 +58,21 @@ cdef extern from *:
     LAPSVM_DOT(lapsvm_dot64_float, float, LAPSVM_SAME, double)
     LAPSVM_DOT(lapsvm_dot64_double, double, LAPSVM_SAME, double)
 
+    #define LAPSVM_NORM2(name, stored, widened) \\
+        LAPSVM_CLONES static double name(const stored *x, const double *scale, ptrdiff_t d) { \\
+            double lanes[LAPSVM_LANES] = {0}, total = 0; \\
+            for (ptrdiff_t j = 0; j < d; j += LAPSVM_LANES) \\
+                for (ptrdiff_t u = 0; u < (d - j < LAPSVM_LANES ? d - j : LAPSVM_LANES); u++) { \\
+                    double value = widened(x[j + u]) * scale[j + u]; \\
+                    lanes[u] += value * value; \\
+                } \\
+            for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \\
+            return total; \\
+        }
+    LAPSVM_NORM2(lapsvm_norm2_half, uint16_t, lapsvm_widen_one)
+    LAPSVM_NORM2(lapsvm_norm2_float, float, LAPSVM_SAME)
+    LAPSVM_NORM2(lapsvm_norm2_double, double, LAPSVM_SAME)
+
     #define LAPSVM_ADD(name, stored, widened) \\
         LAPSVM_CLONES static void name(const stored *x, double c, double *out, ptrdiff_t d) { \\
             for (ptrdiff_t j = 0; j < d; j++) out[j] += c * widened(x[j]); \\
@@ -86,6 +103,9 @@ cdef extern from *:
     double lapsvm_dot64_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_dot64_float(const float*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_dot64_double(const double*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2_float(const float*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2_double(const double*, const double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_half(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_double(const double*, double, double*, Py_ssize_t) noexcept nogil
@@ -122,6 +142,15 @@ cdef inline double _dot64(const Stored* x, const double* w, Py_ssize_t d) noexce
         return lapsvm_dot64_float(x, w, d)
     else:
         return lapsvm_dot64_half(x, w, d)
+
+
+cdef inline double _norm2(const Stored* x, const double* scale, Py_ssize_t d) noexcept nogil:
+    if Stored is double:
+        return lapsvm_norm2_double(x, scale, d)
+    elif Stored is float:
+        return lapsvm_norm2_float(x, scale, d)
+    else:
+        return lapsvm_norm2_half(x, scale, d)
 
 
 cdef inline void _add(const Stored* x, double coefficient, double* out, Py_ssize_t d) noexcept nogil:
@@ -196,6 +225,16 @@ def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[
     with nogil:
         for i in range(features.shape[0]):
             out[i] = _dot64(&features[i, 0], &weights[0], d)
+
+
+def sum_of_norms(const Stored[:, ::1] features, const double[::1] scale):
+    """Return the sum over rows of the Euclidean norm of the row times `scale` (d,)."""
+    cdef Py_ssize_t i, d = features.shape[1]
+    cdef double total = 0
+    with nogil:
+        for i in range(features.shape[0]):
+            total += sqrt(_norm2(&features[i, 0], &scale[0], d))
+    return total
 
 
 def add_rows(

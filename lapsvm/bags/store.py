@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -110,15 +110,23 @@ class Bags:
             end += len(shard.features)
         return cls(features, np.append(0, np.cumsum(np.concatenate(counts))), scale, threads=threads)
 
-    def subset(self, bag_indices: ArrayLike) -> "Bags":
+    def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
         """Return these bags, in this order, over the same features (nothing is copied); a mask (n_bags,) works too."""
-        chosen = np.arange(self.n_bags)[np.asarray(bag_indices)]
+        places = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
+        chosen = np.arange(self.n_bags)[places]
         if chosen.ndim != 1 or not len(chosen):
             raise ShapeError(f"bag_indices must choose one or more bags, got shape {chosen.shape}.")
-        part = object.__new__(Bags)
-        part._features, part.scale, part.threads = self._features, self.scale, self.threads
-        part._starts, part._stops = self._starts[chosen], self._stops[chosen]
-        return part
+        return self._view(self._starts[chosen], self._stops[chosen], self.scale)
+
+    def scaled(self, factor: ArrayLike) -> "Bags":
+        """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
+        return self._view(self._starts, self._stops, np.asarray(self.scale * _as_scale(factor, self.dim)))
+
+    def _view(self, starts: Index, stops: Index, scale: Float64) -> "Bags":
+        view = object.__new__(type(self))
+        view._features, view.threads = self._features, self.threads
+        view._starts, view._stops, view.scale = starts, stops, scale
+        return view
 
     @property
     def n_bags(self) -> int:
@@ -155,9 +163,24 @@ class Bags:
     def __repr__(self) -> str:
         return f"Bags({self.n_bags} bags, {self.n_windows} windows, {self.dim} features, {self.dtype})"
 
-    def __getitem__(self, bag: int) -> Float64:
-        """Return the scaled features (n_i, d) of one bag, float64."""
-        return self._scaled(self._features[self._starts[bag] : self._stops[bag]])
+    @property
+    def shape(self) -> tuple[int]:
+        """(n_bags,), so that scikit-learn's splitters index bags like any samples."""
+        return (self.n_bags,)
+
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> Float64: ...
+
+    @overload
+    def __getitem__(self, key: ArrayLike | slice | tuple[Any, ...]) -> "Bags": ...
+
+    def __getitem__(self, key: Any) -> "Float64 | Bags":
+        """Return the scaled features (n_i, d) of one bag, float64, or, for an array, a mask or a slice, a subset."""
+        if isinstance(key, (int, np.integer)):
+            return self._scaled(self._features[self._starts[key] : self._stops[key]])
+        if isinstance(key, tuple):  # scikit-learn writes X[indices, ...]
+            key = key[0]
+        return self.subset(key)
 
     def best(self, weights: ArrayLike, *, block_numbers: int = BLOCK_NUMBERS) -> BestWindows:
         """Return the best window of every bag for each weight vector, in one pass over the features.
@@ -217,6 +240,12 @@ class Bags:
             rows = np.arange(start, stop)
             _kernel.add_rows(as_stored(self._features), rows, np.full(len(rows), 1 / len(rows)), mean)
         return np.asarray(means * self.scale)
+
+    def mean_norm(self) -> float:
+        """Return the mean Euclidean norm of the scaled windows."""
+        scale = np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,)))
+        parts = (self._features[chunk.start : chunk.stop] for chunk in self._layout.chunks)
+        return sum(_kernel.sum_of_norms(as_stored(part), scale) for part in parts) / self.n_windows
 
     def _rows(self, bags: Index, index: Index) -> Index:
         """Return places in the store; a window outside its bag is refused, for the kernels do not look."""

@@ -1,11 +1,11 @@
-"""What stands for images while a convex problem is solved: one of their windows, or the mean of all."""
+"""What stands for images while a convex problem is solved: some of their windows, or the mean of all."""
 
 from typing import Protocol
 
 import numpy as np
 
 from lapsvm.arrays import Float64, Index
-from lapsvm.bags import Bags, BestWindows
+from lapsvm.bags import Bags
 
 
 class Imputed(Protocol):
@@ -21,22 +21,50 @@ class Imputed(Protocol):
 
 
 class ImputedWindows:
-    """Each image is one of its windows."""
+    """Each image is one of its windows, or the mean of several.
 
-    def __init__(self, bags: Bags, images: Index, index: Index):
+    Parameters
+    ----------
+    bags : Bags
+    images : (m,) int
+        The bags that are meant.
+    index : (sum of counts,) int
+        Their windows, image after image, best first.
+    counts : (m,) int, optional
+        How many windows stand for each image; by default 1.
+    """
+
+    def __init__(self, bags: Bags, images: Index, index: Index, counts: Index | None = None):
         self._bags, self._images, self.index = bags, images, index
+        self._counts = np.ones(len(images), dtype=np.intp) if counts is None else counts
+        self._owners = np.repeat(images, self._counts)
+        self._starts = np.append(0, np.cumsum(self._counts)[:-1]).astype(np.intp)
 
-    def replaced(self, index: Index) -> "ImputedWindows":
-        """Return the same images with other windows."""
-        return ImputedWindows(self._bags, self._images, index)
+    @property
+    def first(self) -> Index:
+        """The first window (m,) of each image."""
+        return self.index[self._starts]
 
     def scores(self, w: Float64) -> Float64:
-        """Return the windows' scores."""
-        return self._bags.score_rows(w, self._images, self.index)
+        """Return the windows' mean scores."""
+        return np.asarray(
+            np.add.reduceat(self._bags.score_rows(w, self._owners, self.index), self._starts) / self._counts
+        )
 
     def weighted_sum(self, coefficients: Float64) -> Float64:
-        """Return the weighted sum of the windows."""
-        return self._bags.sum_rows(coefficients, self._images, self.index)
+        """Return the weighted sum of the windows' means."""
+        shares = np.repeat(coefficients / self._counts, self._counts)
+        return self._bags.sum_rows(shares, self._owners, self.index)
+
+    def improved(self, other: "ImputedWindows", w: Float64) -> tuple["ImputedWindows", int]:
+        """Return, for each image, its windows in `other` if they score more at `w`, and how many images changed.
+
+        Near ties, which a pass decides in float32, so neither raise the objective nor keep CCCP from resting. Both
+        must have as many windows per image.
+        """
+        better = other.scores(w) > self.scores(w)
+        index = np.where(np.repeat(better, self._counts), other.index, self.index)
+        return ImputedWindows(self._bags, self._images, index, self._counts), int(better.sum())
 
 
 class ImputedMeans:
@@ -54,11 +82,16 @@ class ImputedMeans:
         return np.asarray(coefficients @ self._means)
 
 
-def improve(current: ImputedWindows, best: BestWindows, w: Float64) -> tuple[ImputedWindows, int]:
-    """Return the images at their `best` windows for `w`, and how many changed.
+def top_counts(bags: Bags, images: Index, top: float) -> Index:
+    """Return how many windows stand for each image: `top` itself, or that share (< 1) of its windows, rounded up."""
+    sizes = np.diff(bags.offsets)[images]
+    wanted = np.ceil(top * sizes - 1e-9) if top < 1 else np.full(len(sizes), top)
+    return np.asarray(np.clip(wanted, 1, sizes), dtype=np.intp)
 
-    A window is replaced only by one that scores more, so that near ties, which a pass decides in float32, neither
-    raise the objective nor keep CCCP from resting.
-    """
-    better = best.score > current.scores(w)
-    return current.replaced(np.where(better, best.index, current.index)), int(better.sum())
+
+def top_windows(bags: Bags, images: Index, w: Float64, counts: Index) -> ImputedWindows:
+    """Return the `counts` (m,) best windows of each image at `w`, best first, the earlier of equals first."""
+    part = bags.subset(images)
+    scores = np.split(part.score_windows(w), part.offsets[1:-1])
+    chosen = [np.argsort(-own, kind="stable")[:count] for own, count in zip(scores, counts, strict=True)]
+    return ImputedWindows(bags, images, np.concatenate(chosen), counts)

@@ -34,6 +34,9 @@ class LatentProblem:
         whose best windows are taken.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
+    top : float, default 1
+        How many best windows stand for a positive image, by their mean: a number, or, below 1, a share of its
+        windows, rounded up. 1 is the thesis's model; more average the noise out of the choice.
     max_iter : int, default 50
         Most outer steps.
     max_calls : int, default 1000
@@ -54,6 +57,7 @@ class LatentProblem:
     C: float = 1.0
     init: "str | ArrayLike" = "mean"
     tol: float = 1e-3
+    top: float = 1
     max_iter: int = 50
     max_calls: int = 1000
     seed: int = 0
@@ -62,6 +66,7 @@ class LatentProblem:
     def __post_init__(self) -> None:
         check_positive("C", self.C)
         check_positive("tol", self.tol)
+        check_positive("top", self.top)
         for name in ("max_iter", "max_calls"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}.")

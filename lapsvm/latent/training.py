@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows, as_bags
-from lapsvm.latent.imputation import Imputed, ImputedWindows, improve
+from lapsvm.latent.imputation import Imputed, ImputedWindows, top_counts, top_windows
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
 
@@ -139,7 +139,9 @@ class Training:
                 break
             tol = self._problem.tol if rests else max(self._problem.tol, min(tol, _TIGHTEN * fall, _LOOSE))
             planes = [self._moved(plane, following) for plane in solution.planes] if changed else solution.planes
-            imputed, last, proximity = following, solution.objective, solution.proximity
+            # after given windows, one per image, the mean of several begins anew
+            last = solution.objective if len(following.index) == len(imputed.index) else np.inf
+            imputed, proximity = following, solution.proximity
         return self._solution(solution, following, rests)
 
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
@@ -215,9 +217,18 @@ class Training:
         """Append the sum of the constant features, if there is one."""
         return np.append(total, coefficients.sum()) if self._problem.fit_intercept else total
 
+    def _best_windows(self) -> ImputedWindows:
+        """Return the positives' best windows at the best point; the last pass there knows the first of each."""
+        counts = top_counts(self._bags, self._positives, self._problem.top)
+        if (counts == 1).all():
+            return ImputedWindows(self._bags, self._positives, self._answer.index[self._positives])
+        return top_windows(self._bags, self._positives, self._w[: self._bags.dim], counts)
+
     def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
-        best = BestWindows(self._answer.index[self._positives], self._answer.score[self._positives])
-        return improve(imputed, best, self._w[: self._bags.dim])
+        best = self._best_windows()
+        if len(best.index) != len(imputed.index):
+            return best, len(self._positives)
+        return imputed.improved(best, self._w[: self._bags.dim])
 
     def _record(self, step: int, solution: Solution, tol: float, changed: int) -> None:
         self.history.append(
@@ -246,7 +257,7 @@ class Training:
 
     def _solution(self, last: Solution, imputed: ImputedWindows, rests: bool) -> LatentSolution:
         windows = self._answer.index.copy()
-        windows[self._positives] = imputed.index
+        windows[self._positives] = imputed.first
         dim = self._bags.dim
         return LatentSolution(
             coef=last.w[:dim].copy(),

@@ -2,5 +2,6 @@
 
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
+from lapsvm.models.supervised import RankSVM
 
-__all__ = ["LatentRankSVM", "LatentSVM", "LatentStructSVM"]
+__all__ = ["LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM"]

@@ -1,17 +1,18 @@
 """Latent AP-SVM and its kin: detectors from image-level labels, on the scikit-learn interface."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_positive
 from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import OneClassError
+from lapsvm.errors import OneClassError, OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
@@ -19,11 +20,14 @@ from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
 BagsLike = Bags | Sequence[ArrayLike]
 
 
-class LatentEstimator(BaseEstimator):  # type: ignore[misc]
+class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
 
+    scale: "str | float | None"
+    classes_: Array
     coef_: Float64
     intercept_: float
+    feature_scale_: float
     objective_: float
     duality_gap_: float
     n_iter_: int
@@ -45,7 +49,7 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]
         bags : Bags or sequence of (n_i, d) arrays
             The windows of each image.
         y : (n_bags,) of two values
-            The larger one is positive. +1, -1 and 0 may be given too: 0 leaves an image out.
+            The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
 
         Returns
         -------
@@ -61,17 +65,20 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]
         ConvergenceWarning
             If training stopped before the duality gap was at most `tol`.
         """
-        data = as_bags(bags)
-        labels = two_classes(y)
-        return self.adopt(fit_many([self.problem(labels)], data)[0], data, labels)
-
-    def adopt(self, found: LatentSolution, bags: BagsLike, y: ArrayLike) -> Self:
-        """Take over a solution of `problem(y)` that `fit_many` found on these bags."""
-        data, labels = as_bags(bags), two_classes(y)
-        used = labels != 0
+        raw = as_bags(bags)
+        self.classes_, labels = two_classes(y)
+        self.feature_scale_ = feature_scale(self.scale, raw)
+        data, used = raw.scaled(self.feature_scale_), labels != 0
+        found = fit_many([self.problem(labels)], data)[0]
         self.coef_, self.objective_, self.duality_gap_ = found.coef, found.objective, found.gap
         self.n_iter_, self.history_ = found.n_calls, found.history
         self.n_features_in_ = data.dim
+        if not found.coef.any():
+            warnings.warn(
+                "training ended at w = 0, which scores every window alike; raise C, or choose another init.",
+                UserWarning,
+                stacklevel=2,
+            )
         self.intercept_ = self._intercept(found, data.best(found.coef).score[used], labels[used])
         return self
 
@@ -80,8 +87,9 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._best(bags).score + self.intercept_)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Return +1 where the score is above 0, else -1, int (n_bags,)."""
-        return np.where(self.decision_function(bags) > 0, 1, -1)
+        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
+        positive = self.decision_function(bags) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
 
     def best_windows(self, bags: BagsLike) -> Index:
         """Return each image's best window (n_bags,), 0-based within its bag."""
@@ -90,17 +98,18 @@ class LatentEstimator(BaseEstimator):  # type: ignore[misc]
     def score_windows(self, bags: BagsLike) -> Float64:
         """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
         check_is_fitted(self)
-        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
+        scaled = as_bags(bags).scaled(self.feature_scale_)
+        return np.asarray(scaled.score_windows(self.coef_) + self.intercept_)
 
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
-        """Return the average precision of the images' scores."""
-        labels = two_classes(y)
+        """Return the average precision of the images' scores; label 0 leaves an image out."""
+        labels = two_classes(y)[1]
         scores = self.decision_function(bags)[labels != 0]
         return float(average_precision(scores, labels[labels != 0]))
 
     def _best(self, bags: BagsLike) -> Any:
         check_is_fitted(self)
-        return as_bags(bags).best(self.coef_)
+        return as_bags(bags).scaled(self.feature_scale_).best(self.coef_)
 
 
 class LatentRankSVM(LatentEstimator):
@@ -120,6 +129,13 @@ class LatentRankSVM(LatentEstimator):
     init : str or array, default "mean"
         Where the first windows come from, see `LatentProblem`. "mean" asks nothing of the bags; "whole_image" is for
         bags whose window 0 is the whole image.
+    top : float, default 0.03
+        How many best windows stand for a positive image in training, by their mean: a number, or, below 1, a share of
+        its windows, rounded up. 1 is the thesis's model. The mean of a few averages out what is noise in the choice
+        of one; prediction is by the best window in any case.
+    scale : {"mean_norm"}, float or None, default "mean_norm"
+        What the features are multiplied with: one over the mean norm of the training windows, so that a value of C
+        means the same for any unit of measurement; a number; or nothing.
     max_iter : int, default 50
         Most outer steps.
     max_calls : int, default 1000
@@ -129,12 +145,17 @@ class LatentRankSVM(LatentEstimator):
 
     Attributes
     ----------
+    classes_ : (2,)
+        The classes; the second one is the positive one.
     coef_ : (d,) float64
+        Weights of the scaled features; a window scores ``x @ coef_ * feature_scale_ + intercept_``.
+    feature_scale_ : float
+        What `scale` came to.
     intercept_ : float
         Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
         training images.
     objective_ : float
-        The objective at `coef_`, the positives at the windows of the last outer step.
+        The objective, of the scaled features, at `coef_`, the positives at the windows of the last outer step.
     duality_gap_ : float
         (objective_ - dual) / abs(objective_) of that last convex problem.
     n_iter_ : int
@@ -159,6 +180,8 @@ class LatentRankSVM(LatentEstimator):
         tol: float = 1e-3,
         *,
         init: "str | ArrayLike" = "mean",
+        top: float = 0.03,
+        scale: "str | float | None" = "mean_norm",
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
@@ -167,6 +190,8 @@ class LatentRankSVM(LatentEstimator):
         self.C = C
         self.tol = tol
         self.init = init
+        self.top = top
+        self.scale = scale
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
@@ -178,6 +203,7 @@ class LatentRankSVM(LatentEstimator):
             risk=RankRisk(self.loss),
             C=self.C,
             init=self.init,
+            top=self.top,
             tol=self.tol,
             max_iter=self.max_iter,
             max_calls=self.max_calls,
@@ -200,14 +226,16 @@ class LatentSVM(LatentEstimator):
         Weight of the loss, > 0.
     J : float, default 1.0
         Weight of the positives' hinges, > 0.
+    top : float, default 1
+        As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, max_iter, max_calls, random_state
+    tol, init, scale, max_iter, max_calls, random_state
         As for `LatentRankSVM`.
 
     Attributes
     ----------
-    coef_, intercept_, objective_, duality_gap_, n_iter_, history_
+    coef_, feature_scale_, intercept_, objective_, duality_gap_, n_iter_, history_
         As for `LatentRankSVM`, but `intercept_` is 0 or learned; the objective contains intercept_^2 / 2.
     """
 
@@ -219,6 +247,8 @@ class LatentSVM(LatentEstimator):
         *,
         fit_intercept: bool = False,
         init: "str | ArrayLike" = "mean",
+        top: float = 1,
+        scale: "str | float | None" = "mean_norm",
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
@@ -228,6 +258,8 @@ class LatentSVM(LatentEstimator):
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.init = init
+        self.top = top
+        self.scale = scale
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
@@ -239,6 +271,7 @@ class LatentSVM(LatentEstimator):
             risk=HingeRisk(self.J),
             C=self.C,
             init=self.init,
+            top=self.top,
             tol=self.tol,
             max_iter=self.max_iter,
             max_calls=self.max_calls,
@@ -250,8 +283,26 @@ class LatentSVM(LatentEstimator):
         return found.intercept
 
 
-def two_classes(y: ArrayLike) -> Float64:
-    """Return labels +1, -1 and 0: these as they are, otherwise the larger of two values as +1.
+def feature_scale(scale: "str | float | None", bags: Bags) -> float:
+    """Return the factor that a `scale` parameter means for these bags.
+
+    Raises
+    ------
+    OptionError
+        If it is neither "mean_norm", None nor a number.
+    """
+    if scale is None:
+        return 1.0
+    if isinstance(scale, str):
+        if scale != "mean_norm":
+            raise OptionError(f"scale must be 'mean_norm', None or a number, got {scale!r}.")
+        norm = bags.mean_norm()
+        return 1.0 / norm if norm > 0 else 1.0
+    return check_positive("scale", scale)
+
+
+def two_classes(y: ArrayLike) -> tuple[Array, Float64]:
+    """Return the two classes, and the labels as +1 for the larger one, -1, and 0 for images that are left out.
 
     Raises
     ------
@@ -261,7 +312,7 @@ def two_classes(y: ArrayLike) -> Float64:
     labels = as_floats("y", y, ndim=1)
     values = np.unique(labels)
     if np.isin(values, (-1, 0, 1)).all() and {-1, 1} <= set(values):
-        return labels
+        return np.array([-1, 1]), labels
     if len(values) != 2:
         raise OneClassError(f"y must hold two classes, got {len(values)}.")
-    return np.where(labels == values[1], 1.0, -1.0)
+    return np.unique(np.asarray(y)), np.where(labels == values[1], 1.0, -1.0)

@@ -25,6 +25,8 @@ from lapsvm.optim.simplex_qp import solve_simplex_qp
 PROMISE = 0.5
 """Share of the gap that the next point's model value should promise; from 0.3 to 0.6 it matters little."""
 
+_MISSED_GAIN = 0.05  # share of the gain over w = 0 that may be missed
+_NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the answer
 _STALE = 30  # calls after which a plane that no solution uses is forgotten
 _STALLED = 60  # calls without progress after which rounding has the last word
 _SMALL_PROBLEM_SHARE = 0.01  # of the allowed gap: how exactly the small problems are solved
@@ -110,6 +112,15 @@ class _State:
         found = solve_simplex_qp(self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack)
         self.plain, self.dual = found.weights, max(self.dual, found.value)
 
+    def allowance(self, tol: float) -> float:
+        """Return the absolute gap at which to stop.
+
+        Where C is small, w = 0 may be within `tol` of the minimum though it says nothing; so the gap must also be a
+        small share of what the minimum gains over w = 0.
+        """
+        gain = self.C * float(self.bundle.offsets.max()) - self.dual
+        return min(tol * abs(self.best), max(_MISSED_GAIN * gain, _NO_GAIN * tol * abs(self.best)))
+
     def next_point(self, slack: float) -> Float64:
         """Return the minimiser of the planes' model with the proximal term, and adapt its weight."""
         t = self.proximity
@@ -179,7 +190,7 @@ def cutting_plane(
         calls += 1
         slack = _SMALL_PROBLEM_SHARE * tol * abs(state.best)
         state.bound(slack)
-        if state.best - state.dual <= tol * abs(state.best):
+        if state.best - state.dual <= state.allowance(tol):
             break
         if (state.best, state.dual) != mark:
             marked, mark = calls, (state.best, state.dual)

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many
+from lapsvm.latent.imputation import top_counts, top_windows
 from lapsvm.latent.risks import Violation
 from lapsvm.ranking import average_precision
 
@@ -316,3 +317,38 @@ def test_unknown_losses_and_wrong_weights_of_positives_are_refused():
         RankRisk("map")
     with pytest.raises(InputError, match="J must be a finite number greater than 0, got 0"):
         HingeRisk(0)
+
+
+@pytest.mark.parametrize(("top", "expected"), [(1, [1, 1, 1]), (3, [3, 3, 1]), (0.25, [2, 1, 1]), (0.03, [1, 1, 1])])
+def test_the_number_of_top_windows_is_a_number_or_a_share(top, expected):
+    bags = Bags.from_arrays([np.ones((8, 2)), np.ones((3, 2)), np.ones((1, 2))])
+    np.testing.assert_array_equal(top_counts(bags, np.arange(3), top), expected)
+
+
+def test_top_windows_are_the_best_ones_and_score_as_their_mean():
+    bags, _, _ = planted()
+    w = np.arange(6.0) - 2
+    found = top_windows(Bags.from_arrays(bags), np.array([4, 7]), w, np.array([3, 2]))
+    first, second = bags[4] @ w, bags[7] @ w
+    np.testing.assert_array_equal(found.index, [*np.argsort(-first)[:3], *np.argsort(-second)[:2]])
+    np.testing.assert_allclose(found.scores(w), [np.sort(first)[-3:].mean(), np.sort(second)[-2:].mean()])
+    total = 2 * bags[4][found.index[:3]].mean(axis=0) - bags[7][found.index[3:]].mean(axis=0)
+    np.testing.assert_allclose(found.weighted_sum(np.array([2.0, -1.0])), total)
+
+
+@pytest.mark.parametrize("top", [3, 0.4])
+def test_the_objective_falls_with_several_windows_per_positive(top):
+    bags, y, _ = planted(shift=1.5)
+    found = fit_many([LatentProblem(y, C=5.0, top=top, init="random")], bags)[0]
+    objectives = [record["objective"] for record in found.history]
+    assert (np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1])).all()
+    assert found.converged
+    scores = [(bag @ found.coef).max() for bag in bags]
+    np.testing.assert_allclose([bag[i] @ found.coef for bag, i in zip(bags, found.windows, strict=True)], scores)
+
+
+def test_a_small_C_still_says_which_way():
+    bags, y, _ = planted(shift=8.0)
+    for C in (1e-6, 1e-4):
+        found = fit_many([LatentProblem(y, C=C)], bags)[0]
+        assert average_precision([(bag @ found.coef).max() for bag in bags], y) == 1.0

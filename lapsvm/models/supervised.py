@@ -1,0 +1,269 @@
+"""The supervised rank SVM: AP-SVM, NDCG-SVM and their kin, as a scikit-learn classifier."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lapsvm.arrays import Array, Float64, check_positive
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError, OneClassError, ShapeError
+from lapsvm.latent import RankRisk
+from lapsvm.latent.risks import Risk, Violation
+from lapsvm.models.threshold import balanced_intercept
+from lapsvm.optim import Plane, Solution, minimise
+from lapsvm.ranking import RankLoss, ZeroOneLoss
+from lapsvm.ranking.losses import as_loss
+
+_TYPES = (np.float64, np.float32)
+
+
+class Samples(Protocol):
+    """Rows of features, dense or sparse."""
+
+    def scores(self, w: Float64) -> Float64:
+        """Return X @ w (n,)."""
+        ...
+
+    def weighted_sum(self, coefficients: Float64) -> Float64:
+        """Return coefficients (n,) @ X."""
+        ...
+
+
+class DenseSamples:
+    """An array; float32 is summed in float64 without being copied."""
+
+    def __init__(self, X: Array):
+        self._rows = Bags(X, np.arange(len(X) + 1))
+        self._first = np.zeros(len(X), dtype=np.intp)
+
+    def scores(self, w: Float64) -> Float64:
+        """Return X @ w."""
+        return self._rows.score_windows(w)
+
+    def weighted_sum(self, coefficients: Float64) -> Float64:
+        """Return coefficients @ X."""
+        return self._rows.weighted_sum(coefficients, self._first)
+
+
+class SparseSamples:
+    """A CSR matrix."""
+
+    def __init__(self, X: Any):
+        self._X = X.astype(np.float64)
+
+    def scores(self, w: Float64) -> Float64:
+        """Return X @ w."""
+        return np.asarray(self._X @ w)
+
+    def weighted_sum(self, coefficients: Float64) -> Float64:
+        """Return coefficients @ X."""
+        return np.asarray(self._X.T @ coefficients)
+
+
+class GroupedRisk:
+    """The mean of a risk over groups of samples; a group without both classes has nothing to rank and counts 0."""
+
+    def __init__(self, risk: Risk, groups: Array):
+        self._risk = risk
+        self._members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+
+    def violation(self, scores: Float64, labels: Float64) -> Violation:
+        """Return the mean of the groups' planes."""
+        offset, coefficients = 0.0, np.zeros(len(scores))
+        for members in self._members:
+            if len(np.unique(labels[members])) == 2:
+                found = self._risk.violation(scores[members], labels[members])
+                offset += found.offset / len(self._members)
+                coefficients[members] = found.coefficients / len(self._members)
+        return Violation(offset, coefficients)
+
+
+class RankSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear ranker that minimises the structured hinge of a rank loss.
+
+    Minimises ``|w|^2 / 2 + C max over R of { Delta(R) + F(R) - F(R*) }``: for "ap" the AP-SVM of Yue et al., SIGIR
+    2007, with the inference of Mohapatra et al., CVPR 2018.
+
+    Parameters
+    ----------
+    loss : str or rank loss, default "ap"
+        "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
+    C : float, default 1.0
+        Weight of the loss, > 0. It refers to the features as they are: scale them to a mean norm near 1 for a C that
+        means the same everywhere.
+    tol : float, default 1e-3
+        Relative duality gap at which to stop.
+    fit_intercept : bool, default False
+        Learn the intercept as the weight of a feature that is 1 everywhere. Only "zero_one" can: a rank loss does not
+        see an intercept.
+    max_calls : int, default 1000
+        Most loss-augmented inferences.
+
+    Attributes
+    ----------
+    classes_ : (2,)
+        The classes; the second, larger one is the positive one.
+    coef_ : (d,) float64
+    intercept_ : float
+        Unless it was learned, it is set after training: the threshold with the highest balanced accuracy on the
+        training samples.
+    objective_ : float
+        The objective at `coef_`.
+    duality_gap_ : float
+        (objective_ - dual) / abs(objective_).
+    n_iter_ : int
+        Loss-augmented inferences.
+    history_ : list of dict
+        One entry: step, objective, dual, gap, calls, planes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [3.0, 1.0], [2.0, 5.0]])
+    >>> model = RankSVM("ap", C=100).fit(X, [0, 0, 1, 1])
+    >>> model.predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    def __init__(
+        self,
+        loss: "str | RankLoss | ZeroOneLoss" = "ap",
+        C: float = 1.0,
+        tol: float = 1e-3,
+        *,
+        fit_intercept: bool = False,
+        max_calls: int = 1000,
+    ):
+        self.loss = loss
+        self.C = C
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.max_calls = max_calls
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            float32 and float64 are taken as they are.
+        y : (n,) of two values
+            The larger one is positive.
+        groups : (n,), optional
+            Query of each sample: the loss is the mean over queries, of which those without both classes count 0.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y has not two classes, or a parameter breaks its rule.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the duality gap is above `tol` after `max_calls` inferences.
+        """
+        checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=_TYPES)
+        check_positive("C", self.C)
+        check_positive("tol", self.tol)
+        learned = bool(self.fit_intercept)
+        if learned and not isinstance(as_loss(self.loss), ZeroOneLoss):
+            raise InputError(
+                f"fit_intercept must be False for the loss {self.loss!r}, which sees no intercept, got True."
+            )
+        self.classes_, labels = two_classes(targets)
+        samples = as_samples(_with_ones(checked) if learned else checked)
+        risk = RankRisk(self.loss) if groups is None else GroupedRisk(RankRisk(self.loss), _as_groups(groups, labels))
+        dim = self.n_features_in_ + learned
+        found = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
+        self._keep(found)
+        self.intercept_ = float(found.w[-1]) if learned else balanced_intercept(samples.scores(found.w), labels > 0)
+        return self
+
+    def _keep(self, found: Solution) -> None:
+        """Set the fitted attributes."""
+        self.coef_, self.objective_, self.duality_gap_ = found.w[: self.n_features_in_], found.objective, found.gap
+        self.n_iter_ = found.n_calls
+        self.history_ = [
+            {
+                "step": 0,
+                "objective": found.objective,
+                "dual": found.dual,
+                "gap": found.gap,
+                "calls": found.n_calls,
+                "planes": len(found.planes),
+            }
+        ]
+
+    def decision_function(self, X: ArrayLike) -> Float64:
+        """Return the scores (n,), the intercept included; a sample is taken as positive where it is above 0."""
+        check_is_fitted(self)
+        checked = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
+        return np.asarray(as_samples(checked).scores(self.coef_) + self.intercept_)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the class (n,) of each sample."""
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _oracle(risk: Risk, samples: Samples, labels: Float64) -> Callable[[Float64], Plane]:
+    """Return the function that answers w by the plane of the most violated constraint."""
+
+    def answer(w: Float64) -> Plane:
+        found = risk.violation(samples.scores(w), labels)
+        return Plane(-samples.weighted_sum(found.coefficients), found.offset)
+
+    return answer
+
+
+def as_samples(X: Any) -> Samples:
+    """Return the samples of an array or a sparse matrix."""
+    return SparseSamples(X) if sparse.issparse(X) else DenseSamples(X)
+
+
+def two_classes(y: Array) -> tuple[Array, Float64]:
+    """Return the two classes and the labels: +1 for the larger class, -1 for the other.
+
+    Raises
+    ------
+    OneClassError
+        If there are not two.
+    """
+    check_classification_targets(y)
+    classes, places = np.unique(y, return_inverse=True)
+    if len(classes) > 2:
+        raise InputError(
+            f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y must hold two "
+            f"classes, got {len(classes)}."
+        )
+    if len(classes) < 2:
+        raise OneClassError(f"y must hold two classes, got one class: {classes.tolist()}.")
+    return classes, np.where(places == 1, 1.0, -1.0)
+
+
+def _as_groups(groups: ArrayLike, labels: Float64) -> Array:
+    array = np.asarray(groups)
+    if array.shape != labels.shape:
+        raise ShapeError(f"groups must have one entry per sample, got shape {array.shape} for {len(labels)}.")
+    return array
+
+
+def _with_ones(X: Any) -> Any:
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
