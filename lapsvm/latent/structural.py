@@ -12,7 +12,7 @@ problem's minimum; what it misses is missing from the objective.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from lapsvm.bags import Bags, BestWindows
 from lapsvm.errors import OptionError
 from lapsvm.latent.imputation import Imputed, ImputedWindows
 from lapsvm.latent.joint_inference import as_rank_loss, greedy_joint_ranking
-from lapsvm.latent.problem import LatentProblem
+from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.risks import RankRisk
 from lapsvm.latent.training import Training, start
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at
@@ -29,6 +29,8 @@ from lapsvm.optim.cutting_plane import relative_gap
 from lapsvm.ranking import RankLoss
 
 TRUTHS = ("any", "imputed")
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class StructuralProblem(LatentProblem):
             raise OptionError(f"truth must be one of {', '.join(TRUTHS)}, got {self.truth!r}.")
         if self.fit_intercept:
             raise OptionError("fit_intercept must be False, for a ranking does not see an intercept, got True.")
+        if self.top != 1:
+            raise OptionError(f"top must be 1, for every ranking chooses one window per image, got {self.top!r}.")
         self.rank_loss()
 
     def rank_loss(self) -> RankLoss:
@@ -165,6 +169,15 @@ class StructuralTraining(Training):
         lower = self._worst.score[self._negatives] < self._bags.score_rows(self._w, self._negatives, self._lowest)
         self._lowest = np.where(lower, self._worst.index[self._negatives], self._lowest)
         return following, changed + int(lower.sum())
+
+    def _solution(self, last: Solution, imputed: ImputedWindows, rests: bool) -> LatentSolution:
+        """Return the solution; weights that gain nothing over w = 0 are only rounding, and become 0."""
+        found = super()._solution(last, imputed, rests)
+        n_pos, n_neg = len(self._positives), len(self._negatives)
+        at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
+        if found.objective < at_zero * (1 - _ROUNDING):
+            return found
+        return replace(found, coef=np.zeros_like(found.coef))
 
     def _check_fall(self, last: float, objective: float) -> None:
         """Stay silent: the objective may rise by what the greedy search had missed before."""

@@ -31,6 +31,8 @@ class LatentStructSVM(LatentEstimator):
     init : str or array, default "mean"
         Where the first windows come from, as for `LatentRankSVM`. Where windows are given, they are the positives';
         the negatives then begin with their window 0.
+    scale : {"mean_norm"}, float or None, default "mean_norm"
+        What the features are multiplied with, as for `LatentRankSVM`.
     max_iter : int, default 50
         Most outer steps.
     max_calls : int, default 1000
@@ -40,7 +42,12 @@ class LatentStructSVM(LatentEstimator):
 
     Attributes
     ----------
+    classes_ : (2,)
+        The classes; the second one is the positive one.
     coef_ : (d,) float64
+        Weights of the scaled features; a window scores ``x @ coef_ * feature_scale_ + intercept_``.
+    feature_scale_ : float
+        What `scale` came to.
     intercept_ : float
         Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
         training images.
@@ -81,6 +88,7 @@ class LatentStructSVM(LatentEstimator):
         *,
         truth: str = "imputed",
         init: "str | ArrayLike" = "mean",
+        scale: "str | float | None" = "mean_norm",
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
@@ -90,6 +98,7 @@ class LatentStructSVM(LatentEstimator):
         self.tol = tol
         self.truth = truth
         self.init = init
+        self.scale = scale
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
