@@ -7,6 +7,8 @@ import numpy as np
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 
+_TIE = 1e-12  # relative difference of scores that is rounding
+
 
 class Imputed(Protocol):
     """One feature vector per image."""
@@ -62,7 +64,8 @@ class ImputedWindows:
         Near ties, which a pass decides in float32, so neither raise the objective nor keep CCCP from resting. Both
         must have as many windows per image.
         """
-        better = other.scores(w) > self.scores(w)
+        old = self.scores(w)
+        better = other.scores(w) > old + _TIE * np.abs(old)
         index = np.where(np.repeat(better, self._counts), other.index, self.index)
         return ImputedWindows(self._bags, self._images, index, self._counts), int(better.sum())
 

@@ -154,7 +154,7 @@ class Training:
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
         self._n_passes += 1
         self._answer = yield self._w[: bags.dim]
-        return ImputedWindows(bags, self._positives, self._answer.index[self._positives])
+        return self._best_windows()
 
     def _first_weights(self) -> Float64:
         """Return the weights trained on one vector per image, which no pass needs to choose."""

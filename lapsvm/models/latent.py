@@ -17,6 +17,8 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fi
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
 
+_ALIKE = 1e-12  # a spread of scores that is rounding; the features have a mean norm of 1
+
 BagsLike = Bags | Sequence[ArrayLike]
 
 
@@ -73,13 +75,14 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.coef_, self.objective_, self.duality_gap_ = found.coef, found.objective, found.gap
         self.n_iter_, self.history_ = found.n_calls, found.history
         self.n_features_in_ = data.dim
-        if not found.coef.any():
+        scores = data.best(found.coef).score[used]
+        self.intercept_ = self._intercept(found, scores, labels[used])
+        if np.ptp(scores) <= _ALIKE:
             warnings.warn(
-                "training ended at w = 0, which scores every window alike; raise C, or choose another init.",
+                "training ended at w = 0, which scores every image alike; raise C, or choose another init.",
                 UserWarning,
                 stacklevel=2,
             )
-        self.intercept_ = self._intercept(found, data.best(found.coef).score[used], labels[used])
         return self
 
     def decision_function(self, bags: BagsLike) -> Float64:

@@ -25,7 +25,7 @@ from lapsvm.optim.simplex_qp import solve_simplex_qp
 PROMISE = 0.5
 """Share of the gap that the next point's model value should promise; from 0.3 to 0.6 it matters little."""
 
-_MISSED_GAIN = 0.05  # share of the gain over w = 0 that may be missed
+_MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
 _NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the answer
 _STALE = 30  # calls after which a plane that no solution uses is forgotten
 _STALLED = 60  # calls without progress after which rounding has the last word
