@@ -97,11 +97,14 @@ class _Running:
 
     def __init__(self, place: int, passes: Passes, training: "Training"):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
+        self._asked = np.zeros(0)
 
     def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
         """Return the next point; StopIteration carries the solution."""
         try:
-            return self._passes.send(answer) if answer is not None else next(self._passes)
+            seen = None if answer is None else self._training.seen(self._asked, answer)
+            self._asked = next(self._passes) if seen is None else self._passes.send(seen)
+            return self._asked
         finally:
             for record in self._training.history[self._told :]:
                 if progress is not None:
@@ -114,7 +117,10 @@ class Training:
 
     def __init__(self, problem: LatentProblem, bags: Bags):
         labels = problem.labels(bags)
-        self._problem, self._bags = problem, bags
+        known = problem.known(bags)
+        self._problem, self._whole, self._bags = problem, bags, bags.narrowed(known, "known_windows")
+        self._known = np.flatnonzero(known >= 0)
+        self._before = np.maximum(known, 0)  # windows that come before the ones left, in the whole bags
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
@@ -123,6 +129,15 @@ class Training:
         # the best point and each bag's best window there; at w = 0 all windows tie and the first wins
         self._w = np.zeros(self._dim)
         self._answer = BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
+
+    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return what a pass over all windows says of the bags as this problem sees them: with known windows only."""
+        if not len(self._known):
+            return answer
+        index, score = answer.index.copy(), answer.score.copy()
+        index[self._known] = 0
+        score[self._known] = self._bags.score_rows(w, self._known, index[self._known])
+        return BestWindows(index, score)
 
     def run(self) -> Passes:
         """Yield the points to be answered; return the solution."""
@@ -147,8 +162,9 @@ class Training:
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
         """Return what first stands for the positives: given windows, or the best ones of the first weights."""
         problem, bags = self._problem, self._bags
-        windows = problem.given_windows(bags, self._positives)
+        windows = problem.given_windows(self._whole, self._positives)
         if windows is not None:
+            windows = np.where(np.isin(self._positives, self._known), 0, windows)
             return ImputedWindows(bags, self._positives, windows)
         weights = problem.given_weights(bags)
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
@@ -265,7 +281,7 @@ class Training:
             objective=last.objective,
             dual=last.dual,
             gap=last.gap,
-            windows=windows,
+            windows=windows + self._before,
             history=self.history,
             n_calls=self._n_calls,
             n_passes=self._n_passes,

@@ -4,7 +4,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
 from lapsvm.latent import LatentSolution, RankRisk, StructuralProblem
-from lapsvm.models.latent import LatentEstimator
+from lapsvm.models.latent import Callback, LatentEstimator
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import RankLoss
 
@@ -39,6 +39,8 @@ class LatentStructSVM(LatentEstimator):
         Most loss-augmented inferences in one outer step.
     random_state : int, default 0
         Seed of ``init="random"``.
+    n_init, callback
+        As for `LatentRankSVM`.
 
     Attributes
     ----------
@@ -92,6 +94,8 @@ class LatentStructSVM(LatentEstimator):
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
+        n_init: int = 1,
+        callback: Callback | None = None,
     ):
         self.loss = loss
         self.C = C
@@ -102,6 +106,8 @@ class LatentStructSVM(LatentEstimator):
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
+        self.n_init = n_init
+        self.callback = callback
 
     def problem(self, y: ArrayLike) -> StructuralProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
