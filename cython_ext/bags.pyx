@@ -22,20 +22,17 @@ cdef extern from *:
     #endif
     #define LAPSVM_LANES 32
 
-    static inline float lapsvm_widen_one(uint16_t half) {
+    static inline float lapsvm_widen_one(uint16_t half) {    /* finite halves only; bags hold no others */
         uint32_t sign = (uint32_t)(half & 0x8000) << 16;
         uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
-        uint32_t exponent = magnitude & 0x0f800000u;
-        uint32_t normal = magnitude + (112u << 23);      /* 127 - 15 */
-        uint32_t special = magnitude + (224u << 23);     /* infinity and NaN stay what they are */
-        uint32_t subnormal = magnitude + (113u << 23);   /* 2^-14 (1 + m), of which 2^-14 is taken away */
-        uint32_t is_sub = -(uint32_t)(exponent == 0), is_special = -(uint32_t)(exponent == 0x0f800000u);
-        uint32_t bits;
+        uint32_t normal = magnitude + (112u << 23);          /* 127 - 15 */
+        uint32_t subnormal = magnitude + (113u << 23);       /* 2^-14 (1 + m), of which 2^-14 is taken away */
+        uint32_t is_sub = -(uint32_t)(magnitude < 0x00800000u), bits;
         float value;
         memcpy(&value, &subnormal, 4);
         value -= 6.103515625e-05f;
         memcpy(&subnormal, &value, 4);
-        bits = (subnormal & is_sub) | (special & is_special) | (normal & ~(is_sub | is_special)) | sign;
+        bits = (subnormal & is_sub) | (normal & ~is_sub) | sign;
         memcpy(&value, &bits, 4);
         return value;
     }
@@ -172,7 +169,7 @@ cdef inline bint _broken(const Stored* x, Py_ssize_t d) noexcept nogil:
 
 
 def widen(const unsigned short[:, ::1] halves, float[:, ::1] out):
-    """Write the numbers that the bits of `halves` (n, d) stand for into `out` (n, d), exactly."""
+    """Write the finite numbers that the bits of `halves` (n, d) stand for into `out` (n, d), exactly."""
     cdef Py_ssize_t n = halves.shape[0] * halves.shape[1]
     if n:
         with nogil:

@@ -8,16 +8,15 @@ scores lie within that rounding; the score handed out is always the winner's own
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index
+from lapsvm.blas import one_blas_thread
 
 BLOCK_NUMBERS = 1 << 18
 """float32 numbers in a block: 1 MiB, so that a block, its scores and the weights share the second-level cache."""
@@ -156,20 +155,11 @@ class _Scorer:
 
 def run_side_by_side(work: Callable[[T], None], jobs: Iterable[T], threads: int, *, blas: bool) -> None:
     """Do every job, on `threads` threads; BLAS then keeps to one thread per job."""
-    if threads == 1:
-        for job in jobs:
-            work(job)
-        return
-    with _one_blas_thread() if blas else nullcontext(), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, jobs):
-            pass
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _one_blas_thread() -> AbstractContextManager[object]:
-    limited: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
-    return limited
+    with one_blas_thread() if blas else nullcontext():
+        if threads == 1:
+            for job in jobs:
+                work(job)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(work, jobs):
+                pass

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows, as_bags
+from lapsvm.blas import one_blas_thread
 from lapsvm.latent.imputation import Imputed, ImputedWindows, top_counts, top_windows
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
@@ -74,6 +75,16 @@ def fit_many(
     data = as_bags(bags)
     trainings = [start(problem, data) for problem in problems]
     running = [_Running(i, training.run(), training) for i, training in enumerate(trainings)]
+    with one_blas_thread():
+        solutions = _drive(running, data, progress)
+    _warn_unless_converged(trainings, solutions)
+    return [solutions[i] for i in range(len(trainings))]
+
+
+def _drive(
+    running: list["_Running"], bags: Bags, progress: Callable[[int, dict[str, Any]], None] | None
+) -> dict[int, LatentSolution]:
+    """Answer the points of all that are running from one pass after the other; return the solutions by place."""
     solutions: dict[int, LatentSolution] = {}
     answers: list[BestWindows | None] = [None] * len(running)
     while running:
@@ -86,10 +97,9 @@ def fit_many(
                 solutions[one.place] = end.value
         running = asking
         if running:
-            found = data.best(np.stack(points, axis=1))
+            found = bags.best(np.stack(points, axis=1))
             answers = [found.column(j) for j in range(len(points))]
-    _warn_unless_converged(trainings, solutions)
-    return [solutions[i] for i in range(len(trainings))]
+    return solutions
 
 
 class _Running:

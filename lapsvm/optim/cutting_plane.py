@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64, check_positive
+from lapsvm.blas import one_blas_thread
 from lapsvm.optim.bundle import Bundle, Plane
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
@@ -235,7 +236,8 @@ def minimise(
     steps = cutting_plane(
         dim, check_positive("C", C), check_positive("tol", tol), max_calls=max_calls, start=start, planes=planes
     )
-    solution = drive(steps, oracle)
+    with one_blas_thread():
+        solution = drive(steps, oracle)
     warn_unless_converged(solution, tol, max_calls)
     return solution
 
