@@ -182,8 +182,8 @@ class LatentRankSVM(LatentEstimator):
         Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
         training images.
     objective_ : float
-        The objective at `coef_`, |coef_ / feature_scale_|^2 / 2 + C risk, the positives at the windows of the last outer
-        step.
+        The objective at `coef_`, |coef_ / feature_scale_|^2 / 2 + C risk, the positives at the windows of the last
+        outer step.
     duality_gap_ : float
         (objective_ - dual) / abs(objective_) of that last convex problem.
     n_iter_ : int
