@@ -24,7 +24,9 @@ KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",
+    "counting": "c++",
     "greedy": "c++",
+    "grid": "c++",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
@@ -33,6 +35,7 @@ KERNELS = {
     "grouping": "c++",
     "regions": "c++",
     "segmentation": "c++",
+    "psi": "c",
 }
 
 DIRECTIVES = {
@@ -86,5 +89,5 @@ setup(
         build_dir=f"{BUILD_FOLDER}/cython",
         compiler_directives=DIRECTIVES,
     ),
-    options={"build": {"build_base": BUILD_FOLDER}},
+    options={"build": {"build_base": BUILD_FOLDER}, "build_ext": {"parallel": os.cpu_count() or 1}},
 )

@@ -1,40 +1,56 @@
 """Loss-augmented inference, from scores in input order to ranks and coefficients in input order."""
 
-import numpy as np
-
-from libc.math cimport fabs
+cimport numpy as cnp
 from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
 
+from lapsvm._ext.counting cimport Candidates, count_ranks
 from lapsvm._ext.greedy cimport greedy_ranks
-from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, sort_positives
+from lapsvm._ext.grid cimport LARGEST as _LARGEST
+from lapsvm._ext.grid cimport Sample, all_usable, grid_size
+from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, place_few, sort_positives
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport RankLoss, loss_value
 
+cnp.import_array()
+
 cdef enum Method:
-    OPTRANKS = 0
-    SEARCH = 1
-    GREEDY = 2
+    COUNTING = 0
+    OPTRANKS = 1
+    SEARCH = 2
+    GREEDY = 3
 
-LARGEST = 1e290  # sums of that many scores still stay below the largest float64
-cdef double _LARGEST = LARGEST
+cdef enum:
+    CANDIDATES = 16  # one negative in so many may be a candidate before a list of them is given up
+
+LARGEST = _LARGEST  # magnitude up to which scores are taken
+
+cdef struct Memory:
+    # per call: one block, cut into the arrays of a Task and of Cuts
+    double* positives       # [P]
+    double* gains           # [P]
+    double* high            # [P]
+    Py_ssize_t* sizes       # [P + 2]
+    Py_ssize_t* rank        # [P + 2]
+    Py_ssize_t* quota       # [P + 2]
+    Py_ssize_t* order       # [P + 2]
+    int32_t* first          # [buckets + 1]
+    double* values          # [N], NULL for counting
+    Candidates candidates   # places for counting
+
+cdef struct Output:
+    Py_ssize_t* ranks       # [N] in input order
+    double* coefficients    # [n] in input order, zeros before
+    Py_ssize_t* above       # [P] negatives above each positive, best positive first
+    double weighted         # coefficients @ scores
 
 
-cdef bint _all_usable(const double* scores, Py_ssize_t n) noexcept nogil:
-    """Whether every score is finite and not beyond LARGEST."""
-    cdef Py_ssize_t k
-    cdef int bad = 0
-    for k in range(n):
-        bad |= not fabs(scores[k]) <= _LARGEST
-    return not bad
-
-
-cdef void _copy_negatives(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                          double* values) noexcept nogil:
+cdef void _copy_negatives(const Sample* sample, double* values) noexcept nogil:
     cdef Py_ssize_t p, k, start = 0, end
-    for p in range(n_pos + 1):
-        end = positives[p] if p < n_pos else n
+    for p in range(sample.n_pos + 1):
+        end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            values[k - p] = scores[k]
+            values[k - p] = sample.scores[k]
         start = end + 1
 
 
@@ -51,43 +67,111 @@ cdef double _place_positives(const Task* task, const Py_ssize_t* order, double c
     return unit * total
 
 
+cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets, Py_ssize_t room) noexcept nogil:
+    """Return a zeroed block, to be freed, cut into the parts of `memory`; NULL if there is none."""
+    cdef Py_ssize_t words = 3 * n_pos + 4 * (n_pos + 2)
+    cdef char* block = <char*>calloc(words * 8 + (buckets + 2 + room) * sizeof(int32_t), 1)
+    if block != NULL:
+        memory.positives = <double*>block
+        memory.gains = memory.positives + n_pos
+        memory.high = memory.gains + n_pos
+        memory.sizes = <Py_ssize_t*>(memory.high + n_pos)
+        memory.rank = memory.sizes + n_pos + 2
+        memory.quota = memory.rank + n_pos + 2
+        memory.order = memory.quota + n_pos + 2
+        memory.first = <int32_t*>(memory.order + n_pos + 2)
+        memory.candidates = Candidates(0, room, memory.first + buckets + 2)
+    return block
+
+
+cdef Py_ssize_t _buckets(Method method, Py_ssize_t n_neg, Py_ssize_t n_pos) noexcept nogil:
+    """Return how many buckets the grid of the method has."""
+    if method == COUNTING:
+        return grid_size(n_neg)
+    return min(4 * n_pos, 1 << 16) if n_neg > 64 else 1
+
+
+cdef int _move_ranks(Task* task, const Sample* sample, Method method, Grid* grid, const Memory* memory,
+                     Cuts* cuts) except -1 nogil:
+    """Find the ranks with a method that moves a copy of the negatives."""
+    cdef Py_ssize_t n_neg = task.loss.n_neg, n_pos = task.loss.n_pos
+    _copy_negatives(sample, memory.values)
+    if method == GREEDY:
+        greedy_ranks(task, n_neg)
+    else:
+        opt_ranks(task, 0, n_neg, 1, n_pos + 1)
+    add_cuts(cuts, memory.values, n_neg, memory.sizes, 1, n_pos + 1)
+    build_grid(grid, cuts, memory.first)
+    return 0
+
+
+cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memory* memory,
+                 Output* output) except -1 nogil:
+    """Write the output; False if a score is not usable."""
+    cdef Py_ssize_t k, n_neg = loss.n_neg, n_pos = loss.n_pos
+    cdef Task task = Task(loss, memory.positives, memory.values, 0, memory.sizes, memory.gains, method == SEARCH)
+    cdef Cuts cuts = Cuts(0, memory.high, memory.quota, memory.rank)
+    cdef Grid grid
+    cdef double centre
+    for k in range(n_pos):
+        if not all_usable(sample.scores + sample.positives[k], 1):
+            return False
+    grid.last = _buckets(method, n_neg, n_pos) - 1
+    sort_positives(sample.scores, sample.positives, n_pos, memory.positives, memory.order)
+    if method == COUNTING:
+        if not count_ranks(&task, sample, &grid, memory.first, &cuts, &memory.candidates):
+            return False
+    else:
+        if not all_usable(sample.scores, sample.n):
+            return False
+        _move_ranks(&task, sample, method, &grid, memory, &cuts)
+        memory.candidates.room = -1
+    centre = memory.positives[n_pos - 1]
+    if memory.candidates.room >= 0:
+        output.weighted = place_few(sample.scores, memory.candidates.places, memory.candidates.n, sample.positives,
+                                    n_pos, n_neg, &grid, memory.first, &cuts, centre, output.ranks,
+                                    output.coefficients)
+    else:
+        output.weighted = place(sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre,
+                                output.ranks, output.coefficients)
+    output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
+    return True
+
+
 def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
                   const double[::1] discount, gains, int method):
     """Return ranks, coefficients, negatives above each positive, Delta (0 for a Python loss) and coefficients @ scores.
 
     `positive` are the positives' places, ascending. None if a score is not finite or beyond LARGEST.
     """
-    cdef Py_ssize_t n = scores.shape[0], n_pos = positive.shape[0], n_neg = n - n_pos
+    cdef cnp.npy_intp n = scores.shape[0], n_pos = positive.shape[0], n_neg = n - n_pos
     cdef RankLoss loss = RankLoss(kind, n_pos, n_neg, norm, NULL, <void*>gains)
-    cdef Task task
-    cdef Cuts cuts
-    cdef Grid grid
-    cdef double delta, weighted, centre
-    if not _all_usable(&scores[0], n):
-        return None
+    cdef Sample sample = Sample(&scores[0], n, &positive[0], n_pos)
+    cdef Memory memory
+    cdef Output output
+    cdef char* block
+    cdef double delta = 0
+    cdef bint usable = False
     if discount is not None:
         loss.discount = &discount[0]
-    ranks, coefficients, above = np.empty(n_neg, np.intp), np.zeros(n), np.empty(n_pos, np.intp)
-    cdef Py_ssize_t[::1] ranks_view = ranks, above_view = above
-    cdef double[::1] coefficients_view = coefficients, values = np.empty(n_neg)
-    cdef double[:, ::1] floats = np.empty((3, n_pos))
-    cdef Py_ssize_t[:, ::1] integers = np.zeros((4, n_pos + 2), np.intp)
-    grid.last = min(4 * n_pos, 1 << 16) if n_neg > 64 else 0
-    cdef int32_t[::1] first = np.empty(grid.last + 2, np.int32)
-    task = Task(&loss, &floats[0, 0], &values[0], 0, &integers[0, 0], &floats[1, 0], method == SEARCH)
-    cuts = Cuts(0, &floats[2, 0], &integers[1, 0], &integers[2, 0])
-    with nogil:
-        sort_positives(&scores[0], &positive[0], n_pos, &floats[0, 0], &integers[3, 0])
-        _copy_negatives(&scores[0], n, &positive[0], n_pos, &values[0])
-        if method == GREEDY:
-            greedy_ranks(&task, n_neg)
-        else:
-            opt_ranks(&task, 0, n_neg, 1, n_pos + 1)
-        add_cuts(&cuts, task.values, n_neg, task.sizes, 1, n_pos + 1)
-        build_grid(&grid, &cuts, &first[0])
-        centre = task.positives[n_pos - 1]
-        weighted = place(&scores[0], n, &positive[0], n_pos, &grid, &first[0], &cuts, centre, &ranks_view[0],
-                         &coefficients_view[0])
-        weighted += _place_positives(&task, &integers[3, 0], centre, &above_view[0], &coefficients_view[0])
-        delta = loss_value(&loss, &above_view[0])
-    return ranks, coefficients, above, delta, weighted
+    ranks = cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_INTP, 0)
+    coefficients = cnp.PyArray_ZEROS(1, &n, cnp.NPY_DOUBLE, 0)
+    above = cnp.PyArray_EMPTY(1, &n_pos, cnp.NPY_INTP, 0)
+    values = None if method == COUNTING else cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_DOUBLE, 0)
+    output.ranks = <Py_ssize_t*>cnp.PyArray_DATA(ranks)
+    output.coefficients = <double*>cnp.PyArray_DATA(coefficients)
+    output.above = <Py_ssize_t*>cnp.PyArray_DATA(above)
+    memory.values = NULL
+    if values is not None:
+        memory.values = <double*>cnp.PyArray_DATA(values)
+    block = _allocate(&memory, n_pos, _buckets(<Method>method, n_neg, n_pos), n_neg // CANDIDATES)
+    if block == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            usable = _solve(&loss, &sample, <Method>method, &memory, &output)
+            if usable:
+                delta = loss_value(&loss, output.above)
+    finally:
+        free(block)
+    return (ranks, coefficients, above, delta, output.weighted) if usable else None

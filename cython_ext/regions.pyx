@@ -36,47 +36,31 @@ cdef inline int32_t _link(vector[int32_t]& head, vector[Link]& links, int32_t ke
     return head[key]
 
 
-cdef int32_t _meet(
-    int32_t* cells, const int32_t* labels, Py_ssize_t h, Py_ssize_t w, int32_t count, int32_t* before
-) noexcept nogil:
-    """Split `cells` in place by `labels`, numbered in raster order; `before` holds two rows of the old numbers."""
+cdef int32_t _split(int32_t* cells, const int32_t* labels, Py_ssize_t n, int32_t count) noexcept nogil:
+    """Split `cells` in place by `labels`, numbered in order of appearance; return how many there are."""
     cdef vector[int32_t] head
     cdef vector[Link] links
-    cdef Py_ssize_t x, y
-    cdef int32_t *row = cells
-    cdef int32_t *old = before
-    cdef int32_t *above = before + w
-    cdef const int32_t* label = labels
+    cdef Py_ssize_t i
     head.assign(count, -1)
-    for y in range(h):
-        for x in range(w):
-            old[x] = row[x]
-        for x in range(w):
-            if x > 0 and old[x] == old[x - 1] and label[x] == label[x - 1]:
-                row[x] = row[x - 1]
-            elif y > 0 and old[x] == above[x] and label[x] == label[x - w]:
-                row[x] = row[x - w]
-            else:
-                row[x] = _link(head, links, old[x], label[x])
-        old, above = above, old
-        row += w
-        label += w
+    for i in range(n):
+        cells[i] = _link(head, links, cells[i], labels[i])
     return <int32_t> links.size()
 
 
-def refine(const int32_t[:, :, ::1] labels):
-    """Return the cells, int32 of shape (h, w), numbered in raster order, and their number."""
-    cdef Py_ssize_t i, k = labels.shape[0], h = labels.shape[1], w = labels.shape[2]
+def refine(const int32_t[:, ::1] labels):
+    """Return the cell of each atom, int32 (n,), numbered in order of appearance, and their number.
+
+    `labels` (k, n) are those of the atoms in each segmentation; in the first one they are in order of appearance.
+    """
+    cdef Py_ssize_t i, n = labels.shape[1]
     cdef int32_t count = 0
     refined = np.array(labels[0])
-    cdef int32_t[:, ::1] cells = refined
-    cdef vector[int32_t] before
+    cdef int32_t[::1] cells = refined
     with nogil:
-        before.resize(2 * w)
-        for i in range(h * w):
-            count = max(count, (&cells[0, 0])[i] + 1)
-        for i in range(1, k):
-            count = _meet(&cells[0, 0], &labels[i, 0, 0], h, w, count, before.data())
+        for i in range(n):
+            count = max(count, cells[i] + 1)
+        for i in range(1, labels.shape[0]):
+            count = _split(&cells[0], &labels[i, 0], n, count)
     return refined, count
 
 
@@ -137,11 +121,20 @@ cdef void _touching(const int32_t* cells, int count, Py_ssize_t h, Py_ssize_t w,
                 _meeting(head, links, pairs, row[x], row[x + 1])
         if y + 1 < h:
             for x in range(w):
-                if row[x] != row[x + w] and not (
-                    x > 0 and row[x] == row[x - 1] and row[x + w] == row[x + w - 1]
-                ):
+                # along a border one look-up is enough
+                if row[x] != row[x + w] and not (x > 0 and row[x] == row[x - 1] and row[x + w] == row[x + w - 1]):
                     _meeting(head, links, pairs, row[x], row[x + w])
         row += w
+
+
+cdef object _as_pairs(vector[int32_t]& flat):
+    """Return the numbers two by two, int32 (m, 2)."""
+    cdef Py_ssize_t i
+    found = np.empty((flat.size() // 2, 2), np.int32)
+    cdef int32_t[:, ::1] out = found
+    for i in range(found.shape[0]):
+        out[i, 0], out[i, 1] = flat[2 * i], flat[2 * i + 1]
+    return found
 
 
 def neighbours(const int32_t[:, ::1] cells, int count):
@@ -149,12 +142,7 @@ def neighbours(const int32_t[:, ::1] cells, int count):
     cdef vector[int32_t] pairs
     with nogil:
         _touching(&cells[0, 0], count, cells.shape[0], cells.shape[1], pairs)
-    found = np.empty((pairs.size() // 2, 2), np.int32)
-    cdef int32_t[:, ::1] out = found
-    cdef Py_ssize_t i
-    for i in range(found.shape[0]):
-        out[i, 0], out[i, 1] = pairs[2 * i], pairs[2 * i + 1]
-    return found
+    return _as_pairs(pairs)
 
 
 # ---- histograms
@@ -265,11 +253,27 @@ cdef void _pool(
             target[j + 2] = max(target[j + 2], source[j + 2])
 
 
+cdef void _pool_pairs(
+    const int32_t* owner, int n_regions, const int32_t[:, ::1] pairs, vector[int32_t]& found
+) noexcept nogil:
+    """List the pairs of different regions whose cells touch."""
+    cdef vector[int32_t] head
+    cdef vector[Link] links
+    cdef Py_ssize_t i
+    head.assign(n_regions, -1)
+    for i in range(pairs.shape[0]):
+        if owner[pairs[i, 0]] != owner[pairs[i, 1]]:
+            _meeting(head, links, found, owner[pairs[i, 0]], owner[pairs[i, 1]])
+
+
 def pool(
     const int32_t[::1] owner, int n_regions, const int32_t[:, ::1] counts, const int32_t[::1] sizes,
-    const int32_t[:, ::1] boxes
+    const int32_t[:, ::1] boxes, const int32_t[:, ::1] pairs
 ):
-    """Sum the cells of each region: counts (r, d), sizes (r,), boxes (r, 4); `owner` is the region of each cell."""
+    """Sum the cells of each region: counts (r, d), sizes (r,), boxes (r, 4), neighbours (m, 2).
+
+    `owner` is the region of each cell; the other arguments are the same things of the cells.
+    """
     region_counts = np.zeros((n_regions, counts.shape[1]), np.int32)
     region_sizes = np.zeros(n_regions, np.int32)
     region_boxes = np.empty((n_regions, 4), np.int32)
@@ -277,9 +281,11 @@ def pool(
     cdef int32_t[:, ::1] out_counts = region_counts
     cdef int32_t[::1] out_sizes = region_sizes
     cdef int32_t[:, ::1] out_boxes = region_boxes
+    cdef vector[int32_t] region_pairs
     with nogil:
         _pool(
             &owner[0], &counts[0, 0], &sizes[0], &boxes[0, 0], owner.shape[0], counts.shape[1],
             &out_counts[0, 0], &out_sizes[0], &out_boxes[0, 0]
         )
-    return region_counts, region_sizes, region_boxes
+        _pool_pairs(&owner[0], n_regions, pairs, region_pairs)
+    return region_counts, region_sizes, region_boxes, _as_pairs(region_pairs)

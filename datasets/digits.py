@@ -26,36 +26,47 @@ from .annotations import VocObject
 from .voc import VocDataset, open_voc
 from .voc_writer import VocPicture, write_lists, write_pictures
 
-VERSION = 1
+VERSION = 2
 """Goes up whenever the same parameters would give other bytes."""
 
 CLASSES = {"zero": 0, "three": 3, "six": 6, "eight": 8}
 """Class name -> the digit it stands for; the other digits are distractors."""
 
 MIN_PICTURES = 10
-SIZES = (22, 72)
-DIFFICULT_SIZE = 26
+SIZES = (26, 110)
+"""The least and the most height of a glyph in pixels, drawn evenly."""
+
+CLUTTER = {"digit": (1, 3), "piece": (0, 2), "stroke": (0, 2), "blob": (0, 1)}
+"""Kind of clutter -> the least and the most of it in a picture."""
+
+OVERLAPS = (0.0, 0.2, 0.4)
+"""Shares of a glyph's place that may be taken already, one of them drawn for each glyph."""
+
+DIFFICULT_SIZE = 30
+"""A digit whose longer side has fewer pixels is difficult."""
+
 DIFFICULT_SEEN = 0.6
+"""A digit of which less is seen is difficult."""
 
 _SETTINGS = "digits.toml"
-_HEIGHTS, _WIDTHS = (120, 161), (160, 201)
+_HEIGHTS, _WIDTHS = (120, 161), (120, 201)
 
 
 def open_digits(
-    root: Path,
+    root: str | Path,
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
     test_set: str = "test",
     seed: int = 0,
-    n_train: int = 200,
-    n_test: int = 200,
+    n_train: int = 240,
+    n_test: int = 240,
 ) -> VocDataset:
     """Open the digits in a folder; generate them there first if it is absent or empty.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Some of "eight", "six", "three", "zero". Default: all.
     train_set, test_set : str
@@ -74,6 +85,7 @@ def open_digits(
     SettingsError
         If the folder holds something else, or digits made with other parameters.
     """
+    root = Path(root)
     settings = _settings(seed, n_train, n_test)
     if _is_vacant(root):
         write_digits(root, seed=seed, n_train=n_train, n_test=n_test)
@@ -82,16 +94,16 @@ def open_digits(
     return VocDataset(root, dataset.classes, dataset.lists, name="digits")
 
 
-def write_digits(root: Path, *, seed: int = 0, n_train: int = 200, n_test: int = 200) -> None:
+def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
     """Generate the digits in the VOC layout, whole or not at all.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
         A folder that is absent or empty.
     seed : int, default 0
         Not negative.
-    n_train, n_test : int, default 200
+    n_train, n_test : int, default 240
         Number of pictures in trainval (half of them train, half val) and in test, at least 10 each.
 
     Raises
@@ -101,6 +113,7 @@ def write_digits(root: Path, *, seed: int = 0, n_train: int = 200, n_test: int =
     SettingsError
         If the folder is not empty.
     """
+    root = Path(root)
     settings = _settings(seed, n_train, n_test)
     if not _is_vacant(root):
         raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")
@@ -157,7 +170,7 @@ def _samples(seed: int) -> tuple[_Samples, _Samples]:
 
 
 def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -> Iterator[VocPicture]:
-    """Yield pictures; every fifth has no wanted digit, the others each class in turn, in a random order."""
+    """Yield pictures; a fifth has no wanted digit, the others have each class equally often, in a random order."""
     mains = [*CLASSES, None] * (count // (len(CLASSES) + 1) + 1)
     order = np.random.default_rng([seed, 3, part]).permutation(count)
     for number in range(count):
@@ -170,21 +183,19 @@ def _picture(rng: np.random.Generator, samples: _Samples, image_id: str, main: s
     height, width = int(rng.integers(*_HEIGHTS)), int(rng.integers(*_WIDTHS))
     canvas = scene.Canvas(scene.background(rng, height, width))
     names = [] if main is None else [main, *rng.choice(list(CLASSES), rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1]))]
-    kinds = names + ["digit"] * rng.integers(1, 4) + ["piece"] * rng.integers(1, 3)
-    kinds += ["stroke"] * rng.integers(1, 4) + ["blob"] * rng.integers(0, 3)
+    kinds = names + [kind for kind, (least, most) in CLUTTER.items() for _ in range(rng.integers(least, most + 1))]
     placed = []
-    for kind in rng.permutation(kinds):
-        overlap = rng.choice([0.0, 0.3], p=[0.7, 0.3])
-        found = _place(rng, canvas, _glyph(rng, samples, str(kind)), overlap)
+    for kind in rng.permutation(kinds).tolist():
+        found = _place(rng, canvas, samples, kind)
         if found is not None and kind in CLASSES:
-            placed.append((str(kind), found))
-    objects = [_object(canvas, name, found) for name, found in placed]
-    return VocPicture(image_id, canvas.finish(rng), [found for found in objects if found is not None])
+            placed.append((kind, found))
+    # only now is it known what hides what
+    return VocPicture(image_id, canvas.finish(rng), [_object(canvas, name, found) for name, found in placed])
 
 
 def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
     """Return a glyph of a class, or of a kind of clutter."""
-    size = int(np.exp(rng.uniform(*np.log(SIZES))))
+    size = int(rng.uniform(*SIZES))
     if kind == "stroke":
         return scene.stroke_glyph(rng, size)
     if kind == "blob":
@@ -195,19 +206,22 @@ def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
     return scene.digit_glyph(rng, samples.draw(rng, kind if kind in CLASSES else None), size)
 
 
-def _place(rng: np.random.Generator, canvas: scene.Canvas, glyph: Float32, overlap: float) -> scene.Placed | None:
-    """Paint a glyph where there is room for it; None if there is none."""
-    size = glyph.shape[0], glyph.shape[1]
-    corner = canvas.free_place(rng, size, overlap)
-    if corner is None:
-        return None
-    return canvas.paint(glyph, corner, scene.ink_on(rng, canvas.mean_near(size, corner)))
+def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: _Samples, kind: str) -> scene.Placed | None:
+    """Paint a new glyph where there is room; None if three glyphs, of different sizes, found none."""
+    overlap = rng.choice(OVERLAPS)
+    for _ in range(3):
+        glyph = _glyph(rng, samples, kind)
+        size = glyph.shape[0], glyph.shape[1]
+        corner = canvas.free_place(rng, size, overlap)
+        if corner is not None:
+            return canvas.paint(glyph, corner, scene.ink_on(rng, canvas.mean_near(size, corner)))
+    return None
 
 
-def _object(canvas: scene.Canvas, name: str, placed: scene.Placed) -> VocObject | None:
+def _object(canvas: scene.Canvas, name: str, placed: scene.Placed) -> VocObject:
     """Return a placed digit as an object."""
     x1, y1, x2, y2 = placed.box
-    hidden = canvas.seen_share(placed.index) < DIFFICULT_SEEN
+    hidden = canvas.seen_share(placed.number) < DIFFICULT_SEEN
     difficult = hidden or max(x2 - x1, y2 - y1) < DIFFICULT_SIZE
     return VocObject(name, (x1 + 1, y1 + 1, x2, y2), difficult)
 

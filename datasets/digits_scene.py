@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float32
+from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import Pixels
 
 VISIBLE = 0.35
@@ -18,9 +18,9 @@ VISIBLE = 0.35
 
 
 class Placed(NamedTuple):
-    """A glyph on the canvas: its index, and the half-open box x1, y1, x2, y2 of its ink."""
+    """A glyph on the canvas: its number, and the half-open box x1, y1, x2, y2 of its ink."""
 
-    index: int
+    number: int
     box: tuple[int, int, int, int]
 
 
@@ -32,7 +32,7 @@ class Canvas:
     ----------
     pixels : ndarray of shape (h, w, 3), float32, 0..255
     owner : ndarray of shape (h, w), int
-        Index of the glyph on top at each pixel, -1 where there is none.
+        Number of the glyph on top at each pixel, -1 where there is none.
     inked : list of int
         Number of pixels of each glyph when it was painted.
     """
@@ -64,16 +64,17 @@ class Canvas:
         height, width = glyph.shape
         place = np.s_[y : y + height, x : x + width]
         self.pixels[place] += glyph[:, :, None] * (ink - self.pixels[place])
-        index = len(self.inked)
+        number = len(self.inked)
         seen = glyph > VISIBLE
-        self.owner[place][seen] = index
+        self.owner[place][seen] = number
         self.inked.append(int(seen.sum()))
         rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
-        return Placed(index, (int(x + columns[0]), int(y + rows[0]), int(x + columns[-1] + 1), int(y + rows[-1] + 1)))
+        box = (int(x + columns[0]), int(y + rows[0]), int(x + columns[-1] + 1), int(y + rows[-1] + 1))
+        return Placed(number, box)
 
-    def seen_share(self, index: int) -> float:
+    def seen_share(self, number: int) -> float:
         """Return the share of a glyph's ink that nothing painted later hides."""
-        return int((self.owner == index).sum()) / self.inked[index]
+        return int((self.owner == number).sum()) / self.inked[number]
 
     def mean_near(self, glyph_size: tuple[int, int], corner: tuple[int, int]) -> Float32:
         """Return the mean colour of the place, shape (3,)."""
@@ -89,8 +90,8 @@ class Canvas:
 
 def background(rng: np.random.Generator, height: int, width: int) -> Float32:
     """Return a textured background of shape (height, width, 3), float32: one of four kinds of texture, tinted."""
-    texture = rng.choice([_clouds, _stripes, _tiles, _slope])(rng, height, width)
-    texture = texture + 0.5 * _clouds(rng, height, width)
+    kind = (_clouds, _stripes, _tiles, _slope)[rng.integers(4)]
+    texture = kind(rng, height, width) + 0.5 * _clouds(rng, height, width)
     base, swing = rng.uniform(50, 205), rng.uniform(10, 34)
     tint = rng.normal(0, 14, 3)
     second = rng.normal(0, 0.25, 3)
@@ -143,24 +144,25 @@ def blob_glyph(rng: np.random.Generator, size: int) -> Float32:
     """Return a soft filled blob about `size` pixels wide."""
     noise = _smooth_noise(rng, size, size, max(2.0, size / 5))
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
-    return _cropped(np.clip((0.7 - np.hypot(x, y) * rng.uniform(0.8, 1.4) + 0.2 * noise) * 6, 0, 1).astype(np.float32))
+    level = 0.7 - np.hypot(x, y) * rng.uniform(0.8, 1.4) + 0.2 * noise
+    return _cropped(np.clip(level * 6, 0, 1).astype(np.float32))
 
 
 def ink_on(rng: np.random.Generator, paper: Float32) -> Float32:
     """Return an ink, shape (3,), darker or lighter than the paper by a random, sometimes faint, contrast."""
     grey = float(paper.mean())
-    contrast = rng.uniform(38, 120)
+    contrast = rng.uniform(26, 100)
     room_above, room_below = 255 - grey, grey
     lighter = rng.random() < 0.5 if min(room_above, room_below) > contrast else room_above > room_below
     return np.clip(grey + (contrast if lighter else -contrast) + rng.normal(0, 16, 3), 0, 255).astype(np.float32)
 
 
-def _cropped(glyph: Float32) -> Float32:
-    """Return a glyph without the empty margin; its single darkest pixel if there is hardly any ink."""
-    seen = glyph > min(VISIBLE, float(glyph.max()) / 2)
+def _cropped(glyph: Array) -> Array:
+    """Return a glyph without its empty margin; a dot if it has no ink that is seen."""
+    seen = glyph > VISIBLE
+    if not seen.any():
+        return np.ones((3, 3), np.float32)
     rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
-    if len(rows) == 0:
-        return np.ones((1, 1), np.float32)
     return glyph[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 

@@ -51,10 +51,12 @@ def choose_classes(wanted: Sequence[str] | None, found: Iterable[str]) -> tuple[
     return tuple(wanted)
 
 
-def check_class_name(name: str, where: str) -> None:
+def check_file_name(what: str, name: str, where: str) -> None:
     """Raise LabelsError unless `name` can be part of a file name."""
     if not name.isprintable() or name.startswith(".") or "/" in name or "\\" in name:
-        raise LabelsError(f"{where}: a class name must be printable, without '/', '\\' or a leading dot, got {name!r}.")
+        raise LabelsError(
+            f"{where}: a {what} name must be printable, without '/', '\\' or a leading dot, got {name!r}."
+        )
 
 
 def check_image_id(image_id: str, where: str) -> None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import LabelsError
+from lapsvm.errors import AnnotationError, LabelsError, OptionError
 
 from .annotations import has_annotations, read_ground_truth
-from .names import SET_NAMES, check_class_name, check_folder, check_image_id, check_set, choose_classes, order_sets
+from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
 _FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0}
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
@@ -132,7 +132,7 @@ class VocDataset:
 
 
 def open_voc(
-    root: Path,
+    root: str | Path,
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
@@ -143,14 +143,14 @@ def open_voc(
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     classes : sequence of str, optional
         Default: every class that has a list ``<class>_<set>.txt``, by name.
     train_set, test_set : str
         Names taken for sets besides trainval, train, val and test. Needed only for a set of another name that has
         class lists and no ``<set>.txt``.
     boxes_only : bool, default False
-        The folder is opened for its ground truth: `classes` must be named and need no list.
+        The folder is opened for its ground truth: `classes` must be named, and no class list is looked at.
 
     Returns
     -------
@@ -163,24 +163,27 @@ def open_voc(
     LabelsError
         If there is no class list at all.
     OptionError
-        If a class has no list.
+        If a class has no list, or none is named for `boxes_only`.
     """
+    root = Path(root)
     lists = find_lists(root, (train_set, test_set))
-    if boxes_only and classes:
-        return VocDataset(root, tuple(classes), lists)
+    if boxes_only:
+        if not classes:
+            raise OptionError("classes must be named where only boxes are read: there may be no class list.")
+        return VocDataset(root, tuple(classes), VocLists(lists.sets, {}))
     if not lists.labels:
         raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
     return VocDataset(root, choose_classes(classes, lists.class_names), lists)
 
 
-def read_annotations(root: Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
+def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
     """Return the ground truth of a set in the VOC layout, for evaluation.
 
     Only ``ImageSets/Main/<set>.txt`` and ``Annotations`` are needed: neither pictures nor class lists.
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     set_name : str
     classes : sequence of str
         Names as in the annotations; one that has no object gets empty entries.
@@ -197,13 +200,13 @@ def read_annotations(root: Path, set_name: str, classes: Sequence[str]) -> dict[
     AnnotationError
         If a picture's annotation is not there or is broken.
     """
-    root = Path(root)
-    lists = find_lists(root, (set_name,))
-    check_set(set_name, order_sets(lists.sets))
-    return read_ground_truth(root / "Annotations", _read_ids(lists.sets[set_name]), classes)
+    found = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
+    if found is None:
+        raise AnnotationError(f"set {set_name!r} in {root} must have annotations, got none.")
+    return found
 
 
-def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
+def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
     """Return the lists in ImageSets/Main, told apart by their names.
 
     A file is a class list if it is called ``<class>_<set>.txt`` for a known set (the longest that fits), otherwise
@@ -211,7 +214,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
 
     Parameters
     ----------
-    root : Path
+    root : str or Path
     set_names : sequence of str
         Known sets besides trainval, train, val and test; every ``<set>.txt`` makes another one.
 
@@ -222,6 +225,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
     LabelsError
         If a class has an impossible name.
     """
+    root = Path(root)
     check_folder("data folder", root)
     folder = root / "ImageSets" / "Main"
     check_folder("folder of lists", folder)
@@ -234,7 +238,7 @@ def find_lists(root: Path, set_names: Sequence[str] = ()) -> VocLists:
             known.add(path.stem)
             sets[path.stem] = path
         else:
-            check_class_name(owner[0], str(path))
+            check_file_name("class", owner[0], str(path))
             labels[owner] = path
     return VocLists(sets, labels)
 

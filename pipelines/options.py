@@ -80,7 +80,19 @@ TRAIN: Group = {
     "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),
     "init": (
         "train.init",
-        Annotated[str | None, typer.Option("--init", help="First windows: whole_image (default), random, mean.")],
+        Annotated[
+            str | None,
+            typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
+        ],
+    ),
+    "top": (
+        "train.top",
+        Annotated[
+            float | None,
+            typer.Option(
+                "--top", help="Windows whose mean stands for a positive picture; below 1 a share. Default: 1."
+            ),
+        ],
     ),
     "folds": (
         "train.folds",

@@ -20,20 +20,14 @@ from rich.progress import (
 class Bar(Protocol):
     """What a stage does with its bar."""
 
-    def step(self, count: int = 1) -> None:
-        """Say that `count` more are done."""
-
-    def show(self, done: int, note: str) -> None:
-        """Say how many are done in all, and how it goes."""
+    def step(self, count: int = 1, note: str = "") -> None:
+        """Say that `count` more are done, and how it goes."""
 
 
 class _SilentBar:
     """A bar nobody sees."""
 
-    def step(self, count: int = 1) -> None:
-        """Do nothing."""
-
-    def show(self, done: int, note: str) -> None:
+    def step(self, count: int = 1, note: str = "") -> None:
         """Do nothing."""
 
 
@@ -43,13 +37,9 @@ class _RichBar:
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task
 
-    def step(self, count: int = 1) -> None:
+    def step(self, count: int = 1, note: str = "") -> None:
         """Move the bar."""
-        self._progress.update(self._task, advance=count)
-
-    def show(self, done: int, note: str) -> None:
-        """Set the bar."""
-        self._progress.update(self._task, completed=done, note=note)
+        self._progress.update(self._task, advance=count, note=note)
 
 
 class Reporter:

@@ -1,12 +1,14 @@
 """Choosing C on the training set: k folds of pictures, image-level average precision of the held-out bags."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.bags import Bags
@@ -56,6 +58,7 @@ def problem(settings: Settings, y: Labels, C: float) -> LatentProblem:
         C=C,
         init=train.init,
         tol=train.tol,
+        top=train.top,
         seed=settings.seed,
         fit_intercept=hinge,
     )
@@ -84,9 +87,18 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
 def fit_with_progress(
     context: Context, title: str, problems: Sequence[LatentProblem], bags: Bags
 ) -> list[LatentSolution]:
-    """Train problems side by side under a bar that counts those that are done."""
-    with context.reporter.bar(title, len(problems)) as bar:
-        return fit_many(problems, bags, progress=lambda finished, passes: bar.show(finished, f"{passes} passes"))
+    """Train problems side by side under a line that tells how far the last one to move is."""
+    with context.reporter.bar(f"{title} ({len(problems)} trainings, outer steps)", None) as bar:
+
+        def tell(_: int, record: Mapping[str, Any]) -> None:
+            bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}, pass {record['passes']}")
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            solutions = fit_many(problems, bags, progress=tell)
+    for warning in caught:
+        context.reporter.say(f"{title}: {warning.message}")
+    return solutions
 
 
 def history_rows(class_name: str, role: str, C: float, solution: LatentSolution) -> list[dict[str, Any]]:

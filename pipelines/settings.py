@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import tomli_w
 
 from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("whole_image", "random", "mean")
+INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32")
-MODES = ("fast", "quality")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class TrainSettings:
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     J: float = 1.0
     tol: float = 0.001
-    init: str = "whole_image"
+    init: str = "mean"
+    top: float = 1.0
     folds: int = 3
 
 
@@ -143,20 +144,25 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
 
 
 def check_settings(settings: Settings) -> Settings:
-    """Return the settings if every value keeps its rule; what only a room can judge is judged there.
+    """Return the settings if every value keeps its rule; rooms judge what is theirs, on the smallest example.
 
     Raises
     ------
     OptionError, InputError
     """
+    from lapsvm.latent import RankRisk
+    from lapsvm.windows import propose
+
     _check_choice("--learner", settings.train.learner, LEARNERS)
     _check_choice("--init", settings.train.init, INITS)
     _check_choice("--dtype", settings.features.dtype, DTYPES)
-    _check_choice("--windows-mode", settings.windows.mode, MODES)
+    RankRisk(settings.train.loss)
+    propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
     for value in settings.train.C:
         check_positive("C", value)
     check_positive("J", settings.train.J)
     check_positive("tol", settings.train.tol)
+    check_positive("top", settings.train.top)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     return settings

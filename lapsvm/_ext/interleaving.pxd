@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t
 cdef struct Grid:
     # buckets of equal width below `top`, numbered downwards; the first and the last one are open-ended
     double top
+    double bottom          # scores below it fall into the last bucket
     double scale           # buckets per unit of score
     Py_ssize_t last        # the last bucket's number
 
@@ -24,7 +25,10 @@ cdef struct Cuts:
 
 cdef inline Py_ssize_t bucket_of(const Grid* grid, double score) noexcept nogil:
     """Non-decreasing as the score falls, in floating point too; NaN falls into bucket 0."""
-    cdef double place = (grid.top - score) * grid.scale
+    cdef double place
+    if score < grid.bottom:
+        return grid.last
+    place = (grid.top - score) * grid.scale
     if not place > 0:
         return 0
     if place >= grid.last:
@@ -38,6 +42,10 @@ cdef void add_cuts(Cuts* cuts, const double* values, Py_ssize_t n, const Py_ssiz
 cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
                   const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
                   Py_ssize_t* ranks, double* coefficients) noexcept nogil
+
+cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_places, const Py_ssize_t* positives,
+                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
+                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil
 
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 

@@ -88,6 +88,8 @@ cdef inline Py_ssize_t best_rank(const RankLoss* loss, const double* positives, 
     """
     cdef Py_ssize_t k, best = low
     cdef double total = 0, highest = 0
+    if low == high:
+        return low
     fill_gains(loss, j, low, high - low, gains)
     positives += low - 1
     for k in range(high - low):

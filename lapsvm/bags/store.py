@@ -118,6 +118,32 @@ class Bags:
             raise ShapeError(f"bag_indices must choose one or more bags, got shape {chosen.shape}.")
         return self._view(self._starts[chosen], self._stops[chosen], self.scale)
 
+    def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
+        """Return these bags, of which bag i has only its window index[i], or all where that is -1; nothing is copied.
+
+        Errors call the index by its `name`.
+
+        Raises
+        ------
+        ShapeError
+            If there is not one index per bag.
+        InputError
+            If an index is no whole number, below -1 or outside its bag.
+        """
+        chosen, sizes = np.asarray(index), self._stops - self._starts
+        if chosen.shape != (self.n_bags,):
+            raise ShapeError(f"{name} must have one window per bag, got shape {chosen.shape} for {self.n_bags} bags.")
+        if chosen.dtype.kind not in "iu":
+            raise InputError(f"{name} must be whole numbers, got {chosen.dtype}.")
+        wrong = np.flatnonzero((chosen < -1) | (chosen >= sizes))
+        if len(wrong):
+            raise InputError(
+                f"{name} must be -1 or a window inside its bag, got {chosen[wrong[0]]} for bag {wrong[0]} of "
+                f"{sizes[wrong[0]]} windows."
+            )
+        starts = self._starts + np.maximum(chosen, 0)
+        return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.scale)
+
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
         return self._view(self._starts, self._stops, np.asarray(self.scale * _as_scale(factor, self.dim)))

@@ -15,7 +15,7 @@ from lapsvm.features.specs import Spec, parse_spec
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Turns the windows of a picture into rows of numbers."""
+    """Turns the windows of a picture into rows of numbers; several threads may call it at once."""
 
     @property
     def dim(self) -> int:

@@ -1,6 +1,7 @@
 """Networks read from ONNX files, run by ONNX Runtime or, when asked for, by OpenCV."""
 
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ _QUIET = 4  # only fatal messages: failures reach the user as errors
 
 
 class Network(Protocol):
-    """A network with one picture as its input.
+    """A network with one picture as its input; several threads may run it at once.
 
     Attributes
     ----------
@@ -137,6 +138,7 @@ class OpenCVNetwork:
         self._name = name
         self.runtime = {"name": "opencv", "version": cv2.__version__}
         self._error = cv2.error
+        self._one_at_a_time = Lock()  # a cv2 network holds its input
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(content or b"\0", dtype=np.uint8))
         except cv2.error as error:
@@ -146,8 +148,9 @@ class OpenCVNetwork:
         """Return every output by name."""
         names = self._net.getUnconnectedOutLayersNames()
         try:
-            self._net.setInput(batch)
-            return dict(zip(names, (np.array(output) for output in self._net.forward(names)), strict=True))
+            with self._one_at_a_time:
+                self._net.setInput(batch)
+                return dict(zip(names, (np.array(output) for output in self._net.forward(names)), strict=True))
         except self._error as error:
             raise DataError(_cannot_take(self._name, batch, error)) from None
 

@@ -46,8 +46,8 @@ def cell_shares(windows: Float64, rows: int, columns: int) -> Float32:
 
 def _axis_shares(low: Float64, high: Float64, size: int) -> Float32:
     """Return the share of each cell of one axis in each stretch, (n, size)."""
-    cells = np.arange(size)
-    covered = np.minimum(high[:, None], cells + 1) - np.maximum(low[:, None], cells)
-    length = np.asarray(high - low, dtype=np.float64)
-    inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
-    return np.asarray((np.maximum(covered, 0.0) * inverse[:, None]).astype(np.float32))
+    cells, low, high = np.arange(size), low[:, None], high[:, None]
+    covered = np.maximum(np.minimum(high, cells + 1.0) - np.maximum(low, cells), 0.0)
+    length = np.broadcast_to(high - low, covered.shape)
+    shares = np.divide(covered, length, out=np.zeros_like(covered), where=length > 0)
+    return np.asarray(shares.astype(np.float32))

@@ -38,6 +38,11 @@ class ShardSet:
         return tuple(chain.from_iterable(header.image_ids for header in self.headers))
 
     @property
+    def pixel_hashes(self) -> tuple[str, ...]:
+        """Every picture's hash, in order."""
+        return tuple(chain.from_iterable(header.pixel_hashes for header in self.headers))
+
+    @property
     def n_images(self) -> int:
         """Number of pictures."""
         return sum(len(header.image_ids) for header in self.headers)
@@ -59,8 +64,8 @@ class ShardSet:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the shards were made; the same for all, but for what is only recorded."""
-        return self.headers[0].provenance
+        """How the shards were made, without what is only recorded."""
+        return _matching(self.headers[0].provenance)
 
     def read(self, index: int, *, mapped: bool = True, verify: bool = False) -> Shard:
         """Return shard `index`, by default as views of its file (see `read_shard`)."""
@@ -141,7 +146,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Say how two settings differ, for a sentence; an empty text if they do not.
 
-    What stands below a key named "runtime", at any depth, may differ.
+    What stands below a key named "runtime" or "left_out", at any depth, may differ.
 
     Parameters
     ----------
@@ -153,19 +158,25 @@ def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any])
     str
         For instance ``"extractor.size 640 instead of 448"``; at most three settings are spelt out.
     """
-    there, here = _flat(as_plain_json(made_with)), _flat(as_plain_json(wanted))
+    there, here = _flat(_matching(made_with)), _flat(_matching(as_plain_json(wanted)))
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
     parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
     return ", ".join(parts) + (f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else "")
 
 
+def _matching(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those that are only recorded, at any depth."""
+    kept = {key: value for key, value in settings.items() if key not in RECORDED_ONLY}
+    return {key: _matching(value) if isinstance(value, Mapping) else value for key, value in kept.items()}
+
+
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings by dotted key, without those that are only recorded."""
+    """Return settings by dotted key."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            flat |= {} if key in RECORDED_ONLY else _flat(value, f"{prefix}{key}.")
-        elif key not in RECORDED_ONLY:
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
             flat[prefix + key] = value
     return flat
 

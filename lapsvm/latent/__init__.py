@@ -2,6 +2,7 @@
 
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.risks import HingeRisk, RankRisk
+from lapsvm.latent.structural import StructuralProblem
 from lapsvm.latent.training import fit_many
 
-__all__ = ["HingeRisk", "LatentProblem", "LatentSolution", "RankRisk", "fit_many"]
+__all__ = ["HingeRisk", "LatentProblem", "LatentSolution", "RankRisk", "StructuralProblem", "fit_many"]

@@ -45,6 +45,10 @@ class LatentProblem:
         Seed of the random initialisation.
     fit_intercept : bool, default False
         Append a constant 1 to every window, regularised as all features are; a rank risk does not change by it.
+    known_windows : (n_bags,) int, optional
+        The window of each image where it is known, else -1. A known image has no other window: a positive one is not
+        imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
+        latent (the thesis's supervision S = 100 %).
 
     Raises
     ------
@@ -62,6 +66,7 @@ class LatentProblem:
     max_calls: int = 1000
     seed: int = 0
     fit_intercept: bool = False
+    known_windows: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
@@ -85,6 +90,10 @@ class LatentProblem:
             if not (labels == sign).any():
                 raise OneClassError(f"y must have a positive and a negative image, got no {name}.")
         return labels
+
+    def known(self, bags: Bags) -> Index:
+        """Return the known windows (n_bags,), -1 where they are not."""
+        return np.full(bags.n_bags, -1) if self.known_windows is None else np.asarray(self.known_windows)
 
     def given_windows(self, bags: Bags, positives: Index) -> Index | None:
         """Return the windows that `init` gives to the positives, or None where it gives none."""

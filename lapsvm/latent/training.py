@@ -11,6 +11,7 @@ vectors of all problems and answers them from one pass over the windows.
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def fit_many(
         For each problem that stopped at max_calls or max_iter.
     """
     data = as_bags(bags)
-    trainings = [_Training(problem, data) for problem in problems]
+    trainings = [start(problem, data) for problem in problems]
     running = [_Running(i, training.run(), training) for i, training in enumerate(trainings)]
     with one_blas_thread():
         solutions = _drive(running, data, progress)
@@ -104,13 +105,16 @@ def _drive(
 class _Running:
     """A training in progress, its history told as it grows."""
 
-    def __init__(self, place: int, passes: Passes, training: "_Training"):
+    def __init__(self, place: int, passes: Passes, training: "Training"):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
+        self._asked = np.zeros(0)
 
     def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
         """Return the next point; StopIteration carries the solution."""
         try:
-            return self._passes.send(answer) if answer is not None else next(self._passes)
+            seen = None if answer is None else self._training.seen(self._asked, answer)
+            self._asked = next(self._passes) if seen is None else self._passes.send(seen)
+            return self._asked
         finally:
             for record in self._training.history[self._told :]:
                 if progress is not None:
@@ -118,12 +122,15 @@ class _Running:
             self._told = len(self._training.history)
 
 
-class _Training:
+class Training:
     """One problem on its bags."""
 
     def __init__(self, problem: LatentProblem, bags: Bags):
         labels = problem.labels(bags)
-        self._problem, self._bags = problem, bags
+        known = problem.known(bags)
+        self._problem, self._whole, self._bags = problem, bags, bags.narrowed(known, "known_windows")
+        self._known = np.flatnonzero(known >= 0)
+        self._before = np.maximum(known, 0)  # windows that come before the ones left, in the whole bags
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
@@ -132,6 +139,15 @@ class _Training:
         # the best point and each bag's best window there; at w = 0 all windows tie and the first wins
         self._w = np.zeros(self._dim)
         self._answer = BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
+
+    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return what a pass over all windows says of the bags as this problem sees them: with known windows only."""
+        if not len(self._known):
+            return answer
+        index, score = answer.index.copy(), answer.score.copy()
+        index[self._known] = 0
+        score[self._known] = self._bags.score_rows(w, self._known, index[self._known])
+        return BestWindows(index, score)
 
     def run(self) -> Passes:
         """Yield the points to be answered; return the solution."""
@@ -156,8 +172,9 @@ class _Training:
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
         """Return what first stands for the positives: given windows, or the best ones of the first weights."""
         problem, bags = self._problem, self._bags
-        windows = problem.given_windows(bags, self._positives)
+        windows = problem.given_windows(self._whole, self._positives)
         if windows is not None:
+            windows = np.where(np.isin(self._positives, self._known), 0, windows)
             return ImputedWindows(bags, self._positives, windows)
         weights = problem.given_weights(bags)
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
@@ -274,7 +291,7 @@ class _Training:
             objective=last.objective,
             dual=last.dual,
             gap=last.gap,
-            windows=windows,
+            windows=windows + self._before,
             history=self.history,
             n_calls=self._n_calls,
             n_passes=self._n_passes,
@@ -282,7 +299,13 @@ class _Training:
         )
 
 
-def _warn_unless_converged(trainings: Sequence[_Training], solutions: dict[int, LatentSolution]) -> None:
+@singledispatch
+def start(problem: LatentProblem, bags: Bags) -> Training:
+    """Return the training of a problem; kinds of problems that are trained otherwise register theirs."""
+    return Training(problem, bags)
+
+
+def _warn_unless_converged(trainings: Sequence[Training], solutions: dict[int, LatentSolution]) -> None:
     for i, training in enumerate(trainings):
         found, problem = solutions[i], training._problem
         if found.converged:

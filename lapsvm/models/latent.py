@@ -2,7 +2,9 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lapsvm.arrays import Array, Float64, Index, as_floats, check_positive
 from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import OneClassError, OptionError
+from lapsvm.errors import InputError, OneClassError, OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
@@ -20,11 +22,15 @@ from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
 _ALIKE = 1e-12  # a spread of scores that is rounding; the features have a mean norm of 1
 
 BagsLike = Bags | Sequence[ArrayLike]
+Callback = Callable[[dict[str, Any]], None]
 
 
 class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
 
+    init: "str | ArrayLike"
+    n_init: int
+    callback: Callback | None
     scale: "str | float | None"
     classes_: Array
     coef_: Float64
@@ -43,7 +49,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:
         """Return the intercept, given the best windows' scores."""
 
-    def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
+    def fit(self, bags: BagsLike, y: ArrayLike, known_windows: ArrayLike | None = None) -> Self:
         """Train on images with labels.
 
         Parameters
@@ -52,6 +58,8 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The windows of each image.
         y : (n_bags,) of two values
             The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
+        known_windows : (n_bags,) int, optional
+            The window of each image where it is known, else -1: a known image has no other window in training.
 
         Returns
         -------
@@ -71,7 +79,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, labels = two_classes(y)
         self.feature_scale_ = feature_scale(self.scale, raw)
         data, used = raw.scaled(self.feature_scale_), labels != 0
-        found = fit_many([self.problem(labels)], data)[0]
+        found = self._train(replace(self.problem(labels), known_windows=known_windows), data)
         self.coef_, self.objective_, self.duality_gap_ = found.coef, found.objective, found.gap
         self.n_iter_, self.history_ = found.n_calls, found.history
         self.n_features_in_ = data.dim
@@ -84,6 +92,17 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
+
+    def _train(self, problem: LatentProblem, bags: Bags) -> LatentSolution:
+        """Return the solution with the lowest objective over the restarts, the first of equal ones."""
+        if not (isinstance(self.n_init, Integral) and self.n_init >= 1):
+            raise InputError(f"n_init must be a whole number of 1 or more, got {self.n_init!r}.")
+        if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
+            raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
+        restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
+        callback = self.callback
+        told = None if callback is None else lambda place, record: callback({"restart": place, **record})
+        return min(fit_many(restarts, bags, told), key=lambda found: found.objective)
 
     def decision_function(self, bags: BagsLike) -> Float64:
         """Return each image's score (n_bags,): its best window's, plus the intercept."""
@@ -145,6 +164,11 @@ class LatentRankSVM(LatentEstimator):
         Most loss-augmented inferences in one outer step.
     random_state : int, default 0
         Seed of ``init="random"``.
+    n_init : int, default 1
+        Trainings from random windows, seeded random_state, random_state + 1, ..., side by side; the one with the
+        lowest objective is kept. More than 1 asks for ``init="random"``.
+    callback : callable, optional
+        Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1.
 
     Attributes
     ----------
@@ -188,6 +212,8 @@ class LatentRankSVM(LatentEstimator):
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
+        n_init: int = 1,
+        callback: Callback | None = None,
     ):
         self.loss = loss
         self.C = C
@@ -198,6 +224,8 @@ class LatentRankSVM(LatentEstimator):
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
+        self.n_init = n_init
+        self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
@@ -233,7 +261,7 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, scale, max_iter, max_calls, random_state
+    tol, init, scale, max_iter, max_calls, random_state, n_init, callback
         As for `LatentRankSVM`.
 
     Attributes
@@ -255,6 +283,8 @@ class LatentSVM(LatentEstimator):
         max_iter: int = 50,
         max_calls: int = 1000,
         random_state: int = 0,
+        n_init: int = 1,
+        callback: Callback | None = None,
     ):
         self.C = C
         self.J = J
@@ -266,6 +296,8 @@ class LatentSVM(LatentEstimator):
         self.max_iter = max_iter
         self.max_calls = max_calls
         self.random_state = random_state
+        self.n_init = n_init
+        self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""

@@ -1,6 +1,8 @@
 """Loss-augmented inference for rank losses, and the metrics they optimise."""
 
+from lapsvm.ranking.batch import ViolatedRankings, most_violated_rankings
 from lapsvm.ranking.discounts import RankBiased
+from lapsvm.ranking.features import psi
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
@@ -14,11 +16,14 @@ __all__ = [
     "RankBiased",
     "RankLoss",
     "ViolatedRanking",
+    "ViolatedRankings",
     "ZeroOneLoss",
     "average_precision",
     "most_violated_ranking",
+    "most_violated_rankings",
     "ndcg",
     "positives_at_top",
+    "psi",
     "reciprocal_rank",
     "roc_auc",
 ]

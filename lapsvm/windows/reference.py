@@ -14,6 +14,7 @@ from lapsvm.windows.colour import LINEAR, MATRIX, ROOT
 Array = NDArray[Any]
 Region = tuple[Array, int, Array]  # counts, size and box
 
+NO_EDGE = 65535
 ONE = 32767  # similarities are whole numbers of 1 / ONE
 COLOUR_BINS, TEXTURE_BINS, DIRECTIONS, LANES = 25, 16, 4, 16
 TAPS = (6, 58, 128, 58, 6)  # a Gaussian of 0.8 pixels, in 1/256
@@ -86,32 +87,36 @@ def smooth(planes: Array) -> Array:
 
 
 def edge_weights(smoothed: Array) -> Array:
-    """Return the Euclidean distances to the right and to the lower neighbour, rounded down, uint16 (2, h, w)."""
+    """Return the Euclidean distances to the right and to the lower neighbour, rounded down, uint16 (2, h, w).
+
+    65535 stands where there is no neighbour.
+    """
     values = smoothed.astype(int)
-    weights = np.zeros((2, *values.shape[1:]), np.uint16)
+    weights = np.full((2, *values.shape[1:]), NO_EDGE, np.uint16)
     weights[0, :, :-1] = np.sqrt((np.diff(values, axis=2) ** 2).sum(axis=0).astype(np.float32))
     weights[1, :-1] = np.sqrt((np.diff(values, axis=1) ** 2).sum(axis=0).astype(np.float32))
     return weights
 
 
-def sort_edges(weights: Array) -> tuple[Array, Array]:
-    """Return the edges as 2 x pixel + (0: right, 1: down), by weight and then by code, and their weights."""
+def sorted_edges(weights: Array) -> list[tuple[int, int, int]]:
+    """Return the edges as (weight, pixel, pixel), by weight, then in raster order, to the right before down."""
     _, height, width = weights.shape
-    y, x, down = np.indices((height, width, 2)).reshape(3, -1)
-    there = np.where(down, y + 1 < height, x + 1 < width)
-    codes = (2 * (y * width + x) + down)[there]
-    heavy = weights[down, y, x][there]
-    order = np.argsort(heavy, kind="stable")
-    return codes[order].astype(np.uint32), heavy[order]
+    edges = []
+    for y, x in np.ndindex(height, width):
+        p = y * width + x
+        edges += [(int(weights[0, y, x]), p, p + 1), (int(weights[1, y, x]), p, p + width)]
+    return sorted((edge for edge in edges if edge[0] != NO_EDGE), key=lambda edge: edge[0])
 
 
-def segment(order: Array, weights: Array, height: int, width: int, k: int, min_size: int) -> tuple[Array, int]:
-    """Return the labels in raster order, int32 (h, w), and their number (the paper's algorithm 1).
+def segment(weights: Array, k: int, min_size: int) -> Array:
+    """Return the labels in raster order, int32 (h, w): the paper's algorithm 1.
 
     An edge joins two components if it is no heavier than the heaviest edge inside either, plus k over its size. Then
-    each component below `min_size` is joined to a neighbour, lightest edges first.
+    each component below `min_size` is joined to a neighbour, lightest edges first. The kernel does this for several
+    k at once and returns its labels by atoms.
     """
-    component = list(range(height * width))
+    edges = sorted_edges(weights)
+    component = list(range(weights[0].size))
     members = {p: [p] for p in component}
     inside = dict.fromkeys(component, 0)
 
@@ -121,16 +126,15 @@ def segment(order: Array, weights: Array, height: int, width: int, k: int, min_s
         members[a] += members.pop(b)
         inside[a] = weight
 
-    ends = [(code // 2, code // 2 + (width if code % 2 else 1)) for code in order.tolist()]
-    for (p, q), weight in zip(ends, weights.tolist(), strict=True):
+    for weight, p, q in edges:
         a, b = component[p], component[q]
-        if a != b and all(weight <= inside[c] + k // len(members[c]) for c in (a, b)):
+        if a != b and all(weight <= inside[c] + k / len(members[c]) for c in (a, b)):
             join(a, b, weight)
-    for p, q in ends:
+    for weight, p, q in edges:
         a, b = component[p], component[q]
         if a != b and min(len(members[a]), len(members[b])) < min_size:
-            join(a, b, 0)
-    return _numbered(component).reshape(height, width), len(members)
+            join(a, b, weight)
+    return _numbered(component).reshape(weights.shape[1:])
 
 
 def _numbered(keys: list[Any]) -> Array:
@@ -143,9 +147,9 @@ def _numbered(keys: list[Any]) -> Array:
 
 
 def refine(labels: Array) -> tuple[Array, int]:
-    """Return the common refinement of segmentations (k, h, w), numbered in raster order, and its size."""
-    cells = _numbered(list(zip(*(one.ravel().tolist() for one in labels), strict=True)))
-    return cells.reshape(labels.shape[1:]), int(cells.max()) + 1
+    """Return the common refinement of segmentations (k, n), numbered in order of appearance, and its size."""
+    cells = _numbered(list(zip(*labels.tolist(), strict=True)))
+    return cells, int(cells.max()) + 1
 
 
 def extents(cells: Array, count: int) -> tuple[Array, Array]:
@@ -192,14 +196,18 @@ def _slopes(plane: Array, y: int, x: int, step: int) -> list[int]:
     return [8 + min(max((rise + 2 ** (step - 1)) // 2**step, -7), 7) for rise in rises]
 
 
-def pool(owner: Array, n_regions: int, counts: Array, sizes: Array, boxes: Array) -> tuple[Array, Array, Array]:
-    """Return counts, sizes and boxes of regions, each the sum of the cells it owns."""
+def pool(
+    owner: Array, n_regions: int, counts: Array, sizes: Array, boxes: Array, pairs: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return counts, sizes, boxes and neighbours of regions, each the sum of the cells it owns."""
     parts = [np.flatnonzero(owner == region) for region in range(n_regions)]
     around = [[*boxes[part, :2].min(axis=0), *boxes[part, 2:].max(axis=0)] for part in parts]
+    touching = {(min(a, b), max(a, b)) for a, b in owner[pairs].tolist() if a != b}
     return (
         np.array([counts[part].sum(axis=0) for part in parts], np.int32),
         np.array([sizes[part].sum() for part in parts], np.int32),
         np.array(around, np.int32),
+        np.array(sorted(touching), np.int32).reshape(-1, 2),
     )
 
 

@@ -5,7 +5,7 @@ histograms are counted once, in the cells of the common refinement of the segmen
 strategy is then one cheap grouping.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,6 +26,7 @@ LEVELS = 16  # the kernels count in 1/16 of a grey level
 TEXTURE_STEP = 6  # a texture bin is 2 ** 6 such units wide
 DIRECTIONS = 4  # each signed: the paper's eight
 MAX_K = 100_000  # 16 k / size is still exact in single precision
+MAX_REGIONS = 2**22  # unions have numbers below 2 ** 23, which the heap's keys hold
 CUES = {"C": 1, "T": 2, "S": 4, "F": 8}
 
 
@@ -51,7 +52,7 @@ class Mode:
 
 MODES = {
     "single": Mode(("hsv",), (100,), ("CTSF",)),
-    "fast": Mode(("hsv", "lab"), (50, 100), ("CTSF", "TSF")),
+    "fast": Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF")),
     "quality": Mode(("hsv", "lab", "rgi", "h", "i"), (50, 100, 150, 300), ("CTSF", "TSF", "F", "S")),
 }
 
@@ -110,49 +111,41 @@ def hierarchies(image: Planes, mode: Mode, threads: int = 1) -> list[Whole]:
 def _space(image: Planes, space: str, mode: Mode) -> list[Whole]:
     """Return the boxes of every strategy of one colour space."""
     planes = SPACES[space](image)
-    height, width = image.shape[:2]
-    scale = min(1.0, float(np.sqrt(height * width / REFERENCE_PIXELS)))
+    pixels = image.shape[0] * image.shape[1]
+    if pixels == 1:
+        return [np.array([[0, 0, 1, 1]], np.int32)]
     smoothed = _segmentation.smooth(planes)
-    segmentations = segment(smoothed, mode.ks, scale)
+    atoms, labels = segment(smoothed, mode.ks)
     start, _ = _regions.bins(len(planes))
     return [
-        _grouping.group(*leaves, len(planes), DIRECTIONS, start, height * width, sum(CUES[cue] for cue in cues))[1]
-        for leaves in describe(planes, smoothed, segmentations)
+        _grouping.group(*leaves, len(planes), DIRECTIONS, start, pixels, sum(CUES[cue] for cue in cues))[1]
+        for leaves in describe(planes, smoothed, atoms, labels)
         for cues in mode.cues
     ]
 
 
-def segment(smoothed: NDArray[np.int16], ks: Sequence[int], scale: float) -> Whole:
-    """Return the labels of the segmentation for each k, of shape (len(ks), h, w)."""
-    height, width = smoothed.shape[1:]
-    order, weights = _segmentation.sort_edges(_segmentation.edge_weights(smoothed))
-    return np.stack(
-        [_segmentation.segment(order, weights, height, width, LEVELS * k, max(1, round(k * scale)))[0] for k in ks]
-    )
+def segment(smoothed: NDArray[np.int16], ks: Sequence[int]) -> tuple[Whole, Whole]:
+    """Return atoms (h, w), small parts that no segmentation splits, and the label of each for each k."""
+    scale = min(1.0, float(np.sqrt(smoothed[0].size / REFERENCE_PIXELS)))
+    least = [max(1, round(k * scale)) for k in ks]
+    weights = _segmentation.edge_weights(smoothed)
+    return _segmentation.segment(weights, np.array(ks, np.int32) * LEVELS, np.array(least, np.int32))
 
 
-def describe(planes: Planes, smoothed: NDArray[np.int16], segmentations: Whole) -> list[Leaves]:
-    """Return the regions of each segmentation; the pixels are counted once, in the common refinement."""
-    cells, count = _regions.refine(segmentations)
+def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Whole, labels: Whole) -> Iterator[Leaves]:
+    """Yield the regions of each segmentation; the pixels are counted once, in the common refinement."""
+    cell_of_atom, count = _regions.refine(labels)
+    cells = cell_of_atom[atoms]
     counts = _regions.describe(cells, count, planes, smoothed, TEXTURE_STEP)
     sizes, boxes = _regions.extents(cells, count)
-    touching = _regions.neighbours(cells, count)
-    one_pixel = np.empty(count, np.intp)
-    one_pixel[cells.ravel()] = np.arange(cells.size)
-    leaves = []
-    for labels in segmentations:
-        owner = labels.ravel()[one_pixel]
-        n_regions = int(owner.max()) + 1
-        pairs = _distinct_pairs(owner[touching], n_regions)
-        leaves.append(Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes), pairs))
-    return leaves
-
-
-def _distinct_pairs(pairs: Whole, count: int) -> Whole:
-    """Return each pair of different regions once, lower number first."""
-    ordered = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1).astype(np.int64)
-    codes = np.unique(ordered[:, 0] * count + ordered[:, 1])
-    return np.stack([codes // count, codes % count], axis=1).astype(np.int32)
+    pairs = _regions.neighbours(cells, count)
+    owner = np.empty(count, np.int32)
+    for label in labels:
+        owner[cell_of_atom] = label
+        n_regions = int(label.max()) + 1
+        if n_regions > MAX_REGIONS:
+            raise InputError(f"k must be so large that at most {MAX_REGIONS} regions are left, got {n_regions}.")
+        yield Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))
 
 
 def ranked(hierarchy: Sequence[Whole], seed: int) -> Whole:

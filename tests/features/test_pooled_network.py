@@ -1,6 +1,7 @@
 """Pooled network features: on tiny networks they are a formula, on real ones a manual run."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -47,6 +48,16 @@ def test_a_window_between_cells_takes_their_shares(path):
     extractor = open_extractor(f"onnx:{path}?size=128&norm=none")
     cells = extractor(PICTURE, [[0, 0, 32, 32], [32, 0, 64, 32]])
     np.testing.assert_allclose(extractor(PICTURE, [[24, 3, 56, 9]])[0], (8 * cells[0] + 24 * cells[1]) / 32, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
+def test_several_threads_get_what_one_gets(path, kind):
+    extractor = open_extractor(f"{kind}:{path}?size=128")
+    pictures = [np.roll(PICTURE, 7 * shift, axis=1) for shift in range(40)]
+    expected = [extractor(pixels, list(BOXES.values())) for pixels in pictures]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda pixels: extractor(pixels, list(BOXES.values())), pictures))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_rows_have_length_one_by_default(path):

@@ -53,6 +53,11 @@ def test_no_area_gives_zeros_and_no_windows_no_rows():
     assert pool_windows(MAP, np.empty((0, 4))).shape == (0, 5)
 
 
+def test_the_smallest_window_there_is_gives_its_cell():
+    found = pool_windows(MAP, np.array([[0, 0, 5e-324, 5e-324], [0, 5e-324, 7, 5e-324]]))
+    np.testing.assert_allclose(found, [MAP[:, 0, 0], np.zeros(5)], rtol=1e-6)
+
+
 def test_more_windows_than_one_product_takes(monkeypatch):
     windows = grid_windows(100)
     whole = pool_windows(MAP, windows)

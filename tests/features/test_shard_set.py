@@ -42,7 +42,8 @@ def test_a_set_counts_and_reads_in_order(tmp_path):
     shards = open_shards(tmp_path)
     assert (len(shards), shards.n_images, shards.n_windows, shards.dim, shards.dtype) == (2, 3, 6, 3, "float16")
     assert shards.image_ids == ("a", "b", "c")
-    assert shards.provenance == SETTINGS
+    assert shards.pixel_hashes == ("a", "b", "c")
+    assert shards.provenance == {"extractor": {"kind": "onnx", "size": 640, "mean": [127.5]}, "seed": 0}
     for shard, path in zip(shards, shard_paths(tmp_path), strict=True):
         np.testing.assert_array_equal(shard.features, read_shard(path).features)
     np.testing.assert_array_equal(shards.read(1, mapped=False, verify=True).features, shards.read(1).features)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
-from lapsvm.ranking import NDCGLoss, RankBiased, most_violated_ranking, reference
+from lapsvm.ranking import NDCGLoss, RankBiased, most_violated_ranking, most_violated_rankings, reference
 from lapsvm.ranking.losses import as_loss
 
 LOSSES = [
@@ -210,3 +210,41 @@ def test_bad_input_is_refused_with_one_sentence(arguments, error, sentence):
 def test_every_method_refuses_scores_that_are_not_finite(loss, method):
     with pytest.raises(NotFiniteError, match="got nan at index 2"):
         most_violated_ranking([1.0, 2.0, np.nan], [1, 0, 0], loss, method)
+
+
+def test_a_batch_refuses_bad_rows_and_names_them():
+    scores, labels = np.zeros((2, 3)), np.array([1, 0, 0])
+    scores[1, 2] = np.inf
+    with pytest.raises(NotFiniteError, match="row 1: scores must be finite, got inf at index 2"):
+        most_violated_rankings(scores, labels)
+    with pytest.raises(ShapeError, match=r"labels must have shape \(3,\) or \(2, 3\) like scores, got \(2,\)"):
+        most_violated_rankings(scores, [1, 0])
+    with pytest.raises(ShapeError, match=r"scores must have 2 dimensions, got shape \(3,\)"):
+        most_violated_rankings(scores[0], labels)
+    with pytest.raises(InputError, match="n_threads must be at least 1, got 0"):
+        most_violated_rankings(scores, labels, n_threads=0)
+
+
+def test_an_empty_batch_is_empty():
+    batch = most_violated_rankings(np.empty((0, 3)), [1, 0, 0])
+    assert batch.ranks == ()
+    assert batch.coefficients.shape == (0, 3)
+
+
+@pytest.mark.parametrize("place", [0, 1, 500, 20_000, 29_999])
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, 1.1e290, -1e300])
+def test_one_unusable_score_anywhere_is_found(place, value):
+    scores, labels = np.zeros(30_000), np.arange(30_000) % 500 == 0
+    scores[labels] = 9.0
+    scores[place] = value
+    for method in ("auto", "optranks"):
+        with pytest.raises(NotFiniteError, match=f"at index {place}"):
+            most_violated_ranking(scores, labels, "ap", method)
+
+
+def test_the_largest_usable_scores_are_taken():
+    scores = np.array([1e290, -1e290, 5e-324, 0.0, -1e290, 1e290])
+    found = most_violated_ranking(scores, [1, 0, 1, 0, 1, 0])
+    assert found.violation == pytest.approx(
+        most_violated_ranking(scores, [1, 0, 1, 0, 1, 0], "ap", "optranks").violation
+    )

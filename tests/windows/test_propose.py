@@ -64,7 +64,7 @@ def test_a_picture_smaller_than_the_least_side_gives_the_whole_picture():
 def test_a_large_picture():
     y, x = np.mgrid[:1333, :2000]
     waves = np.stack([127 + 120 * np.sin(x / 190), 127 + 120 * np.sin(y / 150), (x + y) / 14], axis=-1)
-    assert_valid(propose(waves.astype(np.uint8)), 1333, 2000)
+    assert_valid(propose(waves.astype(np.uint8), mode="single"), 1333, 2000)
 
 
 def test_plain_objects_are_found():
@@ -163,10 +163,11 @@ def test_the_whole_chain_equals_the_twins(space, cues):
     planes = getattr(reference, {"h": "hsv", "i": "rgi"}.get(space, space))(image)
     planes = {"h": planes[:1], "i": planes[2:]}.get(space, planes)
     smoothed = reference.smooth(planes)
-    order, weights = reference.sort_edges(reference.edge_weights(smoothed))
+    weights = reference.edge_weights(smoothed)
     for k, boxes in zip(mode.ks, hierarchies(image, mode), strict=True):
         min_size = round(k * (image.shape[0] * image.shape[1] / REFERENCE_PIXELS) ** 0.5)
-        labels, count = reference.segment(order, weights, *image.shape[:2], 16 * k, min_size)
+        labels = reference.segment(weights, 16 * k, min_size)
+        count = int(labels.max()) + 1
         counts = reference.describe(labels, count, planes, smoothed, 6)
         sizes, around = reference.extents(labels, count)
         pairs = reference.neighbours(labels, count)
@@ -241,6 +242,12 @@ def test_a_wrong_picture_is_named(image, error, sentence):
 def test_a_wrong_option_is_named(options, error, sentence):
     with pytest.raises(error, match=sentence):
         propose(noise((8, 8)), **options)
+
+
+def test_too_many_regions_are_refused(monkeypatch):
+    monkeypatch.setattr("lapsvm.windows.selective_search.MAX_REGIONS", 100)
+    with pytest.raises(InputError, match="k must be so large that at most 100 regions are left, got "):
+        propose(noise((20, 20)), mode=Mode(("hsv",), (1,), ("C",)))
 
 
 def test_every_method_is_in_the_registry():

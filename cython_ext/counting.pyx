@@ -1,0 +1,244 @@
+"""Inference by counting, exact for the same losses as OptRanks.
+
+opt(j, s), the best rank of a negative with score s at position j, never falls as j grows or s falls (condition C2).
+So when a histogram tells how many negatives lie above the edge of a bucket, opt at the edges bounds every rank
+between them. Where the bounds meet, a whole bucket gets its rank without being looked at again; the few negatives
+of the other buckets are gathered and left to OptRanks.
+"""
+
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from libcpp.vector cimport vector
+
+from lapsvm._ext.grid cimport Sample, all_usable, lay_grid
+from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, bucket_of
+from lapsvm._ext.optranks cimport Task, opt_ranks
+from lapsvm._ext.rank_losses cimport best_rank
+
+cdef enum:
+    BLOCK = 2048  # scores that stay in the nearest cache
+
+cdef struct Range:
+    # buckets first .. last, whose negatives have ranks low .. high
+    int32_t first
+    int32_t last
+    int32_t low
+    int32_t high
+
+cdef struct Histogram:
+    Py_ssize_t n_ranges
+    Range* ranges       # [buckets] in order
+    int32_t* before     # [buckets + 1] negatives in earlier buckets
+    int32_t* slots      # [buckets] where in `values` a bucket's negatives go; -1: nowhere
+
+cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, const Grid* grid, int32_t* counts,
+                     Candidates* found) noexcept nogil:
+    """Count the negatives start .. end - 1 and note the candidates; False if one is not usable."""
+    cdef Py_ssize_t k
+    cdef int32_t below = 0
+    cdef double score, bottom = grid.bottom
+    if not all_usable(scores + start, end - start):
+        return False
+    if found.room - found.n < end - start:
+        found.room = -1
+    if found.room < 0:
+        for k in range(start, end):
+            counts[bucket_of(grid, scores[k])] += 1
+        return True
+    for k in range(start, end):
+        score = scores[k]
+        if score < bottom:
+            below += 1
+        else:
+            counts[bucket_of(grid, score)] += 1
+            found.places[found.n] = k
+            found.n += 1
+    counts[grid.last] += below
+    return True
+
+
+cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* found) noexcept nogil:
+    """Count the negatives of each bucket, a few at a time so that they are read from memory once."""
+    cdef Py_ssize_t p, start = 0, end, stop
+    for p in range(sample.n_pos + 1):
+        end = sample.positives[p] if p < sample.n_pos else sample.n
+        while start < end:
+            stop = min(start + BLOCK, end)
+            if not _count_run(sample.scores, start, stop, grid, counts, found):
+                return False
+            start = stop
+        start = end + 1
+    return True
+
+
+cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
+                Py_ssize_t first, Py_ssize_t last, Py_ssize_t low, Py_ssize_t high) except -1 nogil:
+    """Append ranges of buckets, in order, whose ranks are known or that cannot be bounded further."""
+    cdef Py_ssize_t middle, above, most, least
+    cdef const int32_t* before = histogram.before
+    cdef Range* end
+    cdef double edge, slack
+    while before[first] < before[last + 1]:
+        if low == high or first == last:
+            end = histogram.ranges + histogram.n_ranges
+            end.first, end.last, end.low, end.high = first, last, low, high
+            histogram.n_ranges += 1
+            return 0
+        middle = (first + last) // 2
+        above = before[middle + 1]
+        if above == before[first]:
+            first = middle + 1
+            continue
+        if above == before[last + 1]:
+            last = middle
+            continue
+        edge = grid.top - (middle + 1) / grid.scale
+        slack = 1e-15 * (fabs(grid.top) + fabs(edge))  # more than bucket_of can round
+        most = best_rank(task.loss, task.positives, above, edge - slack, low, high, task.gains)
+        least = best_rank(task.loss, task.positives, above + 1, edge + slack, low, most, task.gains)
+        _bound(task, grid, histogram, first, middle, low, most)
+        first = middle + 1
+        low = least
+    return 0
+
+
+cdef inline void _keep(double score, const Grid* grid, int32_t* slots, double* values) noexcept nogil:
+    cdef Py_ssize_t b = bucket_of(grid, score)
+    if slots[b] >= 0:
+        values[slots[b]] = score
+        slots[b] += 1
+
+
+cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* found, int32_t* slots,
+                  double* values) noexcept nogil:
+    """Copy the negatives of each bucket with a slot there; the slot moves to their end."""
+    cdef Py_ssize_t p, k, start = 0, end
+    if found.room >= 0:
+        for k in range(found.n):
+            _keep(sample.scores[found.places[k]], grid, slots, values)
+        return
+    for p in range(sample.n_pos + 1):
+        end = sample.positives[p] if p < sample.n_pos else sample.n
+        for k in range(start, end):
+            _keep(sample.scores[k], grid, slots, values)
+        start = end + 1
+
+
+cdef Py_ssize_t _give_slots(Histogram* histogram, Py_ssize_t n_buckets) noexcept nogil:
+    """Reserve room, in order, for the buckets whose ranks are unknown. Return its size."""
+    cdef Py_ssize_t k, needed = 0
+    cdef const Range* part
+    memset(histogram.slots, 0xFF, n_buckets * sizeof(int32_t))
+    for k in range(histogram.n_ranges):
+        part = histogram.ranges + k
+        if part.low < part.high:
+            histogram.slots[part.first] = needed
+            needed += histogram.before[part.first + 1] - histogram.before[part.first]
+    return needed
+
+
+cdef void _cut_before(Cuts* cuts, Py_ssize_t rank) noexcept nogil:
+    """If the rank changes between two buckets, put a cut in front of the second one."""
+    if cuts.rank[cuts.n] == rank:
+        return
+    if cuts.rank[cuts.n] > 0:
+        cuts.high[cuts.n] = INFINITY
+        cuts.quota[cuts.n] = 0
+        cuts.n += 1
+    cuts.rank[cuts.n] = rank
+
+
+cdef int _solve(Task* task, Py_ssize_t n, Py_ssize_t low, Py_ssize_t high, Py_ssize_t* sizes,
+                Cuts* cuts) except -1 nogil:
+    """Rank the next n of task.values, all of one bucket."""
+    cdef Py_ssize_t* totals = task.sizes
+    cdef Py_ssize_t r
+    low = max(low, cuts.rank[cuts.n])
+    for r in range(low, high + 1):
+        sizes[r] = 0
+    task.sizes = sizes
+    opt_ranks(task, 0, n, low, high)
+    task.sizes = totals
+    for r in range(low, high + 1):
+        totals[r] += sizes[r]
+    while sizes[low] == 0:
+        low += 1
+    _cut_before(cuts, low)
+    add_cuts(cuts, task.values, n, sizes, low, high)
+    task.values += n
+    return 0
+
+
+cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssize_t* sizes, int32_t* first,
+                 Cuts* cuts) except -1 nogil:
+    """Walk down the buckets: solve the unknown ones, count ranks and set the cuts of each bucket."""
+    cdef Py_ssize_t b = 0, k, n
+    cdef const Range* part
+    cuts.rank[0] = 0
+    for k in range(histogram.n_ranges):
+        part = histogram.ranges + k
+        while b <= part.first:
+            first[b] = cuts.n
+            b += 1
+        n = histogram.before[part.last + 1] - histogram.before[part.first]
+        if part.low == part.high:
+            task.sizes[part.low] += n
+            _cut_before(cuts, part.low)
+        else:
+            task.before = histogram.before[part.first]
+            _solve(task, n, part.low, part.high, sizes, cuts)
+    while b <= last + 1:
+        first[b] = cuts.n
+        b += 1
+    return 0
+
+
+cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* histogram, Py_ssize_t* sizes,
+                       int32_t* first, Cuts* cuts, Candidates* found) except -1 nogil:
+    """Do the work of count_ranks in the memory given."""
+    cdef Py_ssize_t b
+    cdef vector[double] values
+    cdef const Range* lowest
+    if not lay_grid(task, sample, grid):
+        return False
+    memset(first, 0, (grid.last + 1) * sizeof(int32_t))
+    if not _count(sample, grid, first, found):
+        return False
+    histogram.before[0] = 0
+    for b in range(grid.last + 1):
+        histogram.before[b + 1] = histogram.before[b] + first[b]
+    _bound(task, grid, histogram, 0, grid.last, 1, sample.n_pos + 1)
+    lowest = histogram.ranges + histogram.n_ranges - 1
+    if lowest.last == grid.last and lowest.low < sample.n_pos + 1:
+        found.room = -1
+    values.resize(_give_slots(histogram, grid.last + 1))
+    _gather(sample, grid, found, histogram.slots, values.data())
+    task.values = values.data()
+    _settle(task, histogram, grid.last, sizes, first, cuts)
+    return True
+
+
+cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,
+                      Candidates* found) except -1 nogil:
+    """Fill task.sizes, the cuts and first[b], the number of cuts in buckets before b; grid.last is given.
+
+    False if a negative is not usable. If found.room stays >= 0, all negatives but found.places have rank P + 1.
+    task.values is not used; memory of its own holds the negatives that are not settled by counting.
+    """
+    cdef Py_ssize_t buckets = grid.last + 1, n_ranks = sample.n_pos + 2
+    cdef char* memory = <char*>malloc(buckets * (sizeof(Range) + 8) + 8 + n_ranks * sizeof(Py_ssize_t))
+    cdef Histogram histogram
+    if memory == NULL:
+        with gil:
+            raise MemoryError
+    cdef Py_ssize_t* sizes = <Py_ssize_t*>memory
+    histogram.n_ranges = 0
+    histogram.ranges = <Range*>(sizes + n_ranks)
+    histogram.before = <int32_t*>(histogram.ranges + buckets)
+    histogram.slots = histogram.before + buckets + 1
+    try:
+        return _count_ranks(task, sample, grid, &histogram, sizes, first, cuts, found)
+    finally:
+        free(memory)

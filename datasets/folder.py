@@ -1,0 +1,131 @@
+"""Pictures sorted into one folder per class, with no boxes at all.
+
+::
+
+    ROOT/<set>/<class>/<picture>     or
+    ROOT/<class>/<picture>           one set
+
+A picture is positive for the class of its folder and negative for every other class. A folder called background,
+negative, negatives or none (in any case) holds pictures of no class.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lapsvm.errors import LabelsError
+
+from .labelled import LabelledPictures, labelled_records
+from .names import SET_NAMES, check_file_name, check_folder, choose_classes
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
+"""What a picture's name ends in, in either case; other files are passed over."""
+
+NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
+"""Names, in any case, of folders whose pictures belong to no class."""
+
+
+def open_folder(
+    root: str | Path, *, classes: Sequence[str] | None = None, train_set: str = "trainval", test_set: str = "test"
+) -> LabelledPictures:
+    """Open a folder of pictures sorted by class.
+
+    A folder directly in `root` is a set if it is called trainval, train, val, test or as `train_set` or `test_set`
+    says, and holds folders. Without any, the folders in `root` are the classes of one set called `train_set`. Files
+    and folders whose name starts with a dot are passed over. Symbolic links are followed.
+
+    A picture's id is its path below its set, without the suffix: ``cat/img1``. White space and ``%`` in it are
+    written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. The pictures are in
+    the order of their classes' names, then of their own.
+
+    Parameters
+    ----------
+    root : str or Path
+    classes : sequence of str, optional
+        Default: every folder of a class, by name. Pictures of a class that is not asked for stay, as negatives.
+    train_set, test_set : str
+        Names taken for sets besides trainval, train, val and test.
+
+    Returns
+    -------
+    LabelledPictures
+
+    Raises
+    ------
+    MissingError
+        If `root` is not there.
+    LabelsError
+        If there is no class, a set has no picture, folders are nested deeper, pictures lie beside the folders of
+        classes, or two pictures differ in their suffix alone.
+    OptionError
+        If a class is not there.
+    """
+    root = Path(root)
+    check_folder("data folder", root)
+    sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
+    found = {name: _class_folders(folder) for name, folder in sets.items()}
+    names = {folder.name for folders in found.values() for folder in folders if not _is_no_class(folder)}
+    if not names:
+        raise LabelsError(f"data folder {root} holds no folder of a class.")
+    chosen = choose_classes(classes, names)
+    pictures = {}
+    for set_name, folders in found.items():
+        pictures[set_name] = labelled_records(_pictures(sets[set_name], folders), chosen)
+        if not pictures[set_name]:
+            raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
+    return LabelledPictures("folder", chosen, pictures)
+
+
+def _sets(root: Path, known: set[str]) -> dict[str, Path]:
+    """Return the folders of sets by name; none if the folders in `root` are classes."""
+    folders = _folders(root)
+    sets = {folder.name: folder for folder in folders if folder.name in known and _folders(folder)}
+    if sets:
+        _refuse_pictures(root)
+    for folder in folders:
+        if sets and folder.name not in sets:
+            raise LabelsError(f"folder {folder} must be a set that holds classes, as {', '.join(sets)} beside it.")
+    return sets
+
+
+def _class_folders(folder: Path) -> list[Path]:
+    """Return the folders of the classes of a set."""
+    _refuse_pictures(folder)
+    for class_folder in _folders(folder):
+        check_file_name("class", class_folder.name, str(class_folder))
+        for nested in _folders(class_folder):
+            raise LabelsError(
+                f"folder {class_folder} must hold the pictures of a class, got the folder {nested.name!r} in it; "
+                f"sets are called trainval, train, val or test, or as train_set and test_set say."
+            )
+    return _folders(folder)
+
+
+def _refuse_pictures(folder: Path) -> None:
+    """Raise LabelsError if a picture lies directly in a folder."""
+    for path in _files(folder):
+        raise LabelsError(f"picture {path} must lie in the folder of its class.")
+
+
+def _pictures(root: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path, set[str]]]:
+    """Yield relative path, file and class of every picture of a set."""
+    for folder in folders:
+        positive = set() if _is_no_class(folder) else {folder.name}
+        for path in _files(folder):
+            yield path.relative_to(root).as_posix(), path, positive
+
+
+def _is_no_class(folder: Path) -> bool:
+    """Return whether the pictures of a folder belong to no class."""
+    return folder.name.casefold() in NO_CLASS
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, by name."""
+    return [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the pictures in a folder, by name."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file():
+            yield path

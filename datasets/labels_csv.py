@@ -1,0 +1,165 @@
+"""Pictures and a table of their labels, ROOT/labels.csv, with no boxes at all.
+
+::
+
+    image,label,set
+    cats/one.jpg,cat,trainval
+    both.jpg,cat,trainval
+    both.jpg,dog,trainval
+    street.jpg,,test
+
+One row per picture and class; the label is empty for a picture of no class. The column ``set`` may be left out.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from lapsvm.errors import LabelsError, MissingError
+
+from .labelled import LabelledPictures, labelled_records
+from .names import check_file_name, check_folder, choose_classes
+
+TABLE = "labels.csv"
+_HEADERS = (["image", "label"], ["image", "label", "set"])
+
+
+class _Row(NamedTuple):
+    """One row, and where it stands."""
+
+    where: str
+    image: str
+    label: str
+    set_name: str
+
+
+@dataclass
+class _Picture:
+    """What the rows say of a picture."""
+
+    first: _Row
+    labels: set[str] = field(default_factory=set)
+
+
+def open_csv(
+    root: str | Path,
+    *,
+    classes: Sequence[str] | None = None,
+    train_set: str = "trainval",
+    test_set: str = "test",  # noqa: ARG001 - every reader takes it
+) -> LabelledPictures:
+    """Open a folder with a table of labels.
+
+    The table is UTF-8 text, with or without a byte order mark, with commas, and quotes where they are needed; blank
+    lines and white space around a value are passed over. Each picture is named by its path below `root`, with ``/``
+    between folders. Its id is that path without the suffix; white space and ``%`` in it are written as ``%20``, ``%25``
+    and so on, because a line of a result file splits at white space. The pictures are in the order of their first
+    rows.
+
+    Parameters
+    ----------
+    root : str or Path
+    classes : sequence of str, optional
+        Default: every label in the table, by name.
+    train_set : str
+        The name of the one set of a table without the column ``set``.
+    test_set : str
+        Not used: a table names its own sets.
+
+    Returns
+    -------
+    LabelledPictures
+
+    Raises
+    ------
+    MissingError
+        If `root` or its table is not there.
+    LabelsError
+        If the table cannot be read; has another header, a row of another length, a path that is empty, absolute or
+        leads out of `root`, no picture or no label; names a picture in two sets, or one of its labels twice, or with
+        a label and with an empty one; or two pictures differ in their suffix alone.
+    OptionError
+        If a class is not there.
+    """
+    root = Path(root)
+    check_folder("data folder", root)
+    sets = _sets(_rows(root / TABLE, train_set))
+    labels = {label for pictures in sets.values() for picture in pictures.values() for label in picture.labels}
+    if not labels:
+        raise LabelsError(f"table {root / TABLE} gives no picture a label.")
+    chosen = choose_classes(classes, labels)
+    records = {
+        set_name: labelled_records(((image, root / image, found.labels) for image, found in pictures.items()), chosen)
+        for set_name, pictures in sets.items()
+    }
+    return LabelledPictures("csv", chosen, records)
+
+
+def _rows(path: Path, default_set: str) -> Iterator[_Row]:
+    """Yield the rows below the header, each checked by itself."""
+    if not path.is_file():
+        raise MissingError(f"table of labels {path} is not there.")
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            yield from _parsed(path, csv.reader(file, strict=True), default_set)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise LabelsError(f"table {path} cannot be read: {error}.") from None
+
+
+def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
+    """Yield the rows that a CSV reader gives."""
+    header: list[str] = []
+    for values in reader:
+        where, row = f"{path}, line {reader.line_num}", [value.strip() for value in values]
+        if not any(row):
+            continue
+        if not header:
+            header = row
+            if header not in _HEADERS:
+                raise LabelsError(f"{where}: the header must be image,label or image,label,set, got {','.join(row)!r}.")
+            continue
+        if len(row) != len(header):
+            raise LabelsError(f"{where}: a row must have {len(header)} values, got {len(row)}.")
+        yield _checked(_Row(where, row[0], row[1], row[2] if len(header) == 3 else default_set))
+    if not header:
+        raise LabelsError(f"table {path} is empty: its header must be image,label or image,label,set.")
+
+
+def _checked(row: _Row) -> _Row:
+    """Return a row whose path, label and set can be used."""
+    path = PurePosixPath(row.image)
+    if not row.image or "\\" in row.image or "\0" in row.image or path.is_absolute() or ".." in path.parts:
+        raise LabelsError(f"{row.where}: image must be a path below the data folder, with '/', got {row.image!r}.")
+    if not row.set_name:
+        raise LabelsError(f"{row.where}: set must be a name, got ''.")
+    check_file_name("class", row.label, row.where)
+    check_file_name("set", row.set_name, row.where)
+    return row._replace(image=str(path))
+
+
+def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, _Picture]]:
+    """Return set -> path -> picture, checked against each other."""
+    pictures: dict[str, _Picture] = {}
+    for row in rows:
+        found = pictures.setdefault(row.image, _Picture(row))
+        _check_beside(row, found)
+        found.labels |= {row.label} - {""}
+    sets: dict[str, dict[str, _Picture]] = {}
+    for image, picture in pictures.items():
+        sets.setdefault(picture.first.set_name, {})[image] = picture
+    return sets
+
+
+def _check_beside(row: _Row, found: _Picture) -> None:
+    """Raise LabelsError if a row contradicts or repeats an earlier row of its picture."""
+    first, where = found.first, f"{row.where}: {row.image!r}"
+    if row.set_name != first.set_name:
+        raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
+    if row is first:
+        return
+    if "" in (row.label, first.label):
+        raise LabelsError(f"{where} must have an empty label in its only row, got {row.label!r} after {first.label!r}.")
+    if row.label in found.labels:
+        raise LabelsError(f"{where} must have each label once, got {row.label!r} again.")

@@ -1,0 +1,18 @@
+"""Inference by counting: most negatives get their rank from a histogram, without being moved."""
+
+from libc.stdint cimport int32_t
+
+from lapsvm._ext.grid cimport Sample
+from lapsvm._ext.interleaving cimport Cuts, Grid
+from lapsvm._ext.optranks cimport Task
+
+
+cdef struct Candidates:
+    # places of the negatives that are not below the grid, ascending; room < 0: too many to be worth a list
+    Py_ssize_t n
+    Py_ssize_t room
+    int32_t* places
+
+
+cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,
+                      Candidates* found) except -1 nogil

@@ -1,0 +1,188 @@
+"""The greedy search for rankings that choose their own windows: the latent structural SVM's inference.
+
+Where window and place in the ranking are chosen together, a sample above most of the other class takes its best
+window, one below most of it its worst; which sample is worth which place is an assignment problem. Nobody knows how to
+maximise over the rankings as well, so the search is the thesis's: from the true ranking, the negatives' places are
+raised one after the other (A. Behl, "Optimizing Average Precision using Weakly Supervised Data", appendix A).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_same_length
+from lapsvm.errors import InputError, OneClassError, OptionError
+from lapsvm.ranking import RankLoss
+from lapsvm.ranking.losses import as_loss
+
+
+@dataclass(frozen=True, slots=True)
+class JointRanking:
+    """A ranking R with a window for every sample.
+
+    Attributes
+    ----------
+    ranks : (n_neg,) intp
+        Interleaving ranks 1 .. P + 1 of the negatives, in their input order: one plus the number of positives above.
+    loss : float
+        Delta of the ranking.
+    value : float
+        Delta + F(R, H).
+    coefficients : (n,) float64
+        Psi(R, H) = sum_k coefficients[k] phi_k(h_k), in input order; so value = loss + coefficients @ scores. A sample
+        has its best window where its coefficient is positive, its worst where it is negative; where it is 0 the window
+        does not matter.
+    """
+
+    ranks: Index
+    loss: float
+    value: float
+    coefficients: Float64
+
+
+def greedy_joint_ranking(
+    highest: ArrayLike, lowest: ArrayLike, labels: ArrayLike, loss: "str | RankLoss" = "ap"
+) -> JointRanking:
+    """Search for the ranking and windows with the largest Delta(R) + F(R, H); a better one may exist.
+
+    Parameters
+    ----------
+    highest, lowest : (n,) float
+        Score of each sample's best and worst window. Others are never chosen: the value is linear in each score.
+    labels : (n,) number
+        Positive where greater than 0, otherwise negative; at least one of each.
+    loss : str or RankLoss, default "ap"
+        Any rank loss; "zero_one" is none.
+
+    Returns
+    -------
+    JointRanking
+        At least as good as the true ranking with its best windows. With one window per sample it is the exact one.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit, a lowest score is above the highest, or only one class occurs.
+    OptionError
+        If the loss is no rank loss.
+
+    Notes
+    -----
+    From every positive on top, the negatives' places, the highest first, are raised to where the value is largest, at
+    most to just below the place before. Once a place stays at the bottom, so do all that follow. For every ranking on
+    the way, the samples are assigned to the places of their class in the best way (equations A.6 to A.9). The sum of
+    signs that makes a place's coefficient is printed there as a maximum.
+    """
+    high, low = as_floats("highest", highest, ndim=1), as_floats("lowest", lowest, ndim=1)
+    positive = as_floats("labels", labels, ndim=1) > 0
+    check_same_length("highest", high, "lowest", low)
+    check_same_length("highest", high, "labels", positive)
+    if (low > high).any():
+        k = int(np.argmax(low > high))
+        raise InputError(f"lowest must not be above highest, got {low[k]:g} above {high[k]:g} at index {k}.")
+    if positive.all() or not positive.any():
+        raise OneClassError("labels must hold at least one positive (> 0) and one negative, got one class.")
+    return _Search(high, low, positive, as_rank_loss(loss)).run()
+
+
+def as_rank_loss(loss: object) -> RankLoss:
+    """Return the rank loss that a name means, or the loss itself.
+
+    Raises
+    ------
+    OptionError
+        If it is not the loss of a ranking.
+    """
+    found = as_loss(loss)
+    if not isinstance(found, RankLoss):
+        raise OptionError(f"loss must be one of rankings, got {loss!r}, which decomposes over the samples.")
+    return found
+
+
+class _Side:
+    """The samples of one class, to be assigned to places whose coefficients descend."""
+
+    def __init__(self, highest: Float64, lowest: Float64):
+        self._highest, self._lowest = highest, lowest
+        self._sorted_highest, self._sorted_lowest = np.sort(highest)[::-1], np.sort(lowest)[::-1]
+
+    def bound(self, places: Float64) -> float:
+        """Return what no assignment exceeds: each place gets its best sample, which may serve two places.
+
+        Where no two places want different windows of a sample, this is the value itself.
+        """
+        k = int(np.count_nonzero(places > 0))
+        return float(places[:k] @ self._sorted_highest[:k] + places[k:] @ self._sorted_lowest[k:])
+
+    def value(self, places: Float64) -> float:
+        """Return the largest sum of coefficients times scores."""
+        if places[-1] >= 0 or places[0] <= 0:
+            return self.bound(places)
+        gains = self._gains(places)
+        return float(gains[linear_sum_assignment(gains, maximize=True)].sum())
+
+    def assigned(self, places: Float64) -> Index:
+        """Return each sample's place."""
+        return np.asarray(linear_sum_assignment(self._gains(places), maximize=True)[1])
+
+    def _gains(self, places: Float64) -> Float64:
+        return np.maximum(np.outer(self._highest, places), np.outer(self._lowest, places))
+
+
+class _Search:
+    """Places of both classes, and what they are worth."""
+
+    def __init__(self, highest: Float64, lowest: Float64, positive: Array, loss: RankLoss):
+        self._positives, self._negatives = np.flatnonzero(positive), np.flatnonzero(~positive)
+        self._above = np.zeros(len(self._positives), dtype=np.intp)  # negatives above the k-th place of a positive
+        self._ranks = np.full(len(self._negatives), len(self._positives) + 1)  # of the negatives' places, ascending
+        self._loss = loss
+        self._sides = [_Side(highest[places], lowest[places]) for places in (self._positives, self._negatives)]
+
+    def run(self) -> JointRanking:
+        """Raise the places one after the other, until one stays."""
+        best, first = self._value(-np.inf), 1
+        for j in range(len(self._ranks)):
+            best = self._raise(j, first, best)
+            first = int(self._ranks[j])
+            if first > len(self._positives):
+                break
+        return self._found()
+
+    def _raise(self, j: int, first: int, best: float) -> float:
+        """Give place `j` the best rank from the bottom up to `first`, the lowest of equal ones."""
+        bottom = len(self._positives) + 1
+        rank = bottom
+        for i in range(bottom - 1, first - 1, -1):
+            self._ranks[j] = i
+            self._above[i - 1] += 1
+            if (value := self._value(best)) > best:
+                best, rank = value, i
+        self._ranks[j] = rank
+        self._above[first - 1 : rank - 1] -= 1
+        return best
+
+    def _value(self, enough: float) -> float:
+        """Return Delta + F at the best assignment, or a bound of it that is not above `enough`."""
+        delta, places = self._loss.value(self._above, len(self._ranks)), self._coefficients()
+        # an assignment costs a thousand times as much as its bound
+        bound = delta + sum(side.bound(of_side) for side, of_side in zip(self._sides, places, strict=True))
+        if bound <= enough:
+            return bound
+        return delta + sum(side.value(of_side) for side, of_side in zip(self._sides, places, strict=True))
+
+    def _coefficients(self) -> tuple[Float64, Float64]:
+        """Return the coefficients of the positives' and of the negatives' places, both descending."""
+        n_pos, n_neg = len(self._positives), len(self._negatives)
+        pairs = n_pos * n_neg
+        return (n_neg - 2.0 * self._above) / pairs, (n_pos + 2.0 - 2.0 * self._ranks) / pairs
+
+    def _found(self) -> JointRanking:
+        places = self._coefficients()
+        coefficients = np.empty(len(self._positives) + len(self._negatives))
+        first, second = (side.assigned(of_side) for side, of_side in zip(self._sides, places, strict=True))
+        coefficients[self._positives], coefficients[self._negatives] = places[0][first], places[1][second]
+        delta = self._loss.value(self._above, len(self._ranks))
+        return JointRanking(self._ranks[second], delta, self._value(-np.inf), coefficients)

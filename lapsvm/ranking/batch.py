@@ -1,0 +1,89 @@
+"""Many rankings at once: several queries, or several classes over the same samples."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.errors import InputError, ShapeError
+from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
+from lapsvm.ranking.losses import RankLoss, ZeroOneLoss
+
+
+@dataclass(frozen=True, slots=True)
+class ViolatedRankings:
+    """The most violated ranking of each row of scores.
+
+    Attributes
+    ----------
+    ranks : tuple of k ndarrays of int, shapes (n_neg,)
+        Interleaving ranks of each row's negatives; rows may have different numbers of them.
+    loss, violation : ndarray of float64, shape (k,)
+    coefficients : ndarray of float64, shape (k, n)
+    """
+
+    ranks: tuple[Index, ...]
+    loss: Float64
+    violation: Float64
+    coefficients: Float64
+
+
+def most_violated_rankings(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    loss: str | RankLoss | ZeroOneLoss = "ap",
+    method: str = "auto",
+    n_threads: int = 1,
+) -> ViolatedRankings:
+    """Return the most violated ranking of every row; the same as one call per row.
+
+    Parameters
+    ----------
+    scores : array-like of float, shape (k, n)
+    labels : array-like of bool, int or float, shape (n,) or (k, n)
+        The same for all rows, or one row each.
+    loss, method
+        As in :func:`most_violated_ranking`.
+    n_threads : int, default=1
+        Rows are independent and the GIL is released, so threads change the time and nothing else.
+
+    Returns
+    -------
+    ViolatedRankings
+
+    Raises
+    ------
+    ShapeError
+        If `scores` has not two dimensions or `labels` does not fit it.
+    InputError
+        If `n_threads` is less than 1; and what :func:`most_violated_ranking` raises, naming the row.
+    """
+    rows = np.asarray(scores)
+    if rows.ndim != 2:
+        raise ShapeError(f"scores must have 2 dimensions, got shape {rows.shape}.")
+    targets = np.asarray(labels)
+    if targets.shape not in (rows.shape, rows.shape[1:]):
+        raise ShapeError(f"labels must have shape {rows.shape[1:]} or {rows.shape} like scores, got {targets.shape}.")
+    if n_threads < 1:
+        raise InputError(f"n_threads must be at least 1, got {n_threads}.")
+    targets = np.broadcast_to(targets, rows.shape)
+
+    def solve(k: int) -> ViolatedRanking:
+        try:
+            return most_violated_ranking(rows[k], targets[k], loss, method)
+        except InputError as error:
+            raise type(error)(f"row {k}: {error}") from None
+
+    if n_threads == 1:
+        found = [solve(k) for k in range(len(rows))]
+    else:
+        with ThreadPoolExecutor(n_threads) as threads:
+            found = list(threads.map(solve, range(len(rows))))
+    return ViolatedRankings(
+        tuple(one.ranks for one in found),
+        np.array([one.loss for one in found], dtype=np.float64),
+        np.array([one.violation for one in found], dtype=np.float64),
+        np.array([one.coefficients for one in found], dtype=np.float64).reshape(rows.shape),
+    )

@@ -1,0 +1,114 @@
+"""A table of labels: what it may say, and the line of what it may not."""
+
+import pytest
+from lapsvm.datasets.labels_csv import open_csv
+
+from lapsvm.catalog import Dataset, open_dataset
+from lapsvm.errors import LabelsError, MissingError, OptionError
+
+
+def write(root, text):
+    (root / "labels.csv").write_bytes(text.encode() if isinstance(text, str) else text)
+    return root
+
+
+def labels(dataset, set_name="trainval"):
+    return {record.id: dict(record.labels) for record in dataset.records(set_name)}
+
+
+def test_one_row_per_picture_and_class(tmp_path):
+    write(tmp_path, "image,label,set\nb.jpg,dog,trainval\nx/a.jpg,cat,trainval\nb.jpg,cat,trainval\nc.png,,test\n")
+    dataset = open_dataset("csv", tmp_path)
+    assert isinstance(dataset, Dataset)
+    assert (dataset.name, dataset.classes, dataset.sets) == ("csv", ("cat", "dog"), ("trainval", "test"))
+    assert labels(dataset) == {"b": {"cat": 1, "dog": 1}, "x/a": {"cat": 1, "dog": -1}}
+    assert [record.id for record in dataset.records("trainval")] == ["b", "x/a"]
+    assert labels(dataset, "test") == {"c": {"cat": -1, "dog": -1}}
+    assert dataset.records("trainval")[1].path == tmp_path / "x/a.jpg"
+    assert dataset.ground_truth("test") is None
+
+
+def test_without_the_column_set_there_is_one_set(tmp_path):
+    write(tmp_path, "image,label\na.jpg,cat\n")
+    assert open_csv(tmp_path).sets == ("trainval",)
+    assert open_csv(tmp_path, train_set="all").sets == ("all",)
+
+
+def test_a_table_from_a_spreadsheet_is_read(tmp_path):
+    write(tmp_path, b'\xef\xbb\xbfimage , label\r\n\r\n"a, b.jpg","the ""best"" cat"\r\n , \r\n./c.jpg, cat \r\n')
+    assert labels(open_csv(tmp_path)) == {
+        "a,%20b": {'the "best" cat': 1, "cat": -1},
+        "c": {'the "best" cat': -1, "cat": 1},
+    }
+
+
+def test_pictures_of_classes_not_asked_for_stay_as_negatives(tmp_path):
+    write(tmp_path, "image,label\na.jpg,cat\nb.jpg,dog\n")
+    assert labels(open_csv(tmp_path, classes=["dog"])) == {"a": {"dog": -1}, "b": {"dog": 1}}
+
+
+def test_a_missing_picture_is_named_when_it_is_read(tmp_path):
+    write(tmp_path, "image,label\na.jpg,cat\n")
+    with pytest.raises(MissingError, match=r"picture .*a\.jpg is not there"):
+        open_csv(tmp_path).records("trainval")[0].pixels()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", r"labels\.csv is empty: its header must be image,label or image,label,set"),
+        ("\n\n", "is empty: its header"),
+        ("a.jpg,cat\n", "line 1: the header must be image,label or image,label,set, got 'a.jpg,cat'"),
+        ("image;label\n", "the header must be .*, got 'image;label'"),
+        ("image,label,set,box\n", "the header must be .*, got 'image,label,set,box'"),
+        ("image,label\n", "gives no picture a label"),
+        ("image,label\na.jpg,\n", "gives no picture a label"),
+        ("image,label\na.jpg,cat\n\nb.jpg\n", "line 4: a row must have 2 values, got 1"),
+        ("image,label\na.jpg,cat,dog\n", "line 2: a row must have 2 values, got 3"),
+        ("image,label,set\na.jpg,cat\n", "line 2: a row must have 3 values, got 2"),
+        ("image,label\n,cat\n", "line 2: image must be a path below the data folder, with '/', got ''"),
+        ("image,label\n/etc/a.jpg,cat\n", "line 2: image must be a path below .*, got '/etc/a.jpg'"),
+        ("image,label\nx/../../a.jpg,cat\n", "line 2: image must be a path below"),
+        ("image,label\nx\\a.jpg,cat\n", "line 2: image must be a path below"),
+        ("image,label\na.jpg,x/y\n", "line 2: a class name must be printable, without '/'"),
+        ("image,label\na.jpg,..\n", "line 2: a class name must be printable, without .* leading dot"),
+        ("image,label,set\na.jpg,cat,\n", "line 2: set must be a name, got ''"),
+        ("image,label,set\na.jpg,cat,../x\n", r"line 2: a set name must be printable, .*got '\.\./x'"),
+        (
+            "image,label\na.jpg,cat\nb.jpg,cat\na.jpg,cat\n",
+            "line 4: 'a.jpg' must have each label once, got 'cat' again",
+        ),
+        ("image,label\na.jpg,cat\n./a.jpg,cat\n", "line 3: 'a.jpg' must have each label once"),
+        (
+            "image,label\na.jpg,cat\na.jpg,\n",
+            "line 3: 'a.jpg' must have an empty label in its only row, got '' after 'cat'",
+        ),
+        (
+            "image,label\na.jpg,\na.jpg,cat\n",
+            "line 3: 'a.jpg' must have an empty label in its only row, got 'cat' after ''",
+        ),
+        (
+            "image,label,set\na.jpg,cat,test\na.jpg,dog,val\n",
+            "line 3: 'a.jpg' must be in one set, got 'val' after 'test'",
+        ),
+        ("image,label\na.jpg,cat\na.png,cat\n", r"a\.png must differ from a\.jpg in more than its suffix"),
+        ('image,label\n"a.jpg,cat\n', "cannot be read: unexpected end of data"),
+        (b"image,label\n\xff.jpg,cat\n", "cannot be read: .*utf-8"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_line(tmp_path, text, sentence):
+    with pytest.raises(LabelsError, match=sentence) as caught:
+        open_csv(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
+    with pytest.raises(MissingError, match=r"data folder .*nowhere is not there"):
+        open_csv(tmp_path / "nowhere")
+    with pytest.raises(MissingError, match=r"table of labels .*labels\.csv is not there"):
+        open_csv(tmp_path)
+    write(tmp_path, "image,label\na.jpg,cat\n")
+    with pytest.raises(OptionError, match="class 'dog' is not there; choose from cat"):
+        open_csv(tmp_path, classes=["dog"])
+    with pytest.raises(OptionError, match="set 'test' is not there; choose from trainval"):
+        open_csv(tmp_path).records("test")
