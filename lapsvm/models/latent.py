@@ -257,6 +257,9 @@ class LatentSVM(LatentEstimator):
         Weight of the loss, > 0.
     J : float, default 1.0
         Weight of the positives' hinges, > 0.
+    c : float, default 0.0
+        The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down, at least
+        one being kept: the robustness that the thesis gives this baseline. See `LatentProblem`.
     top : float, default 1
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
@@ -276,6 +279,7 @@ class LatentSVM(LatentEstimator):
         J: float = 1.0,
         tol: float = 1e-3,
         *,
+        c: float = 0.0,
         fit_intercept: bool = False,
         init: "str | ArrayLike" = "mean",
         top: float = 1,
@@ -288,6 +292,7 @@ class LatentSVM(LatentEstimator):
     ):
         self.C = C
         self.J = J
+        self.c = c
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.init = init
@@ -312,6 +317,7 @@ class LatentSVM(LatentEstimator):
             max_calls=self.max_calls,
             seed=self.random_state,
             fit_intercept=self.fit_intercept,
+            ignored=self.c,
         )
 
     def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
