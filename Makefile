@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(abspath $(VENV))/bin
+export PATH := $(BIN):$(PATH)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx lapsvm/_ext/*.pxd)
 
@@ -25,7 +26,7 @@ debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bo
 	rm -rf build/debug-site
 	LAPSVM_DEBUG=1 $(PIP) install --no-build-isolation --no-deps --target build/debug-site .
 	PYTHONPATH=build/debug-site LAPSVM_EXPECT_DEBUG=1 $(BIN)/pytest -m "not slow" \
-	  tests/test_boxes.py tests/test_build.py tests/ranking tests/optim tests/windows tests/bags tests/detection tests/evaluation
+	  tests/test_boxes.py tests/test_build.py tests/ranking tests/optim tests/windows tests/features tests/bags tests/detection tests/evaluation
 
 wheel-test: $(VENV)/installed-dev  ## the tests against the built wheel in a fresh environment
 	rm -rf build/wheel build/wheel-venv

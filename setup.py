@@ -26,6 +26,7 @@ KERNELS = {
     "hog": "c",
     "counting": "c++",
     "greedy": "c++",
+    "grid": "c++",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
@@ -88,5 +89,5 @@ setup(
         build_dir=f"{BUILD_FOLDER}/cython",
         compiler_directives=DIRECTIVES,
     ),
-    options={"build": {"build_base": BUILD_FOLDER}},
+    options={"build": {"build_base": BUILD_FOLDER}, "build_ext": {"parallel": os.cpu_count() or 1}},
 )

@@ -10,16 +10,15 @@ from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
+from lapsvm._ext.grid cimport Sample, all_usable, lay_grid
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, bucket_of
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport best_rank
 
-cdef extern from "<functional>" namespace "std" nogil:
-    cdef cppclass Descending "std::greater<double>":
-        Descending()
+cdef enum:
+    BLOCK = 2048  # scores that stay in the nearest cache
 
 cdef struct Range:
     # buckets first .. last, whose negatives have ranks low .. high
@@ -34,96 +33,44 @@ cdef struct Histogram:
     int32_t* before     # [buckets + 1] negatives in earlier buckets
     int32_t* slots      # [buckets] where in `values` a bucket's negatives go; -1: nowhere
 
-cdef Py_ssize_t SAMPLE = 1024
-cdef Py_ssize_t WHOLE = 8192  # up to here the extremes are read off all negatives
-
-
-cdef Py_ssize_t grid_size(Py_ssize_t n_neg) noexcept nogil:
-    """Return how many buckets suit that many negatives."""
-    cdef Py_ssize_t size = 64
-    while size < n_neg and size < 1 << 16:
-        size *= 2
-    return size
-
-
-cdef Py_ssize_t _negative_place(const Sample* sample, Py_ssize_t k) noexcept nogil:
-    """Return the place in the input of the k-th negative (0-based)."""
-    cdef Py_ssize_t low = 0, high = sample.n_pos, middle
-    while low < high:
-        middle = (low + high) // 2
-        if sample.positives[middle] - middle <= k:
-            low = middle + 1
-        else:
-            high = middle
-    return k + low
-
-
-cdef int _extremes(const Sample* sample, Grid* grid) except -1 nogil:
-    """Span the grid over all negatives."""
-    cdef Py_ssize_t p, k, start = 0, end
-    cdef double highest = -INFINITY, lowest = INFINITY, score
-    for p in range(sample.n_pos + 1):
-        end = sample.positives[p] if p < sample.n_pos else sample.n
-        for k in range(start, end):
-            score = sample.scores[k]
-            highest = score if score > highest else highest
-            lowest = score if score < lowest else lowest
-        start = end + 1
-    grid.top = highest
-    grid.bottom = lowest
-    return 0
-
-
-cdef int _likely_span(const Task* task, const Sample* sample, Grid* grid) except -1 nogil:
-    """Span the grid over the scores where, by a sample, ranks are neither all 1 nor all P + 1.
-
-    A guess only: the open-ended buckets at both ends are examined like all others.
-    """
-    cdef vector[double] values
-    cdef Py_ssize_t n_neg = sample.n - sample.n_pos, n_pos = sample.n_pos, k, low, high, middle, j
-    cdef unsigned long long state = 0x9E3779B97F4A7C15
-    values.resize(SAMPLE)
-    for k in range(SAMPLE):
-        state = state * 6364136223846793005ULL + 1442695040888963407ULL
-        values[k] = sample.scores[_negative_place(sample, <Py_ssize_t>((state >> 16) % <unsigned long long>n_neg))]
-    sort(values.begin(), values.end(), Descending())
-    low, high = 0, SAMPLE - 1
-    while low < high:
-        middle = (low + high) // 2
-        # a position that hardly lies below the true one
-        j = 1 + <Py_ssize_t>(max(middle - 8, 0) * 0.8 * (<double>n_neg / SAMPLE))
-        if best_rank(task.loss, task.positives, j, values[middle], 1, n_pos + 1, task.gains) == n_pos + 1:
-            high = middle
-        else:
-            low = middle + 1
-    grid.bottom = values[low]
-    low, high = 0, SAMPLE - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        j = min(n_neg, 1 + <Py_ssize_t>((middle + 8) * 1.25 * (<double>n_neg / SAMPLE)))
-        if best_rank(task.loss, task.positives, j, values[middle], 1, n_pos + 1, task.gains) == 1:
-            low = middle
-        else:
-            high = middle - 1
-    grid.top = values[low]
-    return 0
-
-
-cdef void _count(const Sample* sample, const Grid* grid, int32_t* counts) noexcept nogil:
-    """Count the negatives of each bucket."""
-    cdef Py_ssize_t p, k, start = 0, end
+cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, const Grid* grid, int32_t* counts,
+                     Candidates* found) noexcept nogil:
+    """Count the negatives start .. end - 1 and note the candidates; False if one is not usable."""
+    cdef Py_ssize_t k
     cdef int32_t below = 0
-    cdef double score
+    cdef double score, bottom = grid.bottom
+    if not all_usable(scores + start, end - start):
+        return False
+    if found.room - found.n < end - start:
+        found.room = -1
+    if found.room < 0:
+        for k in range(start, end):
+            counts[bucket_of(grid, scores[k])] += 1
+        return True
+    for k in range(start, end):
+        score = scores[k]
+        if score < bottom:
+            below += 1
+        else:
+            counts[bucket_of(grid, score)] += 1
+            found.places[found.n] = k
+            found.n += 1
+    counts[grid.last] += below
+    return True
+
+
+cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* found) noexcept nogil:
+    """Count the negatives of each bucket, a few at a time so that they are read from memory once."""
+    cdef Py_ssize_t p, start = 0, end, stop
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
-        for k in range(start, end):
-            score = sample.scores[k]
-            if score < grid.bottom:
-                below += 1
-            else:
-                counts[bucket_of(grid, score)] += 1
+        while start < end:
+            stop = min(start + BLOCK, end)
+            if not _count_run(sample.scores, start, stop, grid, counts, found):
+                return False
+            start = stop
         start = end + 1
-    counts[grid.last] += below
+    return True
 
 
 cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
@@ -157,21 +104,25 @@ cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
     return 0
 
 
-cdef void _gather(const Sample* sample, const Grid* grid, int32_t* slots, double* values) noexcept nogil:
+cdef inline void _keep(double score, const Grid* grid, int32_t* slots, double* values) noexcept nogil:
+    cdef Py_ssize_t b = bucket_of(grid, score)
+    if slots[b] >= 0:
+        values[slots[b]] = score
+        slots[b] += 1
+
+
+cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* found, int32_t* slots,
+                  double* values) noexcept nogil:
     """Copy the negatives of each bucket with a slot there; the slot moves to their end."""
-    cdef Py_ssize_t p, k, start = 0, end, b
-    cdef double score
-    cdef bint skip = slots[grid.last] < 0
+    cdef Py_ssize_t p, k, start = 0, end
+    if found.room >= 0:
+        for k in range(found.n):
+            _keep(sample.scores[found.places[k]], grid, slots, values)
+        return
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            score = sample.scores[k]
-            if skip and score < grid.bottom:
-                continue
-            b = bucket_of(grid, score)
-            if slots[b] >= 0:
-                values[slots[b]] = score
-                slots[b] += 1
+            _keep(sample.scores[k], grid, slots, values)
         start = end + 1
 
 
@@ -244,39 +195,36 @@ cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssi
     return 0
 
 
-cdef int _span(const Task* task, const Sample* sample, Grid* grid) except -1 nogil:
-    """Lay grid.last + 1 buckets over the negatives."""
-    if sample.n - sample.n_pos <= WHOLE:
-        _extremes(sample, grid)
-    else:
-        _likely_span(task, sample, grid)
-    grid.scale = grid.last / (grid.top - grid.bottom) if grid.top > grid.bottom else 0.0
-    if not grid.scale < INFINITY:
-        grid.scale = 0.0
-    return 0
-
-
-cdef int _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* histogram, Py_ssize_t* sizes,
-                      int32_t* first, Cuts* cuts) except -1 nogil:
+cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* histogram, Py_ssize_t* sizes,
+                       int32_t* first, Cuts* cuts, Candidates* found) except -1 nogil:
     """Do the work of count_ranks in the memory given."""
     cdef Py_ssize_t b
     cdef vector[double] values
-    _span(task, sample, grid)
+    cdef const Range* lowest
+    if not lay_grid(task, sample, grid):
+        return False
     memset(first, 0, (grid.last + 1) * sizeof(int32_t))
-    _count(sample, grid, first)
+    if not _count(sample, grid, first, found):
+        return False
     histogram.before[0] = 0
     for b in range(grid.last + 1):
         histogram.before[b + 1] = histogram.before[b] + first[b]
     _bound(task, grid, histogram, 0, grid.last, 1, sample.n_pos + 1)
+    lowest = histogram.ranges + histogram.n_ranges - 1
+    if lowest.last == grid.last and lowest.low < sample.n_pos + 1:
+        found.room = -1
     values.resize(_give_slots(histogram, grid.last + 1))
-    _gather(sample, grid, histogram.slots, values.data())
+    _gather(sample, grid, found, histogram.slots, values.data())
     task.values = values.data()
-    return _settle(task, histogram, grid.last, sizes, first, cuts)
+    _settle(task, histogram, grid.last, sizes, first, cuts)
+    return True
 
 
-cdef int count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts) except -1 nogil:
+cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,
+                      Candidates* found) except -1 nogil:
     """Fill task.sizes, the cuts and first[b], the number of cuts in buckets before b; grid.last is given.
 
+    False if a negative is not usable. If found.room stays >= 0, all negatives but found.places have rank P + 1.
     task.values is not used; memory of its own holds the negatives that are not settled by counting.
     """
     cdef Py_ssize_t buckets = grid.last + 1, n_ranks = sample.n_pos + 2
@@ -291,6 +239,6 @@ cdef int count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* firs
     histogram.before = <int32_t*>(histogram.ranges + buckets)
     histogram.slots = histogram.before + buckets + 1
     try:
-        return _count_ranks(task, sample, grid, &histogram, sizes, first, cuts)
+        return _count_ranks(task, sample, grid, &histogram, sizes, first, cuts, found)
     finally:
         free(memory)

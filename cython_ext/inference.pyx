@@ -1,13 +1,14 @@
 """Loss-augmented inference, from scores in input order to ranks and coefficients in input order."""
 
 cimport numpy as cnp
-from libc.math cimport fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
-from lapsvm._ext.counting cimport Sample, count_ranks, grid_size
+from lapsvm._ext.counting cimport Candidates, count_ranks
 from lapsvm._ext.greedy cimport greedy_ranks
-from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, sort_positives
+from lapsvm._ext.grid cimport LARGEST as _LARGEST
+from lapsvm._ext.grid cimport Sample, all_usable, grid_size
+from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, place_few, sort_positives
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport RankLoss, loss_value
 
@@ -19,8 +20,10 @@ cdef enum Method:
     SEARCH = 2
     GREEDY = 3
 
-LARGEST = 1e290  # sums of that many scores still stay below the largest float64
-cdef double _LARGEST = LARGEST
+cdef enum:
+    CANDIDATES = 16  # one negative in so many may be a candidate before a list of them is given up
+
+LARGEST = _LARGEST  # magnitude up to which scores are taken
 
 cdef struct Memory:
     # per call: one block, cut into the arrays of a Task and of Cuts
@@ -33,15 +36,13 @@ cdef struct Memory:
     Py_ssize_t* order       # [P + 2]
     int32_t* first          # [buckets + 1]
     double* values          # [N], NULL for counting
+    Candidates candidates   # places for counting
 
-
-cdef bint _all_usable(const double* scores, Py_ssize_t n) noexcept nogil:
-    """Whether every score is finite and not beyond LARGEST."""
-    cdef Py_ssize_t k
-    cdef int bad = 0
-    for k in range(n):
-        bad |= not fabs(scores[k]) <= _LARGEST
-    return not bad
+cdef struct Output:
+    Py_ssize_t* ranks       # [N] in input order
+    double* coefficients    # [n] in input order, zeros before
+    Py_ssize_t* above       # [P] negatives above each positive, best positive first
+    double weighted         # coefficients @ scores
 
 
 cdef void _copy_negatives(const Sample* sample, double* values) noexcept nogil:
@@ -66,10 +67,10 @@ cdef double _place_positives(const Task* task, const Py_ssize_t* order, double c
     return unit * total
 
 
-cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets) noexcept nogil:
-    """Return a zeroed block, to be freed, cut into the parts of `memory`; NULL if there is no room."""
+cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets, Py_ssize_t room) noexcept nogil:
+    """Return a zeroed block, to be freed, cut into the parts of `memory`; NULL if there is none."""
     cdef Py_ssize_t words = 3 * n_pos + 4 * (n_pos + 2)
-    cdef char* block = <char*>calloc(words * 8 + (buckets + 2) * sizeof(int32_t), 1)
+    cdef char* block = <char*>calloc(words * 8 + (buckets + 2 + room) * sizeof(int32_t), 1)
     if block != NULL:
         memory.positives = <double*>block
         memory.gains = memory.positives + n_pos
@@ -79,33 +80,8 @@ cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets) noexc
         memory.quota = memory.rank + n_pos + 2
         memory.order = memory.quota + n_pos + 2
         memory.first = <int32_t*>(memory.order + n_pos + 2)
+        memory.candidates = Candidates(0, room, memory.first + buckets + 2)
     return block
-
-
-cdef double _solve(const RankLoss* loss, const Sample* sample, Method method, const Memory* memory, Py_ssize_t* ranks,
-                   double* coefficients, Py_ssize_t* above) except? -1 nogil:
-    """Write ranks, coefficients and the negatives above each positive; return coefficients @ scores."""
-    cdef Py_ssize_t n_neg = loss.n_neg, n_pos = loss.n_pos
-    cdef Task task = Task(loss, memory.positives, memory.values, 0, memory.sizes, memory.gains, method == SEARCH)
-    cdef Cuts cuts = Cuts(0, memory.high, memory.quota, memory.rank)
-    cdef Grid grid
-    cdef double centre
-    grid.last = _buckets(method, n_neg, n_pos) - 1
-    sort_positives(sample.scores, sample.positives, n_pos, memory.positives, memory.order)
-    if method == COUNTING:
-        count_ranks(&task, sample, &grid, memory.first, &cuts)
-    else:
-        _copy_negatives(sample, memory.values)
-        if method == GREEDY:
-            greedy_ranks(&task, n_neg)
-        else:
-            opt_ranks(&task, 0, n_neg, 1, n_pos + 1)
-        add_cuts(&cuts, memory.values, n_neg, memory.sizes, 1, n_pos + 1)
-        build_grid(&grid, &cuts, memory.first)
-    centre = memory.positives[n_pos - 1]
-    return (place(sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre, ranks,
-                  coefficients)
-            + _place_positives(&task, memory.order, centre, above, coefficients))
 
 
 cdef Py_ssize_t _buckets(Method method, Py_ssize_t n_neg, Py_ssize_t n_pos) noexcept nogil:
@@ -113,6 +89,53 @@ cdef Py_ssize_t _buckets(Method method, Py_ssize_t n_neg, Py_ssize_t n_pos) noex
     if method == COUNTING:
         return grid_size(n_neg)
     return min(4 * n_pos, 1 << 16) if n_neg > 64 else 1
+
+
+cdef int _move_ranks(Task* task, const Sample* sample, Method method, Grid* grid, const Memory* memory,
+                     Cuts* cuts) except -1 nogil:
+    """Find the ranks with a method that moves a copy of the negatives."""
+    cdef Py_ssize_t n_neg = task.loss.n_neg, n_pos = task.loss.n_pos
+    _copy_negatives(sample, memory.values)
+    if method == GREEDY:
+        greedy_ranks(task, n_neg)
+    else:
+        opt_ranks(task, 0, n_neg, 1, n_pos + 1)
+    add_cuts(cuts, memory.values, n_neg, memory.sizes, 1, n_pos + 1)
+    build_grid(grid, cuts, memory.first)
+    return 0
+
+
+cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memory* memory,
+                 Output* output) except -1 nogil:
+    """Write the output; False if a score is not usable."""
+    cdef Py_ssize_t k, n_neg = loss.n_neg, n_pos = loss.n_pos
+    cdef Task task = Task(loss, memory.positives, memory.values, 0, memory.sizes, memory.gains, method == SEARCH)
+    cdef Cuts cuts = Cuts(0, memory.high, memory.quota, memory.rank)
+    cdef Grid grid
+    cdef double centre
+    for k in range(n_pos):
+        if not all_usable(sample.scores + sample.positives[k], 1):
+            return False
+    grid.last = _buckets(method, n_neg, n_pos) - 1
+    sort_positives(sample.scores, sample.positives, n_pos, memory.positives, memory.order)
+    if method == COUNTING:
+        if not count_ranks(&task, sample, &grid, memory.first, &cuts, &memory.candidates):
+            return False
+    else:
+        if not all_usable(sample.scores, sample.n):
+            return False
+        _move_ranks(&task, sample, method, &grid, memory, &cuts)
+        memory.candidates.room = -1
+    centre = memory.positives[n_pos - 1]
+    if memory.candidates.room >= 0:
+        output.weighted = place_few(sample.scores, memory.candidates.places, memory.candidates.n, sample.positives,
+                                    n_pos, n_neg, &grid, memory.first, &cuts, centre, output.ranks,
+                                    output.coefficients)
+    else:
+        output.weighted = place(sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre,
+                                output.ranks, output.coefficients)
+    output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
+    return True
 
 
 def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
@@ -125,33 +148,30 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
     cdef RankLoss loss = RankLoss(kind, n_pos, n_neg, norm, NULL, <void*>gains)
     cdef Sample sample = Sample(&scores[0], n, &positive[0], n_pos)
     cdef Memory memory
+    cdef Output output
     cdef char* block
-    cdef double delta, weighted
-    cdef Py_ssize_t* ranks_data
-    cdef Py_ssize_t* above_data
-    cdef double* coefficients_data
-    if not _all_usable(sample.scores, n):
-        return None
+    cdef double delta = 0
+    cdef bint usable = False
     if discount is not None:
         loss.discount = &discount[0]
     ranks = cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_INTP, 0)
     coefficients = cnp.PyArray_ZEROS(1, &n, cnp.NPY_DOUBLE, 0)
     above = cnp.PyArray_EMPTY(1, &n_pos, cnp.NPY_INTP, 0)
     values = None if method == COUNTING else cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_DOUBLE, 0)
-    ranks_data = <Py_ssize_t*>cnp.PyArray_DATA(ranks)
-    coefficients_data = <double*>cnp.PyArray_DATA(coefficients)
-    above_data = <Py_ssize_t*>cnp.PyArray_DATA(above)
+    output.ranks = <Py_ssize_t*>cnp.PyArray_DATA(ranks)
+    output.coefficients = <double*>cnp.PyArray_DATA(coefficients)
+    output.above = <Py_ssize_t*>cnp.PyArray_DATA(above)
     memory.values = NULL
     if values is not None:
         memory.values = <double*>cnp.PyArray_DATA(values)
-    block = _allocate(&memory, n_pos, _buckets(<Method>method, n_neg, n_pos))
+    block = _allocate(&memory, n_pos, _buckets(<Method>method, n_neg, n_pos), n_neg // CANDIDATES)
     if block == NULL:
         raise MemoryError
     try:
         with nogil:
-            weighted = _solve(&loss, &sample, <Method>method, &memory, ranks_data, coefficients_data,
-                              above_data)
-            delta = loss_value(&loss, above_data)
+            usable = _solve(&loss, &sample, <Method>method, &memory, &output)
+            if usable:
+                delta = loss_value(&loss, output.above)
     finally:
         free(block)
-    return ranks, coefficients, above, delta, weighted
+    return (ranks, coefficients, above, delta, output.weighted) if usable else None

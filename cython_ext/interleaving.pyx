@@ -79,29 +79,48 @@ cdef Py_ssize_t _first_not_above(const Cuts* cuts, Py_ssize_t q, Py_ssize_t end,
     return q
 
 
+cdef inline Py_ssize_t _rank_of(double score, const Grid* grid, const int32_t* first, Cuts* cuts) noexcept nogil:
+    """Return the rank of the next negative with that score."""
+    cdef Py_ssize_t b = bucket_of(grid, score)
+    cdef Py_ssize_t q = first[b], end = first[b + 1]
+    if end - q > FEW:
+        q = _first_not_above(cuts, q, end, score)
+    while q < end and (score < cuts.high[q] or (score == cuts.high[q] and cuts.quota[q] <= 0)):
+        q += 1
+    if q < end and score == cuts.high[q]:
+        cuts.quota[q] -= 1
+    return cuts.rank[q]
+
+
 cdef double _place_run(const double* scores, Py_ssize_t n, const Grid* grid, const int32_t* first, Cuts* cuts,
                        Py_ssize_t n_pos, double unit, double centre, Py_ssize_t* ranks,
                        double* coefficients) noexcept nogil:
     """Write rank and coefficient of n consecutive negatives; return the sum of coefficient * (score - centre)."""
-    cdef Py_ssize_t k, b, q, end, r
-    cdef double score, total = 0
+    cdef Py_ssize_t k, r
+    cdef double total = 0
     for k in range(n):
-        score = scores[k]
-        b = bucket_of(grid, score)
-        q = first[b]
-        end = first[b + 1]
-        if end - q > FEW:
-            q = _first_not_above(cuts, q, end, score)
-        while q < end and (score < cuts.high[q] or (score == cuts.high[q] and cuts.quota[q] <= 0)):
-            q += 1
-        if q < end and score == cuts.high[q]:
-            cuts.quota[q] -= 1
-        r = cuts.rank[q]
+        r = _rank_of(scores[k], grid, first, cuts)
         ranks[k] = r
         if r <= n_pos:
             coefficients[k] = -unit * (n_pos + 1 - r)
-            total += (n_pos + 1 - r) * (score - centre)
+            total += (n_pos + 1 - r) * (scores[k] - centre)
     return -unit * total
+
+
+cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_places, const Py_ssize_t* positives,
+                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
+                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil:
+    """Write the ranks and coefficients of the negatives at these places (ascending); all others have rank P + 1."""
+    cdef Py_ssize_t k, p = 0
+    cdef double total = 0, unit = 2.0 / (n_pos * <double>n_neg)
+    for k in range(n_neg):
+        ranks[k] = n_pos + 1
+    for k in range(n_places):
+        while p < n_pos and positives[p] < places[k]:
+            p += 1
+        total += _place_run(scores + places[k], 1, grid, first, cuts, n_pos, unit, centre, ranks + places[k] - p,
+                            coefficients + places[k])
+    return total
 
 
 cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,

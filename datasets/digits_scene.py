@@ -151,7 +151,7 @@ def blob_glyph(rng: np.random.Generator, size: int) -> Float32:
 def ink_on(rng: np.random.Generator, paper: Float32) -> Float32:
     """Return an ink, shape (3,), darker or lighter than the paper by a random, sometimes faint, contrast."""
     grey = float(paper.mean())
-    contrast = rng.uniform(38, 120)
+    contrast = rng.uniform(26, 100)
     room_above, room_below = 255 - grey, grey
     lighter = rng.random() < 0.5 if min(room_above, room_below) > contrast else room_above > room_below
     return np.clip(grey + (contrast if lighter else -contrast) + rng.normal(0, 16, 3), 0, 255).astype(np.float32)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import LabelsError
+from lapsvm.errors import AnnotationError, LabelsError, OptionError
 
 from .annotations import has_annotations, read_ground_truth
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
@@ -150,7 +150,7 @@ def open_voc(
         Names taken for sets besides trainval, train, val and test. Needed only for a set of another name that has
         class lists and no ``<set>.txt``.
     boxes_only : bool, default False
-        The folder is opened for its ground truth: `classes` must be named and need no list.
+        The folder is opened for its ground truth: `classes` must be named, and no class list is looked at.
 
     Returns
     -------
@@ -163,12 +163,14 @@ def open_voc(
     LabelsError
         If there is no class list at all.
     OptionError
-        If a class has no list.
+        If a class has no list, or none is named for `boxes_only`.
     """
     root = Path(root)
     lists = find_lists(root, (train_set, test_set))
-    if boxes_only and classes:
-        return VocDataset(root, tuple(classes), lists)
+    if boxes_only:
+        if not classes:
+            raise OptionError("classes must be named where only boxes are read: there may be no class list.")
+        return VocDataset(root, tuple(classes), VocLists(lists.sets, {}))
     if not lists.labels:
         raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
     return VocDataset(root, choose_classes(classes, lists.class_names), lists)
@@ -198,10 +200,10 @@ def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) ->
     AnnotationError
         If a picture's annotation is not there or is broken.
     """
-    root = Path(root)
-    lists = find_lists(root, (set_name,))
-    check_set(set_name, order_sets(lists.sets))
-    return read_ground_truth(root / "Annotations", _read_ids(lists.sets[set_name]), classes)
+    found = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
+    if found is None:
+        raise AnnotationError(f"set {set_name!r} in {root} must have annotations, got none.")
+    return found
 
 
 def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:

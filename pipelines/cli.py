@@ -18,6 +18,7 @@ from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, TRAIN, WINDOW
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
+INTERRUPTED = 130  # as shells count: 128 + SIGINT
 ALL_STAGES = ("extract", "train", "detect", "evaluate", "report")
 
 app = typer.Typer(
@@ -41,8 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
     except ParserError as error:
         status = _fail(error.format_message())  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:  # the parser may have caught it and handed out the status
         typer.echo("lapsvm: interrupted; what is done is kept, the same command continues.", err=True)
-        status = 130
     sys.exit(status or 0)
 
 

@@ -127,7 +127,7 @@ def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_fi
     quiet : bool
     """
     found = read_results(results, set_name)
-    truth = open_dataset("voc", root, classes=tuple(found), boxes_only=True).ground_truth(set_name)
+    truth = open_dataset("voc", root, classes=tuple(found), test_set=set_name, boxes_only=True).ground_truth(set_name)
     if truth is None:
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     table = class_table(evaluate_voc(found, truth, iou).rows())

@@ -85,6 +85,15 @@ TRAIN: Group = {
             typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
         ],
     ),
+    "top": (
+        "train.top",
+        Annotated[
+            float | None,
+            typer.Option(
+                "--top", help="Windows whose mean stands for a positive picture; below 1 a share. Default: 1."
+            ),
+        ],
+    ),
     "folds": (
         "train.folds",
         Annotated[int | None, typer.Option("--folds", help="Folds for choosing C; default: 3.", min=2)],

@@ -12,7 +12,7 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import Detector, detect, score_many, to_json
 from lapsvm.errors import ImageError, InputError, MissingError, SettingsError
-from lapsvm.features import Extractor, open_extractor
+from lapsvm.features import Extractor, open_extractor, settings_difference
 
 from .extract import window_boxes
 from .progress import Reporter
@@ -158,10 +158,9 @@ def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequ
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
     wanted = detectors[0].provenance["shards"]["features"]["extractor"]
     extractor = open_extractor(list(specs) if specs else _own_specs(files[0]))
-    if specs is None and _without_runtime(extractor.describe()) != _without_runtime(wanted):
-        raise SettingsError(
-            f"the extractor named in the run folder of {files[0]} is not the one the model was trained with."
-        )
+    difference = settings_difference(wanted, extractor.describe())
+    if specs is None and difference:
+        raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")
     if extractor.dim != len(detectors[0].coef):
         raise InputError(
             f"the extractor must give the {len(detectors[0].coef)} features that the model was trained with, "
@@ -178,10 +177,3 @@ def _own_specs(model: Path) -> list[str]:
             f"model {model} does not lie in a run folder that names its extractor; name it with --extractor."
         )
     return list(run.settings().features.extractors)
-
-
-def _without_runtime(description: Any) -> Any:
-    """Return an extractor's description without what is only recorded."""
-    if isinstance(description, dict):
-        return {key: _without_runtime(value) for key, value in description.items() if key != "runtime"}
-    return [_without_runtime(item) for item in description] if isinstance(description, list) else description

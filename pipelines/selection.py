@@ -1,5 +1,6 @@
 """Choosing C on the training set: k folds of pictures, image-level average precision of the held-out bags."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.bags import Bags
@@ -56,6 +58,7 @@ def problem(settings: Settings, y: Labels, C: float) -> LatentProblem:
         C=C,
         init=train.init,
         tol=train.tol,
+        top=train.top,
         seed=settings.seed,
         fit_intercept=hinge,
     )
@@ -90,7 +93,12 @@ def fit_with_progress(
         def tell(_: int, record: Mapping[str, Any]) -> None:
             bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}, pass {record['passes']}")
 
-        return fit_many(problems, bags, progress=tell)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            solutions = fit_many(problems, bags, progress=tell)
+    for warning in caught:
+        context.reporter.say(f"{title}: {warning.message}")
+    return solutions
 
 
 def history_rows(class_name: str, role: str, C: float, solution: LatentSolution) -> list[dict[str, Any]]:

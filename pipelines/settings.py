@@ -59,6 +59,7 @@ class TrainSettings:
     J: float = 1.0
     tol: float = 0.001
     init: str = "mean"
+    top: float = 1.0
     folds: int = 3
 
 
@@ -161,6 +162,7 @@ def check_settings(settings: Settings) -> Settings:
         check_positive("C", value)
     check_positive("J", settings.train.J)
     check_positive("tol", settings.train.tol)
+    check_positive("top", settings.train.top)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     return settings

@@ -2,8 +2,7 @@
 
 import csv
 import io
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards
+from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
@@ -102,22 +101,15 @@ def _is_done(task: ClassTask) -> bool:
         stored = Detector.load(task.path).provenance
     except ModelFileError:
         return False  # damaged: it is trained again
-    for part in ("training", "data", "shards"):
-        wanted = json.loads(json.dumps(task.provenance[part]))
-        if stored.get(part) != wanted:
-            raise SettingsError(
-                f"{task.path} was trained otherwise: {_difference(stored.get(part, {}), wanted, part)}; "
-                "use another --out, or --redo to train again."
-            )
+    difference = settings_difference(_decisive(stored), _decisive(task.provenance))
+    if difference:
+        raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
 
 
-def _difference(old: dict[str, Any], new: dict[str, Any], part: str) -> str:
-    """Return the first entry that differs, in words."""
-    for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name):
-            return f"{part}.{name} was {old.get(name)!r} and is now {new.get(name)!r}"
-    return part
+def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides how a model comes out."""
+    return {part: provenance.get(part, {}) for part in ("training", "data", "shards")}
 
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:

@@ -2,18 +2,17 @@
 
 from libc.stdint cimport int32_t
 
+from lapsvm._ext.grid cimport Sample
 from lapsvm._ext.interleaving cimport Cuts, Grid
 from lapsvm._ext.optranks cimport Task
 
 
-cdef struct Sample:
-    # the scores in input order, and where the positives are (ascending)
-    const double* scores
+cdef struct Candidates:
+    # places of the negatives that are not below the grid, ascending; room < 0: too many to be worth a list
     Py_ssize_t n
-    const Py_ssize_t* positives
-    Py_ssize_t n_pos
+    Py_ssize_t room
+    int32_t* places
 
 
-cdef Py_ssize_t grid_size(Py_ssize_t n_neg) noexcept nogil
-
-cdef int count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts) except -1 nogil
+cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,
+                      Candidates* found) except -1 nogil

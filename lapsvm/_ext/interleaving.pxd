@@ -43,6 +43,10 @@ cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positive
                   const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
                   Py_ssize_t* ranks, double* coefficients) noexcept nogil
 
+cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_places, const Py_ssize_t* positives,
+                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
+                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil
+
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 
 cdef void sort_positives(const double* scores, const Py_ssize_t* positives, Py_ssize_t n_pos,

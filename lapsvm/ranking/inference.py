@@ -15,6 +15,8 @@ from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_lo
 METHODS = ("auto", "optranks", "search", "greedy", "reference")
 # the methods of cython_ext/inference.pyx, and the losses each is for
 _COMPILED = {"auto": 0, "optranks": 1, "search": 2, "greedy": 3}
+# counting keeps 32-bit counts
+_COUNTABLE = 2**31
 _ONLY_FOR: dict[str, tuple[type[RankLoss], ...]] = {"search": (APLoss,), "greedy": (APLoss, NDCGLoss)}
 
 
@@ -133,10 +135,9 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
     if known and not isinstance(loss, known):
         names = " and ".join(kind.name for kind in known)
         raise OptionError(f"method {method!r} exists for the loss {names} only, got {loss!r}.")
+    code = _COMPILED["optranks" if method == "auto" and len(scores) >= _COUNTABLE else method]
     kernel = loss.kernel(n_pos, n_neg)
-    found = _kernel.most_violated(
-        scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, _COMPILED[method]
-    )
+    found = _kernel.most_violated(scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, code)
     if found is None:
         _refuse(scores)
     ranks, coefficients, above, delta, weighted = found

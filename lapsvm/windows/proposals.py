@@ -67,7 +67,7 @@ def propose(
     Raises
     ------
     InputError, ShapeError
-        If an argument breaks its rule.
+        If an argument breaks its rule, or the k of a `Mode` leave more than 2 ** 22 regions.
     OptionError
         If there is no such method or mode.
     DependencyError

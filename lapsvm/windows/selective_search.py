@@ -26,6 +26,7 @@ LEVELS = 16  # the kernels count in 1/16 of a grey level
 TEXTURE_STEP = 6  # a texture bin is 2 ** 6 such units wide
 DIRECTIONS = 4  # each signed: the paper's eight
 MAX_K = 100_000  # 16 k / size is still exact in single precision
+MAX_REGIONS = 2**22  # unions have numbers below 2 ** 23, which the heap's keys hold
 CUES = {"C": 1, "T": 2, "S": 4, "F": 8}
 
 
@@ -51,7 +52,7 @@ class Mode:
 
 MODES = {
     "single": Mode(("hsv",), (100,), ("CTSF",)),
-    "fast": Mode(("hsv", "lab"), (50, 100), ("CTSF", "TSF")),
+    "fast": Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF")),
     "quality": Mode(("hsv", "lab", "rgi", "h", "i"), (50, 100, 150, 300), ("CTSF", "TSF", "F", "S")),
 }
 
@@ -141,7 +142,10 @@ def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Whole, labels: 
     owner = np.empty(count, np.int32)
     for label in labels:
         owner[cell_of_atom] = label
-        yield Leaves(*_regions.pool(owner, int(label.max()) + 1, counts, sizes, boxes, pairs))
+        n_regions = int(label.max()) + 1
+        if n_regions > MAX_REGIONS:
+            raise InputError(f"k must be so large that at most {MAX_REGIONS} regions are left, got {n_regions}.")
+        yield Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))
 
 
 def ranked(hierarchy: Sequence[Whole], seed: int) -> Whole:

@@ -223,5 +223,5 @@ def test_a_parameter_that_breaks_its_rule_is_named(tmp_path, parameters, sentenc
 
 
 def test_an_unknown_class_is_refused_with_those_there_are(small):
-    with pytest.raises(OptionError, match="class 'seven' is not there; choose from eight, six, three"):
+    with pytest.raises(OptionError, match="class 'seven' is not there; choose from eight, six, three, zero"):
         open_digits(small, classes=["seven"], seed=3, **SMALL)

@@ -321,9 +321,25 @@ def test_annotations_alone_suffice_for_evaluation(tmp_path):
     }
 
 
+def test_opened_for_boxes_alone_no_class_list_is_looked_at(voc):
+    make_lists(voc, cat_trainval="broken")
+    dataset = open_voc(voc, classes=["dog", "unicorn"], boxes_only=True)
+    assert (dataset.classes, dataset.sets) == (("dog", "unicorn"), ("trainval", "test"))
+    truth = dataset.ground_truth("trainval")
+    assert [len(found.boxes) for found in truth["dog"].values()] == [0, 1, 0]
+    assert [len(found.boxes) for found in truth["unicorn"].values()] == [0, 0, 0]
+    assert dataset.ground_truth("test") is None
+    for classes in (None, []):
+        with pytest.raises(OptionError, match="classes must be named where only boxes are read"):
+            open_voc(voc, classes=classes, boxes_only=True)
+
+
 def test_evaluation_needs_the_sets_list_and_every_annotation(voc):
     with pytest.raises(OptionError, match="set 'val' is not there; choose from trainval, test"):
         read_annotations(voc, "val", ["cat"])
+    with pytest.raises(AnnotationError, match=r"set 'test' in .* must have annotations, got none"):
+        read_annotations(voc, "test", ["cat"])
+    (voc / "Annotations/d.xml").write_text(annotation())
     with pytest.raises(AnnotationError, match=r"e\.xml is not there"):
         read_annotations(voc, "test", ["cat"])
 

@@ -8,7 +8,7 @@ import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.cli import main
 
-EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "zero,three"]
+EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]
 FAST = EXTRACTION + TRAINING
 MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")

@@ -84,7 +84,7 @@ def test_predict_writes_json_alone(finished, digits, tmp_path, command):
     result = command("predict", "--model", finished / "models", picture, "--draw", tmp_path / "drawn")
     (found,) = json.loads(result.out)
     assert found["image"] == str(picture)
-    assert {entry["class"] for entry in found["detections"]} == {"zero", "three"}
+    assert {entry["class"] for entry in found["detections"]} == {"six", "three"}
     for entry in found["detections"]:
         x1, y1, x2, y2 = entry["box"]
         assert 0 <= x1 < x2 <= found["width"]
@@ -98,10 +98,10 @@ def test_predict_writes_json_alone(finished, digits, tmp_path, command):
 def test_predict_agrees_with_the_run(finished, digits, command):
     from lapsvm.evaluation import read_results
 
-    found = read_results(finished / "detections" / "test", "test")["zero"]
+    found = read_results(finished / "detections" / "test", "test")["six"]
     image_id = found.image_ids[0]
     result = command(
-        "predict", "--model", finished / "models" / "zero.safetensors", digits / "JPEGImages" / f"{image_id}.jpg"
+        "predict", "--model", finished / "models" / "six.safetensors", digits / "JPEGImages" / f"{image_id}.jpg"
     )
     best = json.loads(result.out)[0]["detections"][0]
     assert best["score"] == pytest.approx(found.scores[0], rel=2e-3)  # the run's features were stored as float16

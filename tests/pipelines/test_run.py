@@ -27,9 +27,9 @@ def test_a_run_folder_holds_everything(finished):
         "history.csv",
         "evaluation.json",
         "page/index.html",
-        "models/zero.safetensors",
+        "models/six.safetensors",
         "models/three.safetensors",
-        "detections/test/comp3_det_test_zero.txt",
+        "detections/test/comp3_det_test_six.txt",
         "detections/trainval/comp3_det_trainval_three.txt",
     } <= names
 
@@ -37,7 +37,7 @@ def test_a_run_folder_holds_everything(finished):
 def test_evaluation_json_has_the_promised_form(finished):
     sets = json.loads((finished / "evaluation.json").read_text())["sets"]
     assert set(sets) == {"trainval", "test"}
-    for name in ("zero", "three"):
+    for name in ("six", "three"):
         assert set(sets["test"]["classes"][name]) == {"ap_11point", "ap_area", "image_ap", "npos"}
         assert set(sets["trainval"]["classes"][name]) == {"corloc", "image_ap"}
     assert set(sets["test"]["mean"]) == {"ap_11point", "ap_area", "image_ap"}
@@ -46,11 +46,11 @@ def test_evaluation_json_has_the_promised_form(finished):
 
 def test_image_ap_is_scikit_learns_on_the_best_windows(finished, digits):
     sets = json.loads((finished / "evaluation.json").read_text())["sets"]
-    found = read_results(finished / "detections" / "test", "test")["zero"]
+    found = read_results(finished / "detections" / "test", "test")["six"]
     best = dict(sorted(zip(found.image_ids, found.scores, strict=True), key=itemgetter(1)))
-    records = [r for r in open_dataset("voc", digits).records("test") if r.labels["zero"]]
-    expected = average_precision_score([r.labels["zero"] > 0 for r in records], [best[r.id] for r in records])
-    assert sets["test"]["classes"]["zero"]["image_ap"] == pytest.approx(expected, abs=1e-12)
+    records = [r for r in open_dataset("voc", digits).records("test") if r.labels["six"]]
+    expected = average_precision_score([r.labels["six"] > 0 for r in records], [best[r.id] for r in records])
+    assert sets["test"]["classes"]["six"]["image_ap"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_first_window_is_the_whole_picture(finished):
@@ -69,7 +69,7 @@ def test_no_window_was_taken_from_the_ground_truth(finished, digits):
             boxes = [tuple(box) for name in truth for box in truth[name][image_id].boxes.tolist()]
             hits += sum(box in windows for box in boxes)
             total += len(boxes)
-    assert total > 40
+    assert total > 20
     assert hits < 0.2 * total
 
 
@@ -114,8 +114,8 @@ def test_training_and_detection_never_open_a_box(
 
 
 def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
-    detector = Detector.load(finished / "models" / "zero.safetensors")
-    raw = (finished / "models" / "zero.safetensors").read_bytes()
+    detector = Detector.load(finished / "models" / "six.safetensors")
+    raw = (finished / "models" / "six.safetensors").read_bytes()
     assert detector.provenance["training"]["loss"] == "ap"
     assert detector.provenance["result"]["C"] in (1.0, 10.0)
     assert detector.provenance["result"]["duality_gap"] <= 0.001
@@ -126,8 +126,8 @@ def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
 def test_history_has_one_row_per_outer_step_and_never_rises(finished):
     with (finished / "history.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["role"] == "final"]
-    assert {row["class"] for row in rows} == {"zero", "three"}
-    for name in ("zero", "three"):
+    assert {row["class"] for row in rows} == {"six", "three"}
+    for name in ("six", "three"):
         values = [float(row["objective"]) for row in rows if row["class"] == name]
         assert all(after <= before * (1 + 1e-3) for before, after in pairwise(values))
 
@@ -138,4 +138,4 @@ def test_another_learner_on_the_same_shards(finished, digits, tmp_path, command,
     arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--shards-from", finished]
     assert command(*arguments, "--learner", learner, *fast).status == 0
     assert made(out, "shards/*/*") == made(finished, "shards/*/*")
-    assert Detector.load(out / "models" / "zero.safetensors").provenance["training"]["learner"] == learner
+    assert Detector.load(out / "models" / "six.safetensors").provenance["training"]["learner"] == learner

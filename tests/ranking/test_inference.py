@@ -229,3 +229,22 @@ def test_an_empty_batch_is_empty():
     batch = most_violated_rankings(np.empty((0, 3)), [1, 0, 0])
     assert batch.ranks == ()
     assert batch.coefficients.shape == (0, 3)
+
+
+@pytest.mark.parametrize("place", [0, 1, 500, 20_000, 29_999])
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf, 1.1e290, -1e300])
+def test_one_unusable_score_anywhere_is_found(place, value):
+    scores, labels = np.zeros(30_000), np.arange(30_000) % 500 == 0
+    scores[labels] = 9.0
+    scores[place] = value
+    for method in ("auto", "optranks"):
+        with pytest.raises(NotFiniteError, match=f"at index {place}"):
+            most_violated_ranking(scores, labels, "ap", method)
+
+
+def test_the_largest_usable_scores_are_taken():
+    scores = np.array([1e290, -1e290, 5e-324, 0.0, -1e290, 1e290])
+    found = most_violated_ranking(scores, [1, 0, 1, 0, 1, 0])
+    assert found.violation == pytest.approx(
+        most_violated_ranking(scores, [1, 0, 1, 0, 1, 0], "ap", "optranks").violation
+    )

@@ -64,7 +64,7 @@ def test_a_picture_smaller_than_the_least_side_gives_the_whole_picture():
 def test_a_large_picture():
     y, x = np.mgrid[:1333, :2000]
     waves = np.stack([127 + 120 * np.sin(x / 190), 127 + 120 * np.sin(y / 150), (x + y) / 14], axis=-1)
-    assert_valid(propose(waves.astype(np.uint8)), 1333, 2000)
+    assert_valid(propose(waves.astype(np.uint8), mode="single"), 1333, 2000)
 
 
 def test_plain_objects_are_found():
@@ -242,6 +242,12 @@ def test_a_wrong_picture_is_named(image, error, sentence):
 def test_a_wrong_option_is_named(options, error, sentence):
     with pytest.raises(error, match=sentence):
         propose(noise((8, 8)), **options)
+
+
+def test_too_many_regions_are_refused(monkeypatch):
+    monkeypatch.setattr("lapsvm.windows.selective_search.MAX_REGIONS", 100)
+    with pytest.raises(InputError, match="k must be so large that at most 100 regions are left, got "):
+        propose(noise((20, 20)), mode=Mode(("hsv",), (1,), ("C",)))
 
 
 def test_every_method_is_in_the_registry():
