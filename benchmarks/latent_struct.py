@@ -38,7 +38,7 @@ def planted(seed: int, n_bags: int, size: int = 20, dim: int = 16, witnesses: in
 
 
 def compare_models() -> None:
-    print("| learner | test AP | per seed | C | calls | CPU s of the search |\n|---|---|---|---|---|---|")
+    print("| learner | test AP | per seed | C | calls | CPU s per seed |\n|---|---|---|---|---|---|")
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     for name, model in MODELS.items():
         scores, chosen, calls, start = [], [], [], process_time()

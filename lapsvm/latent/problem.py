@@ -49,6 +49,10 @@ class LatentProblem:
         The window of each image where it is known, else -1. A known image has no other window: a positive one is not
         imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
         latent (the thesis's supervision S = 100 %).
+    ignored : float, default 0.0
+        The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down; at least
+        one window is kept (the thesis's c, section 4.0.1). They are the best-scored ones, chosen anew after every
+        outer step, beginning with none; like imputation this never raises the objective.
 
     Raises
     ------
@@ -67,6 +71,7 @@ class LatentProblem:
     seed: int = 0
     fit_intercept: bool = False
     known_windows: ArrayLike | None = None
+    ignored: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
@@ -75,6 +80,8 @@ class LatentProblem:
         for name in ("max_iter", "max_calls"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}.")
+        if not 0 <= self.ignored < 1:
+            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored}.")
         known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
         if not known:
             raise OptionError(f"init must be one of {', '.join(INITS)}, windows or weights, got {self.init!r}.")

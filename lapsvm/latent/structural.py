@@ -63,6 +63,8 @@ class StructuralProblem(LatentProblem):
             raise OptionError("fit_intercept must be False, for a ranking does not see an intercept, got True.")
         if self.top != 1:
             raise OptionError(f"top must be 1, for every ranking chooses one window per image, got {self.top!r}.")
+        if self.ignored:
+            raise OptionError(f"ignored must be 0, for rankings choose among all windows, got {self.ignored!r}.")
         self.rank_loss()
 
     def rank_loss(self) -> RankLoss:

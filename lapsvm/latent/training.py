@@ -23,6 +23,7 @@ from lapsvm.bags import Bags, BestWindows, as_bags
 from lapsvm.blas import one_blas_thread
 from lapsvm.latent.imputation import Imputed, ImputedWindows, top_counts, top_windows
 from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
@@ -134,6 +135,7 @@ class Training:
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
+        self._trimming = Trimming(self._bags.subset(self._negatives), problem.ignored) if problem.ignored else None
         self._n_calls = self._n_passes = 0
         self.history: list[dict[str, Any]] = []
         # the best point and each bag's best window there; at w = 0 all windows tie and the first wins
@@ -141,12 +143,14 @@ class Training:
         self._answer = BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
 
     def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return what a pass over all windows says of the bags as this problem sees them: with known windows only."""
-        if not len(self._known):
+        """Return what a pass over all windows says of those that this problem sees."""
+        if not len(self._known) and self._trimming is None:
             return answer
         index, score = answer.index.copy(), answer.score.copy()
         index[self._known] = 0
         score[self._known] = self._bags.score_rows(w, self._known, index[self._known])
+        if self._trimming is not None:
+            index[self._negatives], score[self._negatives] = self._trimming.best(w)
         return BestWindows(index, score)
 
     def run(self) -> Passes:
@@ -163,11 +167,15 @@ class Training:
             if rests and tol <= self._problem.tol:
                 break
             tol = self._problem.tol if rests else max(self._problem.tol, min(tol, _TIGHTEN * fall, _LOOSE))
-            planes = [self._moved(plane, following) for plane in solution.planes] if changed else solution.planes
+            planes = self._carried(solution.planes, following) if changed else solution.planes
             # after given windows, one per image, the mean of several begins anew
             last = solution.objective if len(following.index) == len(imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
         return self._solution(solution, following, rests)
+
+    def _carried(self, planes: list[Plane], imputed: ImputedWindows) -> list[Plane]:
+        """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
+        return [] if self._trimming is not None else [self._moved(plane, imputed) for plane in planes]
 
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
         """Return what first stands for the positives: given windows, or the best ones of the first weights."""
@@ -254,7 +262,17 @@ class Training:
         best = self._best_windows()
         if len(best.index) != len(imputed.index):
             return best, len(self._positives)
-        return imputed.improved(best, self._w[: self._bags.dim])
+        following, changed = imputed.improved(best, self._w[: self._bags.dim])
+        return following, changed + self._renew_trimming()
+
+    def _renew_trimming(self) -> int:
+        """Ignore the negatives' best windows at the best point; return for how many images this changes anything."""
+        if self._trimming is None:
+            return 0
+        w = self._w[: self._bags.dim]
+        changed = self._trimming.renew(w)
+        self._answer = self.seen(w, self._answer)
+        return changed
 
     def _record(self, step: int, solution: Solution, tol: float, changed: int) -> None:
         self.history.append(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lapsvm.arrays import Array, Float64, Index, as_floats, check_positive
 from lapsvm.bags import Bags, as_bags
 from lapsvm.errors import InputError, OneClassError, OptionError
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many, fit_multifold
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
 
@@ -30,6 +30,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     init: "str | ArrayLike"
     n_init: int
+    folds: int | None
     callback: Callback | None
     scale: "str | float | None"
     classes_: Array
@@ -101,9 +102,14 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
             raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
         restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
-        callback = self.callback
+        return min(self._solved(restarts, bags), key=lambda found: found.objective)
+
+    def _solved(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
+        callback, folds = self.callback, self.folds
+        if folds is not None:
+            return [fit_multifold(problem, bags, folds) for problem in problems]
         told = None if callback is None else lambda place, record: callback({"restart": place, **record})
-        return min(fit_many(restarts, bags, told), key=lambda found: found.objective)
+        return fit_many(problems, bags, told)
 
     def decision_function(self, bags: BagsLike) -> Float64:
         """Return each image's score (n_bags,): its best window's, plus the intercept."""
@@ -167,8 +173,13 @@ class LatentRankSVM(LatentEstimator):
     n_init : int, default 1
         Trainings from random windows, seeded random_state, random_state + 1, ..., side by side; the one with the
         lowest objective is kept. More than 1 asks for ``init="random"``.
+    folds : int, optional
+        Multi-fold relocalisation, see `lapsvm.latent.fit_multifold`: in how many parts the positives are cut, so that
+        each one's window is chosen by a model that was not trained on it. `history_` is then that of the last, convex
+        problem, one window standing for each positive image.
     callback : callable, optional
-        Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1.
+        Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1; not with
+        `folds`.
 
     Attributes
     ----------
@@ -214,6 +225,7 @@ class LatentRankSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
+        folds: int | None = None,
         callback: Callback | None = None,
     ):
         self.loss = loss
@@ -226,6 +238,7 @@ class LatentRankSVM(LatentEstimator):
         self.max_calls = max_calls
         self.random_state = random_state
         self.n_init = n_init
+        self.folds = folds
         self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
@@ -258,11 +271,14 @@ class LatentSVM(LatentEstimator):
         Weight of the loss, > 0.
     J : float, default 1.0
         Weight of the positives' hinges, > 0.
+    c : float, default 0.0
+        The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down, at least
+        one being kept: the robustness that the thesis gives this baseline. See `LatentProblem`.
     top : float, default 1
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, scale, max_iter, max_calls, random_state, n_init, callback
+    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback
         As for `LatentRankSVM`.
 
     Attributes
@@ -277,6 +293,7 @@ class LatentSVM(LatentEstimator):
         J: float = 1.0,
         tol: float = 1e-3,
         *,
+        c: float = 0.0,
         fit_intercept: bool = False,
         init: "str | ArrayLike" = "mean",
         top: float = 1,
@@ -285,10 +302,12 @@ class LatentSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
+        folds: int | None = None,
         callback: Callback | None = None,
     ):
         self.C = C
         self.J = J
+        self.c = c
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.init = init
@@ -298,6 +317,7 @@ class LatentSVM(LatentEstimator):
         self.max_calls = max_calls
         self.random_state = random_state
         self.n_init = n_init
+        self.folds = folds
         self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
@@ -313,6 +333,7 @@ class LatentSVM(LatentEstimator):
             max_calls=self.max_calls,
             seed=self.random_state,
             fit_intercept=self.fit_intercept,
+            ignored=self.c,
         )
 
     def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002

@@ -39,7 +39,7 @@ class LatentStructSVM(LatentEstimator):
         Most loss-augmented inferences in one outer step.
     random_state : int, default 0
         Seed of ``init="random"``.
-    n_init, callback
+    n_init, folds, callback
         As for `LatentRankSVM`.
 
     Attributes
@@ -95,6 +95,7 @@ class LatentStructSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
+        folds: int | None = None,
         callback: Callback | None = None,
     ):
         self.loss = loss
@@ -107,6 +108,7 @@ class LatentStructSVM(LatentEstimator):
         self.max_calls = max_calls
         self.random_state = random_state
         self.n_init = n_init
+        self.folds = folds
         self.callback = callback
 
     def problem(self, y: ArrayLike) -> StructuralProblem:

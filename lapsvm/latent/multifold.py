@@ -1,0 +1,84 @@
+"""Multi-fold relocalisation: a positive image's window is chosen by a model that was not trained on the image.
+
+A model of many features scores the windows it was trained on higher than all others, so that imputation tends to stay
+where it began. (Cinbis, Verbeek and Schmid, "Weakly supervised object localization with multi-fold multiple instance
+learning", TPAMI 2017.)
+"""
+
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError
+from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.training import fit_many
+
+
+def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 10) -> LatentSolution:
+    """Train a problem, the positives' windows chosen by models of the other folds.
+
+    Parameters
+    ----------
+    problem : LatentProblem
+        `init` is where the folds' models begin, `seed` also deals the images to the folds.
+    bags : Bags
+        The images.
+    folds : int
+        In how many parts the positives are cut whose window is not known, from 2 to their number. Every model is
+        trained on all negatives, and on the positives of all folds but one, whose windows it then chooses.
+    rounds : int, default 10
+        Most choices of all windows; the first follows on latent training, later ones on training with the windows
+        last chosen. The choice ends early when it comes to rest; that it does is not guaranteed.
+
+    Returns
+    -------
+    LatentSolution
+        Of the convex problem with the windows last chosen, one per positive image whatever `top` says; `n_calls` and
+        `n_passes` count all models.
+
+    Raises
+    ------
+    InputError
+        If there are not so many positives, or the problem does not fit the bags.
+
+    Warns
+    -----
+    ConvergenceWarning
+        For each model that stopped early.
+    """
+    labels, known = problem.labels(bags), problem.known(bags)
+    bags.narrowed(known, "known_windows")
+    parts = _parts(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
+    windows, calls, passes = known.astype(np.intp), 0, 0
+    for _ in range(rounds):
+        solutions = fit_many([_without(problem, labels, windows, part) for part in parts], bags)
+        calls += sum(one.n_calls for one in solutions)
+        passes += sum(one.n_passes for one in solutions)
+        before, windows = windows, windows.copy()
+        best = bags.best(np.stack([one.coef for one in solutions], axis=1)).index
+        for k, part in enumerate(parts):
+            windows[part] = best[part, k]
+        if np.array_equal(windows, before):
+            break
+    last = fit_many([replace(problem, known_windows=windows)], bags)[0]
+    return replace(last, n_calls=calls + last.n_calls, n_passes=passes + last.n_passes)
+
+
+def _parts(positives: Index, folds: int, seed: int) -> list[Index]:
+    """Return the positives dealt to the folds."""
+    if not (isinstance(folds, Integral) and 2 <= folds <= len(positives)):
+        raise InputError(
+            f"folds must be from 2 to the number of positive images without known windows, {len(positives)}, "
+            f"got {folds!r}."
+        )
+    return np.array_split(np.random.default_rng(seed).permutation(positives), folds)
+
+
+def _without(problem: LatentProblem, labels: Float64, windows: Index, part: Index) -> LatentProblem:
+    """Return the problem with these windows, an image left out if it is in `part`."""
+    kept, known = labels.copy(), windows.copy()
+    kept[part], known[part] = 0, -1
+    return replace(problem, y=kept, known_windows=known)
