@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from lapsvm.pipelines.cli import app
 
 ROOT = Path(__file__).parent.parent
