@@ -3,10 +3,10 @@
 OpenCV's selective search is in its contrib wheel only, which must not meet the plain wheel in one environment. So make
 a throw-away environment, and install lapsvm into it without what it depends on:
 
-    python -m venv /tmp/contrib
-    /tmp/contrib/bin/pip install numpy pillow defusedxml opencv-contrib-python-headless
-    /tmp/contrib/bin/pip install --no-deps .
-    LAPSVM_TEST_DATA=DIR /tmp/contrib/bin/python benchmarks/proposals.py
+    python -m venv contrib
+    contrib/bin/pip install numpy pillow defusedxml opencv-contrib-python-headless
+    contrib/bin/pip install --no-deps .
+    LAPSVM_TEST_DATA=DIR contrib/bin/python benchmarks/proposals.py
 
 DIR holds voc2007_vehicles_cat, a part of VOC2007 in its own layout. Times are process CPU time on one thread; the two
 methods take turns on each picture of 500 x 375, the better of three turns counts (quality mode: one turn), medians over

@@ -81,7 +81,8 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_scale_ = feature_scale(self.scale, raw)
         data, used = raw.scaled(self.feature_scale_), labels != 0
         found = self._train(replace(self.problem(labels), known_windows=known_windows), data)
-        self.coef_, self.objective_, self.duality_gap_ = found.coef, found.objective, found.gap
+        self.coef_ = found.coef * self.feature_scale_
+        self.objective_, self.duality_gap_ = found.objective, found.gap
         self.n_iter_, self.history_ = found.n_calls, found.history
         self.n_features_in_ = data.dim
         scores = data.best(found.coef).score[used]
@@ -126,8 +127,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score_windows(self, bags: BagsLike) -> Float64:
         """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
         check_is_fitted(self)
-        scaled = as_bags(bags).scaled(self.feature_scale_)
-        return np.asarray(scaled.score_windows(self.coef_) + self.intercept_)
+        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
 
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
         """Return the average precision of the images' scores; label 0 leaves an image out."""
@@ -137,7 +137,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _best(self, bags: BagsLike) -> Any:
         check_is_fitted(self)
-        return as_bags(bags).scaled(self.feature_scale_).best(self.coef_)
+        return as_bags(bags).best(self.coef_)
 
 
 class LatentRankSVM(LatentEstimator):
@@ -186,14 +186,15 @@ class LatentRankSVM(LatentEstimator):
     classes_ : (2,)
         The classes; the second one is the positive one.
     coef_ : (d,) float64
-        Weights of the scaled features; a window scores ``x @ coef_ * feature_scale_ + intercept_``.
+        Weights of the features as they are given; a window scores ``x @ coef_ + intercept_``.
     feature_scale_ : float
         What `scale` came to.
     intercept_ : float
         Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
         training images.
     objective_ : float
-        The objective, of the scaled features, at `coef_`, the positives at the windows of the last outer step.
+        The objective at `coef_`, |coef_ / feature_scale_|^2 / 2 + C risk, the positives at the windows of the last
+        outer step.
     duality_gap_ : float
         (objective_ - dual) / abs(objective_) of that last convex problem.
     n_iter_ : int

@@ -47,7 +47,7 @@ class LatentStructSVM(LatentEstimator):
     classes_ : (2,)
         The classes; the second one is the positive one.
     coef_ : (d,) float64
-        Weights of the scaled features; a window scores ``x @ coef_ * feature_scale_ + intercept_``.
+        Weights of the features as they are given; a window scores ``x @ coef_ + intercept_``.
     feature_scale_ : float
         What `scale` came to.
     intercept_ : float

@@ -49,7 +49,7 @@ def test_scores_are_those_of_the_best_windows():
     windows = np.split(model.score_windows(bags), len(bags))
     np.testing.assert_allclose([own.max() for own in windows], model.decision_function(bags))
     np.testing.assert_array_equal([own.argmax() for own in windows], model.best_windows(bags))
-    by_hand = [bag @ model.coef_ * model.feature_scale_ + model.intercept_ for bag in bags]
+    by_hand = [bag @ model.coef_ + model.intercept_ for bag in bags]
     np.testing.assert_allclose(np.concatenate(windows), np.concatenate(by_hand))
 
 
@@ -64,7 +64,8 @@ def test_the_objective_is_the_primal_at_the_weights_of_the_scaled_features():
     bags, y, _ = planted()
     model = LatentRankSVM("ap", C=10.0, top=1).fit(bags, y)
     scores = model.decision_function(bags) - model.intercept_
-    primal = model.coef_ @ model.coef_ / 2 + 10.0 * most_violated_ranking(scores, y).violation
+    weights = model.coef_ / model.feature_scale_
+    primal = weights @ weights / 2 + 10.0 * most_violated_ranking(scores, y).violation
     assert primal <= model.objective_ * (1 + 1e-9)
     assert model.objective_ * (1 - model.duality_gap_) <= primal or model.history_[-1]["changed"] > 0
 

@@ -23,7 +23,7 @@ def test_help_lists_every_verb(command):
     assert [verb for verb in VERBS if f" {verb} " not in listing] == []
 
 
-def test_help_imports_no_heavy_library():
+def test_help_imports_no_heavy_library(tmp_path):
     code = (
         "import sys\n"
         "from lapsvm.pipelines.cli import main\n"
@@ -31,7 +31,8 @@ def test_help_imports_no_heavy_library():
         "except SystemExit: pass\n"
         "print([m for m in ('torch', 'cv2', 'matplotlib', 'onnxruntime', 'sklearn') if m in sys.modules])\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    line = [sys.executable, "-c", code]
+    out = subprocess.run(line, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert out.splitlines()[-1] == "[]"
 
 

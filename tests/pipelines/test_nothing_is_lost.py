@@ -71,11 +71,11 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, ar
     out = tmp_path / "RUN"
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, out))]
     for delay in (1.5, 2.0, 2.5, 3.0):
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
         time.sleep(delay)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    subprocess.run(line, check=True, capture_output=True)
+    subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
     assert made(out) == made(finished)
     assert not list(out.rglob("*.partial"))
 
@@ -83,7 +83,7 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, ar
 @pytest.mark.slow
 def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN"))]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     time.sleep(2.0)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
