@@ -48,6 +48,17 @@ def test_the_callback_is_told_every_outer_step_of_every_restart(model):
     assert [record["step"] for record in histories[0]] == list(range(len(histories[0])))
 
 
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_begins_where_an_earlier_one_ended(model):
+    bags, y = noise()
+    bags = [100 * bag for bag in bags]
+    first = clone(model).fit(bags, y)
+    # C a little higher: the earlier weights are nearly the new ones, whatever the scale of the features
+    cold, warm = (clone(model).set_params(C=1.01 * model.C, init=init).fit(bags, y) for init in ("mean", first.coef_))
+    assert warm.history_[0]["objective"] <= 1.02 * first.objective_
+    assert warm.n_iter_ < cold.n_iter_
+
+
 def test_an_error_in_the_callback_stops_training():
     bags, y = noise()
 
