@@ -113,6 +113,19 @@ def train(options: dict[str, Any]) -> None:
 
 
 @app.command()
+@taking(OUT, TRAIN, COMMON)
+def tune(options: dict[str, Any]) -> None:
+    """Stage 2 with a choice of C, and of J for latent_svm, by cross-validation; tells how every value did.
+
+    Example: lapsvm tune --out RUN --C 0.01,0.1,1,10,100 --folds 5
+    """
+    from .tune import tune as tune_run
+
+    check_device(options["device"])
+    tune_run(options)
+
+
+@app.command()
 @taking(OUT, DETECT, COMMON)
 def detect(options: dict[str, Any]) -> None:
     """Stage 3: score all windows, suppress overlaps, write result files.
