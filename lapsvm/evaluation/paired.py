@@ -223,6 +223,7 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     order = np.argsort(-values, kind="stable")
     order = order[signs[order] != 0]
     ends = np.flatnonzero(np.diff(values[order], append=np.inf) != 0)  # pictures of one score enter together
+    ends = ends[np.diff(np.cumsum(signs[order] > 0)[ends], prepend=0) > 0]  # only with a positive is anything gained
     weights = drawn[:, order]
     found = np.cumsum(weights * (signs[order] > 0), axis=1)[:, ends]
     ranked = np.cumsum(weights, axis=1)[:, ends]
