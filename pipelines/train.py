@@ -119,6 +119,8 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     problems = [problem(context.settings, task.y, chosen[task.name].constants) for task in tasks]
     solutions = fit_with_progress(context, "train", problems, bags)
     for task, solution in zip(tasks, solutions, strict=True):
+        if not solution.coef.any():
+            context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         _detector(task, chosen[task.name], solution, scale).save(task.path)
     rows = [row for name in chosen for row in chosen[name].history]
     for task, solution in zip(tasks, solutions, strict=True):
