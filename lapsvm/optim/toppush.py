@@ -27,6 +27,7 @@ ENTERING = 256
 _INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is solved
 _LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
 _MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
+_ROUNDING = 1e-15  # relative gap below which no step can tell
 _NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the minimum
 
 
@@ -199,16 +200,17 @@ class _Run:
         """Return the objective of w = 0."""
         return float(self.loss.value(np.zeros(1))[0])
 
-    def enter(self, scores: Float64) -> bool:
-        """Put the highest negatives into the working set; False if it holds the highest already."""
+    def missing(self, scores: Float64) -> bool:
+        """Whether a negative outside the working set is the highest."""
+        return bool(scores[self.negatives].max() > scores[self.working].max())
+
+    def enter(self, scores: Float64) -> None:
+        """Put the highest negatives into the working set."""
         ranked = scores[self.negatives]
-        if len(self.working) and ranked.max() <= scores[self.working].max():
-            return False
         ranked[np.searchsorted(self.negatives, self.working)] = -np.inf
         count = min(ENTERING, len(ranked) - len(self.working))
         highest = np.argpartition(ranked, len(ranked) - count)[len(ranked) - count :]
         self.working = np.concatenate([self.working, self.negatives[np.sort(highest)]])
-        return True
 
 
 def top_push(
@@ -251,22 +253,29 @@ def top_push(
         smooth = loss == "squared_hinge"
         inner = _DualSteps(lam, len(positives), max_steps) if smooth else _Planes(lam, run.loss, max_steps)
         run.enter(scores)
-        exact = _INNER_SHARE * tol
-        inner_tol = max(exact, _LOOSE_SHARE)
+        inner_tol = max(_INNER_SHARE * tol, _LOOSE_SHARE)
         for _ in range(max_passes):
             found, dual, steps = inner.solve(near, rows.take(run.working), inner_tol)
             scores = run.learn(found, dual, steps)
-            if run.done(tol):
+            if run.done(tol) or inner_tol < _ROUNDING:
                 break
-            kept = inner.forget()
-            run.working = run.working[kept]
-            # without a negative to add, only the working set's own gap is left to close
-            if run.enter(scores):
-                inner_tol = max(exact, min(inner_tol, _LOOSE_SHARE * run.gap))
-            else:
-                exact = exact if inner_tol > exact else 0.1 * exact
-                inner_tol = exact
+            missing = run.missing(scores)
+            inner_tol = _next_tol(inner_tol, run.gap, missing, tol)
+            if missing:
+                run.working = run.working[inner.forget()]
+                run.enter(scores)
     return TopPushSolution(run.w, run.scores, run.best, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol)
+
+
+def _next_tol(last: float, gap: float, missing: bool, tol: float) -> float:
+    """Return how exactly to solve the next working set.
+
+    Where nothing is missing, or the gap is small but not beside the gain, only the working set's own gap is left.
+    """
+    exact = _INNER_SHARE * tol
+    if gap <= tol or (not missing and last <= exact):
+        return 0.1 * last
+    return max(exact, min(last, _LOOSE_SHARE * gap)) if missing else exact
 
 
 def _towards(rows: Any) -> Float64:
