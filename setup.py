@@ -36,6 +36,7 @@ KERNELS = {
     "regions": "c++",
     "segmentation": "c++",
     "psi": "c",
+    "toppush": "c",
 }
 
 DIRECTIVES = {

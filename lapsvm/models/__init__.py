@@ -3,5 +3,6 @@
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
 from lapsvm.models.supervised import RankSVM
+from lapsvm.models.toppush import TopPush
 
-__all__ = ["LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM"]
+__all__ = ["LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM", "TopPush"]

@@ -84,7 +84,28 @@ class GroupedRisk:
         return Violation(offset, coefficients)
 
 
-class RankSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What trained linear rankers share: scores, classes and tags; `fit` sets coef_, intercept_ and classes_."""
+
+    def decision_function(self, X: ArrayLike) -> Float64:
+        """Return the scores (n,), the intercept included; a sample is taken as positive where it is above 0."""
+        check_is_fitted(self)
+        checked = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
+        return np.asarray(as_samples(checked).scores(self.coef_) + self.intercept_)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return the class (n,) of each sample."""
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class RankSVM(LinearRanker):
     """Linear ranker that minimises the structured hinge of a rank loss.
 
     Minimises ``|w|^2 / 2 + C max over R of { Delta(R) + F(R) - F(R*) }``: for "ap" the AP-SVM of Yue et al., SIGIR
@@ -203,23 +224,6 @@ class RankSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "planes": len(found.planes),
             }
         ]
-
-    def decision_function(self, X: ArrayLike) -> Float64:
-        """Return the scores (n,), the intercept included; a sample is taken as positive where it is above 0."""
-        check_is_fitted(self)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
-        return np.asarray(as_samples(checked).scores(self.coef_) + self.intercept_)
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Return the class (n,) of each sample."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 def _oracle(risk: Risk, samples: Samples, labels: Float64) -> Callable[[Float64], Plane]:

@@ -1,17 +1,24 @@
-"""Solvers with certificates: the one-slack cutting plane and its small quadratic problem."""
+"""Solvers with certificates: the one-slack cutting plane and its small quadratic problem; TopPush."""
 
+from lapsvm.optim.accelerated import Dual, DualSolution, accelerated_dual
 from lapsvm.optim.bundle import Bundle, Plane
 from lapsvm.optim.cutting_plane import Solution, cutting_plane, drive, minimise, objective_at
 from lapsvm.optim.simplex_qp import SimplexSolution, solve_simplex_qp
+from lapsvm.optim.toppush import TopPushSolution, top_push
 
 __all__ = [
     "Bundle",
+    "Dual",
+    "DualSolution",
     "Plane",
     "SimplexSolution",
     "Solution",
+    "TopPushSolution",
+    "accelerated_dual",
     "cutting_plane",
     "drive",
     "minimise",
     "objective_at",
     "solve_simplex_qp",
+    "top_push",
 ]

@@ -1,4 +1,4 @@
-"""The slow, readable twin of the small problem's kernel: the same active-set steps, each solved from scratch."""
+"""Slow, readable twins of the kernels: active-set steps solved from scratch, a projection that tries every bend."""
 
 from typing import NamedTuple
 
@@ -64,3 +64,20 @@ def _exchange(slope: Float64, used: Index, newest: int) -> Float64:
     direction[np.argmin(slope[used])] -= 1.0
     direction[np.searchsorted(used, newest)] += 1.0
     return direction
+
+
+def balance(alpha: Float64, beta: Float64) -> float:
+    """Project onto {alpha, beta >= 0, sum(alpha) = sum(beta)} in place; return gamma.
+
+    Bend by bend from above: the root lies in the piece above the first bend at which alpha has the larger sum.
+    """
+    gamma = -np.inf
+    for u in np.unique(np.concatenate([alpha, -beta]))[::-1]:
+        if np.maximum(alpha - u, 0.0).sum() >= np.maximum(beta + u, 0.0).sum():
+            higher, lower = alpha > u, -beta <= u
+            count = int(higher.sum() + lower.sum())
+            gamma = float(alpha[higher].sum() - beta[lower].sum()) / count if count else float(u)
+            break
+    alpha[:] = np.maximum(alpha - gamma, 0.0)
+    beta[:] = np.maximum(beta + gamma, 0.0)
+    return gamma

@@ -1,0 +1,3 @@
+from lapsvm.arrays import Float64
+
+def balance(alpha: Float64, beta: Float64) -> float: ...

@@ -1,0 +1,153 @@
+"""TopPush, the ranker for accuracy at the very top, as a scikit-learn classifier."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from lapsvm.arrays import Float64, Index, check_positive
+from lapsvm.errors import InputError, OptionError
+from lapsvm.models.supervised import LinearRanker, as_samples, two_classes
+from lapsvm.models.threshold import balanced_intercept
+from lapsvm.optim import TopPushSolution, top_push
+
+_LOSSES = ("exponential", "logistic", "squared_hinge")
+
+
+class TopPush(LinearRanker):
+    """Linear ranker that pushes the positives above the highest negative.
+
+    Minimises ``lam/2 |w|^2 + 1/m sum_i l(max_j w.x-_j - w.x+_i)`` over the m positives: Li, Jin and Zhou, "Top rank
+    optimization in linear time", NIPS 2014, problem 6.
+
+    Parameters
+    ----------
+    lam : float, default 1.0
+        Weight of the regulariser, > 0. It refers to the features as they are.
+    tol : float, default 1e-4
+        Relative gap between the primal and the dual value at which to stop, > 0. Where w = 0 is not within `tol` of
+        the minimum, the gap must also be at most 2 % of what the minimum gains over it.
+    loss : {"squared_hinge", "logistic", "exponential"}, default "squared_hinge"
+        l(z) = max(0, 1 + z)^2, log(1 + e^z) or e^z.
+    max_iter : int, default 100
+        Most passes over the samples, 1 or more.
+
+    Attributes
+    ----------
+    classes_ : (2,)
+        The classes; the second, larger one is the positive one.
+    coef_ : (d,) float64
+    intercept_ : float
+        Set after training: the threshold with the highest balanced accuracy on the training samples.
+    objective_ : float
+        The primal value at `coef_`.
+    duality_gap_ : float
+        (objective_ - dual) / abs(objective_).
+    n_iter_ : int
+        Passes over the samples.
+    history_ : list of dict
+        Per pass: step, objective (the best so far), dual, gap, steps (on the working set), working_set (its size).
+
+    Notes
+    -----
+    If the positives' mean lies in the convex hull of the negatives, w = 0 is the minimum for every `lam`: no direction
+    lifts the positives above all negatives on average, and the ranking that is returned says little. The dual value
+    is then l(0), and the fit says so by a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [3.0, 1.0], [2.0, 5.0]])
+    >>> model = TopPush(lam=0.01).fit(X, [0, 0, 1, 1])
+    >>> model.predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    def __init__(self, lam: float = 1.0, tol: float = 1e-4, loss: str = "squared_hinge", *, max_iter: int = 100):
+        self.lam = lam
+        self.tol = tol
+        self.loss = loss
+        self.max_iter = max_iter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : (n, d) array or sparse matrix
+            float32 and float64 are taken as they are.
+        y : (n,) of two values
+            The larger one is positive.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y has not two classes, or a parameter breaks its rule.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the duality gap is above `tol` after `max_iter` passes.
+        UserWarning
+            If w = 0 is the minimum.
+        """
+        checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        lam, tol = check_positive("lam", self.lam), check_positive("tol", self.tol)
+        self._check_options()
+        self.classes_, labels = two_classes(targets)
+        found = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)
+        self.coef_, self.objective_, self.duality_gap_ = found.w, found.objective, found.gap
+        self.n_iter_, self.history_ = len(found.history), found.history
+        self.intercept_ = balanced_intercept(found.scores, labels > 0)
+        _warn_if_wanting(found, tol)
+        return self
+
+    def _check_options(self) -> None:
+        if self.loss not in _LOSSES:
+            raise OptionError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r}.")
+        if not (isinstance(self.max_iter, int) and self.max_iter >= 1):
+            raise InputError(f"max_iter must be a whole number of 1 or more, got {self.max_iter!r}.")
+
+
+class _Rows:
+    """The samples as the solver wants them."""
+
+    def __init__(self, X: Any):
+        self._X = X
+        # BLAS is the fastest where nothing has to be widened
+        self._direct = not sparse.issparse(X) and X.dtype == np.float64
+        self._samples = None if self._direct else as_samples(X)
+
+    def scores(self, w: Float64) -> Float64:
+        """Return X @ w."""
+        return np.asarray(self._X @ w) if self._samples is None else self._samples.scores(w)
+
+    def take(self, places: Index) -> Any:
+        """Return some rows in float64."""
+        return self._X[places].astype(np.float64, copy=False)
+
+
+def _warn_if_wanting(found: TopPushSolution, tol: float) -> None:
+    """Warn, saying what to do, if the gap is above `tol` or the ranking empty."""
+    if not found.converged:
+        warnings.warn(
+            f"the duality gap is {found.gap:.2g} after {len(found.history)} passes, above tol={tol:g}; raise max_iter, "
+            "raise lam, or scale the features to a mean norm near 1.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    elif found.idle:
+        warnings.warn(
+            "w = 0 is the minimum, so the ranking says little: no direction lifts the positives' mean above all "
+            "negatives, or lam is far too large for the scale of the features.",
+            UserWarning,
+            stacklevel=3,
+        )

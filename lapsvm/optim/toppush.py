@@ -1,0 +1,283 @@
+"""TopPush: rank the positives above the highest negative, with a certificate.
+
+    minimise  lam/2 |w|^2 + 1/m sum_i l(max_j w.x-_j - w.x+_i)          (Li, Jin and Zhou, NIPS 2014, problem 6)
+
+Only the few negatives that compete for the maximum matter, so a working set of them is kept. The problem over the
+working set is solved in the dual by the paper's accelerated projected gradient (squared hinge), or by cutting planes
+(logistic, exponential: the conjugates of these have no bounded slope at 0, so a gradient step has no length). Its dual
+value bounds the whole problem from below, for the dual variables of all other negatives may be 0. One pass over the
+samples then gives the primal value and the negatives that are missing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.blas import one_blas_thread
+from lapsvm.optim.accelerated import Dual, accelerated_dual
+from lapsvm.optim.bundle import Plane
+from lapsvm.optim.cutting_plane import cutting_plane, drive, relative_gap
+
+ENTERING = 256
+"""Most negatives that enter the working set after a pass."""
+
+_INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is solved
+_LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
+_MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
+_ROUNDING = 1e-15  # relative gap below which no step can tell
+_NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the minimum
+
+
+class Margin(NamedTuple):
+    """A convex, rising loss l(z) and its slope."""
+
+    value: Callable[[Float64], Float64]
+    slope: Callable[[Float64], Float64]
+
+
+def margin(loss: str, m: int) -> Margin:
+    """Return a loss for `m` positives.
+
+    The exponential is continued by its tangent above z = log(m) + 1, so that nothing overflows. Where the objective is
+    at most that of w = 0, which is 1, no positive has z > log(m): there, and at the minimum, nothing changes.
+    """
+    if loss == "squared_hinge":
+        return Margin(lambda z: np.maximum(1.0 + z, 0.0) ** 2, lambda z: 2.0 * np.maximum(1.0 + z, 0.0))
+    if loss == "logistic":
+        return Margin(lambda z: np.logaddexp(0.0, z), lambda z: np.exp(-np.logaddexp(0.0, -z)))
+    top = float(np.log(m)) + 1.0
+    return Margin(
+        lambda z: np.exp(np.minimum(z, top)) * (1.0 + np.maximum(z - top, 0.0)), lambda z: np.exp(np.minimum(z, top))
+    )
+
+
+class Rows(Protocol):
+    """All samples."""
+
+    def scores(self, w: Float64) -> Float64:
+        """Return the score (n,) of every sample."""
+        ...
+
+    def take(self, places: Index) -> Any:
+        """Return some rows as a float64 array or sparse matrix."""
+        ...
+
+
+class TopPushSolution(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    w : (d,) float64
+    scores : (n,) float64
+        The samples' scores at `w`.
+    objective : float
+        The primal value at `w`.
+    dual : float
+        A lower bound of the minimum.
+    gap : float
+        (objective - dual) / |objective|.
+    history : list of dict
+        Per pass: step, objective (best so far), dual, gap, steps (of the inner solver), working_set.
+    idle : bool
+        Whether w = 0 is a minimum too, up to rounding: `w` then ranks by little or nothing.
+    converged : bool
+    """
+
+    w: Float64
+    scores: Float64
+    objective: float
+    dual: float
+    gap: float
+    history: list[dict[str, Any]]
+    idle: bool
+    converged: bool
+
+
+class _DualSteps:
+    """The working set's problem in the dual, started from the last solution."""
+
+    def __init__(self, lam: float, m: int, max_steps: int):
+        self._lam, self._max_steps, self._alpha = lam, max_steps, np.zeros(m)
+        self.beta = np.zeros(0)
+
+    def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
+        """Return w, the dual value and the number of steps."""
+        beta = np.append(self.beta, np.zeros(negatives.shape[0] - len(self.beta)))
+        start = Dual(self._alpha, beta)
+        found = accelerated_dual(positives, negatives, self._lam, tol, start, max_steps=self._max_steps)
+        self._alpha, self.beta = found.variables
+        return found.w, found.value, found.n_steps
+
+    def forget(self) -> "np.typing.NDArray[np.bool_]":
+        """Drop the negatives that the last solution does not use; return the mask of those kept."""
+        kept = self.beta > 0
+        self.beta = self.beta[kept]
+        return np.asarray(kept)
+
+
+class _Planes:
+    """The working set's problem by cutting planes; a plane made of some negatives is valid for all."""
+
+    def __init__(self, lam: float, loss: Margin, max_steps: int):
+        self._lam, self._loss, self._max_steps = lam, loss, max_steps
+        self._planes: list[Plane] = []
+        self._start: Float64 | None = None
+        self._size = 0
+
+    def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
+        """Return w, the dual value and the number of calls."""
+
+        def oracle(w: Float64) -> Plane:
+            scores = np.asarray(negatives @ w)
+            highest = int(np.argmax(scores))
+            z = scores[highest] - np.asarray(positives @ w)
+            slope = self._loss.slope(z) / len(z)
+            row = negatives[[highest]]
+            gradient = slope.sum() * np.asarray(row.T @ np.ones(1)) - np.asarray(positives.T @ slope)
+            return Plane(gradient, float(np.mean(self._loss.value(z))) - float(gradient @ w))
+
+        dim = positives.shape[1]
+        steps = cutting_plane(
+            dim, 1 / self._lam, tol, max_calls=self._max_steps, start=self._start, planes=self._planes
+        )
+        found = drive(steps, oracle)
+        self._planes, self._start, self._size = found.planes, found.w, negatives.shape[0]
+        return found.w, self._lam * found.dual, found.n_calls
+
+    def forget(self) -> "np.typing.NDArray[np.bool_]":
+        """Keep all negatives: a plane does not say which others it has beaten."""
+        return np.ones(self._size, dtype=bool)
+
+
+@dataclass
+class _Run:
+    """The whole problem, and the best that is known of it."""
+
+    rows: Rows
+    positives: Index
+    negatives: Index
+    lam: float
+    loss: Margin
+    w: Float64
+    scores: Float64
+    best: float = np.inf
+    dual: float = -np.inf
+    working: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.best, self.dual) if self.history else 1.0
+
+    def learn(self, w: Float64, dual: float, steps: int) -> Float64:
+        """Take in a working set's solution; return all scores at it."""
+        scores = self.rows.scores(w)
+        z = scores[self.negatives].max() - scores[self.positives]
+        objective = 0.5 * self.lam * float(w @ w) + float(np.mean(self.loss.value(z)))
+        if objective < self.best:
+            self.best, self.w, self.scores = objective, w, scores
+        self.dual = max(self.dual, dual)
+        entry = {"step": len(self.history), "objective": self.best, "dual": self.dual, "steps": steps}
+        self.history.append(entry)
+        entry |= {"gap": self.gap, "working_set": len(self.working)}
+        return scores
+
+    def done(self, tol: float) -> bool:
+        """Whether the gap is small, and small beside what the minimum gains over w = 0 unless that is nothing."""
+        small = self.best - self.dual <= _MISSED_GAIN * (self._at_zero() - self.dual)
+        return self.gap <= tol and (small or self.idle(tol))
+
+    def idle(self, tol: float) -> bool:
+        """Whether the bound leaves nothing to be gained over w = 0."""
+        return self._at_zero() - self.dual <= _NO_GAIN * tol * self._at_zero()
+
+    def _at_zero(self) -> float:
+        """Return the objective of w = 0."""
+        return float(self.loss.value(np.zeros(1))[0])
+
+    def missing(self, scores: Float64) -> bool:
+        """Whether a negative outside the working set is the highest."""
+        return bool(scores[self.negatives].max() > scores[self.working].max())
+
+    def enter(self, scores: Float64) -> None:
+        """Put the highest negatives into the working set."""
+        ranked = scores[self.negatives]
+        ranked[np.searchsorted(self.negatives, self.working)] = -np.inf
+        count = min(ENTERING, len(ranked) - len(self.working))
+        highest = np.argpartition(ranked, len(ranked) - count)[len(ranked) - count :]
+        self.working = np.concatenate([self.working, self.negatives[np.sort(highest)]])
+
+
+def top_push(
+    rows: Rows,
+    labels: Float64,
+    lam: float,
+    tol: float = 1e-4,
+    loss: str = "squared_hinge",
+    *,
+    max_passes: int = 100,
+    max_steps: int = 5000,
+) -> TopPushSolution:
+    """Minimise TopPush's objective.
+
+    Parameters
+    ----------
+    rows : Rows
+    labels : (n,) float64
+        +1 or -1; both occur.
+    lam : float
+        Weight of the regulariser, > 0.
+    tol : float, default 1e-4
+        Relative duality gap at which to stop.
+    loss : {"squared_hinge", "logistic", "exponential"}
+    max_passes : int, default 100
+        Most passes over all samples.
+    max_steps : int, default 5000
+        Most steps on one working set.
+
+    Returns
+    -------
+    TopPushSolution
+    """
+    positives, negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
+    with one_blas_thread():
+        near = rows.take(positives)
+        w = _towards(near) - _towards(rows.take(negatives[:: len(negatives) // len(positives) + 1]))
+        scores = rows.scores(w)
+        run = _Run(rows, positives, negatives, lam, margin(loss, len(positives)), w, scores)
+        smooth = loss == "squared_hinge"
+        inner = _DualSteps(lam, len(positives), max_steps) if smooth else _Planes(lam, run.loss, max_steps)
+        run.enter(scores)
+        inner_tol = max(_INNER_SHARE * tol, _LOOSE_SHARE)
+        for _ in range(max_passes):
+            found, dual, steps = inner.solve(near, rows.take(run.working), inner_tol)
+            scores = run.learn(found, dual, steps)
+            if run.done(tol) or inner_tol < _ROUNDING:
+                break
+            missing = run.missing(scores)
+            inner_tol = _next_tol(inner_tol, run.gap, missing, tol)
+            if missing:
+                run.working = run.working[inner.forget()]
+                run.enter(scores)
+    return TopPushSolution(run.w, run.scores, run.best, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol)
+
+
+def _next_tol(last: float, gap: float, missing: bool, tol: float) -> float:
+    """Return how exactly to solve the next working set.
+
+    Where nothing is missing, or the gap is small but not beside the gain, only the working set's own gap is left.
+    """
+    exact = _INNER_SHARE * tol
+    if gap <= tol or (not missing and last <= exact):
+        return 0.1 * last
+    return max(exact, min(last, _LOOSE_SHARE * gap)) if missing else exact
+
+
+def _towards(rows: Any) -> Float64:
+    """Return the mean of the rows."""
+    return np.asarray(rows.mean(axis=0)).ravel()
