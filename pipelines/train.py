@@ -2,12 +2,12 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -115,7 +115,7 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose C where there is a choice, then train on the whole set."""
     blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
+    scale = block_scales(mean_block_norms(_verified_features(shards), blocks), blocks)
     bags = Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads)
     chosen = choose_constants(context, bags, {task.name: task.y for task in tasks})
     problems = [problem(context.settings, task.y, chosen[task.name].C) for task in tasks]
@@ -129,6 +129,12 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         rows += history_rows(task.name, "final", chosen[task.name].C, solution)
     _write_history(context, rows)
     context.save_settings()
+
+
+def _verified_features(shards: ShardSet) -> Iterator[Array]:
+    """Yield the features of every shard, once its checksum is found right."""
+    for index in range(len(shards)):
+        yield shards.read(index, verify=True).features
 
 
 def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
