@@ -37,8 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         status = app(arguments or ["--help"], standalone_mode=False)
-    except (LapsvmError, OSError) as error:
+    except LapsvmError as error:
         status = _fail(str(error))
+    except OSError as error:
+        status = _fail(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
     except ParserError as error:
         status = _fail(error.format_message())  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
@@ -163,6 +165,11 @@ def evaluate(
     Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
     """
     if out is not None and root is None and results is None:
+        if json_file is not None or set_name != "test" or iou != 0.5:
+            raise OptionError(
+                "options --set, --iou and --json go with --root and --results; a run is evaluated on its own sets at "
+                "an IoU of 0.5, into its evaluation.json."
+            )
         options = {"out": out, "jobs": jobs, "seed": seed, "device": device, "quiet": quiet, "redo": False}
         _stages(options, ("evaluate",))
         return

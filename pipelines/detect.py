@@ -40,6 +40,8 @@ def detect_sets(context: Context) -> None:
     for set_name in context.data.records:
         with context.run.timed(f"detect {set_name}") as counts:
             _detect_set(context, set_name, detectors, counts)
+    if context.settings != context.run.settings():
+        context.save_settings()
 
 
 def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], counts: dict[str, Any]) -> None:
@@ -47,7 +49,8 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
     shards = open_shards(context.run.shards(set_name))
     folder = context.run.detections(set_name)
     stamp = _stamp(context, shards)
-    if not context.redo and _is_current(folder, stamp):
+    files = [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
+    if not context.redo and _is_current(folder, stamp, files):
         counts["nothing_to_do"] = True
         return
     found = _detect_shards(context, shards, detectors, f"detect {set_name}")
@@ -79,10 +82,11 @@ def _content_hash(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def _is_current(folder: Path, stamp: str) -> bool:
-    """Tell whether the result files were made from the same."""
+def _is_current(folder: Path, stamp: str, files: Sequence[Path]) -> bool:
+    """Tell whether the result files are there and were made from the same."""
     path = folder / STAMP
-    return path.is_file() and path.read_text(encoding="utf-8") == stamp
+    same = path.is_file() and path.read_text(encoding="utf-8") == stamp
+    return same and all(file.is_file() for file in files)
 
 
 def _detect_shards(

@@ -154,7 +154,7 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
         printed.add_row(class_name, *(_shown(row.get(name)) for name in measures))
     printed.add_section()
     printed.add_row("mean", *("" if name == "npos" else _shown(table["mean"].get(name)) for name in measures))
-    Console(highlight=False).print(printed)
+    Console(highlight=False, markup=False, emoji=False).print(printed)
 
 
 def _shown(value: float | None) -> str:

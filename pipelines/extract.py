@@ -105,6 +105,11 @@ class SetExtraction:
             raise SettingsError(f"{path} was made from other pictures; use another --out, or --redo.")
         return not left_out or self.settings.data.skip_bad
 
+    def left_out(self) -> list[str]:
+        """Return the ids of the pictures that the finished shards lack."""
+        there = {image_id for path, _ in self.jobs for image_id in read_header(path).image_ids}
+        return [record.id for record in self.records if record.id not in there]
+
     def make(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor, bar: Bar) -> int:
         """Make one shard and return how many windows it holds."""
         good, left_out = [], []
@@ -154,6 +159,8 @@ def extract_sets(context: Context) -> None:
     """
     extractor = open_extractor(list(context.settings.features.extractors))
     source = None if context.shards_from is None else RunFolder(context.shards_from)
+    if source is not None and not source.shards(context.settings.data.train_set).is_dir():
+        raise MissingError(f"run {source.path} of --shards-from has no shards.")
     works = {}
     for set_name, records in context.data.records.items():
         works[set_name] = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
@@ -163,6 +170,8 @@ def extract_sets(context: Context) -> None:
     for set_name, work in works.items():
         with context.run.timed(f"extract {set_name}") as counts:
             _extract_set(context, work, f"extract {set_name}", counts)
+        for image_id in work.left_out():
+            context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
 
 
 def _extract_set(context: Context, work: SetExtraction, title: str, counts: dict[str, Any]) -> None:

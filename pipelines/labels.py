@@ -49,10 +49,7 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
-    options: dict[str, Any] = {"classes": settings.classes} if settings.classes else {}
-    if settings.name == "digits":
-        options["seed"] = seed
-    dataset = open_dataset(settings.name, settings.root, **options)
+    dataset = open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
     _refuse_asked(settings.classes, skipped)
@@ -63,9 +60,21 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     return RunData(dataset, classes, skipped, records)
 
 
+def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:
+    """Return what the reader is told besides the folder: what was asked for, and the seed of what is generated."""
+    options: dict[str, Any] = {"classes": settings.classes} if settings.classes else {}
+    if settings.name == "digits":
+        options["seed"] = seed
+    for option in ("train_set", "test_set"):
+        if getattr(settings, option) != getattr(DataSettings, option):
+            options[option] = getattr(settings, option)
+    return options
+
+
 def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
-    """Return the training set and, where there is one, the test set."""
-    return [settings.train_set, *([settings.test_set] if settings.test_set in dataset.sets else [])]
+    """Return the training set and the test set; only one that nobody asked for may be missing."""
+    tested = settings.test_set in dataset.sets or settings.test_set != DataSettings.test_set
+    return [settings.train_set, *([settings.test_set] if tested else [])]
 
 
 def _records(dataset: Dataset, set_name: str) -> list[ImageRecord]:

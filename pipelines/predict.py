@@ -5,13 +5,14 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import Detector, detect, score_many, to_json
-from lapsvm.errors import ImageError, InputError, MissingError, SettingsError
+from lapsvm.errors import ImageError, InputError, MissingError, OptionError, SettingsError
 from lapsvm.features import Extractor, open_extractor, settings_difference
 
 from .extract import window_boxes
@@ -77,18 +78,21 @@ def predict_images(
         detectors, _extractor(detectors, files, extractor_specs), seed, nms_threshold, max_detections
     )
     pictures = _picture_files(images)
+    drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
     results = []
     with reporter.bar("predict", len(pictures)) as bar, ThreadPoolExecutor(threads) as pool:
-        for result in pool.map(lambda path: _one(predictor, path, draw, skip_bad, reporter), pictures):
+        for result in pool.map(
+            lambda job: _one(predictor, *job, skip_bad, reporter), zip(pictures, drawings, strict=True)
+        ):
             bar.step()
             results += [] if result is None else [result]
-    json.dump(results, sys.stdout, indent=1, ensure_ascii=False)
+    json.dump(results, sys.stdout, indent=1)  # in ASCII, which carries any file name through any terminal
     sys.stdout.write("\n")
 
 
 def _one(
-    predictor: Predictor, path: Path, draw: Path | None, skip_bad: bool, reporter: Reporter
+    predictor: Predictor, path: Path, drawing: Path | None, skip_bad: bool, reporter: Reporter
 ) -> dict[str, Any] | None:
     """Return the JSON of one picture."""
     try:
@@ -99,10 +103,10 @@ def _one(
         reporter.say(f"left out: {error}")
         return None
     found = predictor(pixels)
-    if draw is not None:
+    if drawing is not None:
         from .draw import draw_boxes
 
-        draw_boxes(pixels, found, draw / f"{path.stem}.png")
+        draw_boxes(pixels, found, drawing)
     height, width = pixels.shape[:2]
     return to_json(str(path), width, height, found)
 
@@ -129,6 +133,28 @@ def _picture_files(images: Sequence[Path]) -> list[Path]:
             raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
         files += inside
     return files
+
+
+def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
+    """Return where each picture is drawn: under its own name, numbered where that is taken (one.png, one-2.png).
+
+    Raises
+    ------
+    OptionError
+        If the folder is a file, or a drawing would take the place of a picture.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"option --draw must name a folder, got the file {folder}.")
+    drawings: dict[Path, None] = {}
+    for picture in pictures:
+        numbers = chain([""], (f"-{number}" for number in count(2)))
+        names = (folder / f"{picture.stem}{number}.png" for number in numbers)
+        drawings[next(name for name in names if name not in drawings)] = None
+    originals = {picture.resolve() for picture in pictures}
+    for drawing in drawings:
+        if drawing.resolve() in originals:
+            raise OptionError(f"picture {drawing} would be replaced by a drawing; choose another folder for --draw.")
+    return list(drawings)
 
 
 def _predictor(

@@ -53,7 +53,7 @@ class Reporter:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
 
     def say(self, line: str) -> None:
         """Print one line."""

@@ -74,7 +74,7 @@ def _summary(context: Context, sets: dict[str, SetEvaluation]) -> RunSummary:
         command=run.notes("command").get("line", ""),
         seeds={"run": settings.seed},
         settings={
-            name: str(value)
+            name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
             for name, value in settings.flat().items()
             if name.split(".")[0] in ("windows", "train", "detect")
         },

@@ -42,7 +42,6 @@ class RunFolder:
         self.path = Path(path)
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
-        self.selection_file = self.path / "selection.json"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"

@@ -138,8 +138,8 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     """Return `value` in the type of the default it replaces."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        kind = float if name in ("C", "J") else str
-        return tuple(kind(item) for item in items)
+        example = 0.0 if name in ("C", "J") else ""
+        return tuple(_as_kind_of(example, item, name, source) for item in items)
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not type(old):

@@ -2,12 +2,12 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -132,8 +132,14 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
 def open_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
     """Return the training pictures with every block of features at a mean norm of 1, and the scale that does it."""
     blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
+    scale = block_scales(mean_block_norms(_verified_features(shards), blocks), blocks)
     return Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads), scale
+
+
+def _verified_features(shards: ShardSet) -> Iterator[Array]:
+    """Yield the features of every shard, once its checksum is found right."""
+    for index in range(len(shards)):
+        yield shards.read(index, verify=True).features
 
 
 def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
