@@ -113,6 +113,19 @@ def train(options: dict[str, Any]) -> None:
 
 
 @app.command()
+@taking(OUT, TRAIN, COMMON)
+def tune(options: dict[str, Any]) -> None:
+    """Stage 2 with a choice of C, and of J for latent_svm, by cross-validation; tells how every value did.
+
+    Example: lapsvm tune --out RUN --C 0.01,0.1,1,10,100 --folds 5
+    """
+    from .tune import tune as tune_run
+
+    check_device(options["device"])
+    tune_run(options)
+
+
+@app.command()
 @taking(OUT, DETECT, COMMON)
 def detect(options: dict[str, Any]) -> None:
     """Stage 3: score all windows, suppress overlaps, write result files.
@@ -159,6 +172,30 @@ def evaluate(
 
     check_device(device)
     evaluate_files(root, set_name, results, iou, json_file, quiet)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the reference.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False)],
+    draws: Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1)] = 2000,
+    folds: Annotated[
+        int | None, typer.Option("--folds", help="Train on folds of the training set, too.", min=2)
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Different foldings; with --folds.", min=1)] = 1,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the draws and the first folding.", min=0)] = 0,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
+) -> None:
+    """Two or more finished runs on the same pictures: differences, their intervals and tests.
+
+    Example: lapsvm compare --out COMPARISON AP_RUN SVM_RUN --folds 5
+    """
+    from .compare import Plan, compare_runs
+
+    check_device(device)
+    compare_runs(runs, out, Plan(draws, seed, folds, seeds), jobs or os.cpu_count() or 1, quiet)
 
 
 @app.command()

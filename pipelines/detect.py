@@ -61,6 +61,11 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
     write_atomically(folder / STAMP, stamp.encode())
 
 
+def is_up_to_date(context: Context, set_name: str) -> bool:
+    """Tell whether a set's result files come from the run's models, shards and settings as they are now."""
+    return _is_current(context.run.detections(set_name), _stamp(context, open_shards(context.run.shards(set_name))))
+
+
 def _stamp(context: Context, shards: ShardSet) -> str:
     """Return what decides the detections: the models' and shards' content, and the settings."""
     models = {name: _content_hash(context.run.model(name)) for name in context.data.classes}

@@ -104,12 +104,18 @@ def image_level_ap(records: Sequence[ImageRecord], class_name: str, found: Detec
 
     Pictures without a window (those left out as unreadable) have no score and are not ranked.
     """
-    best: dict[str, float] = {}
-    for image_id, score in zip(found.image_ids, found.scores.tolist(), strict=True):
-        best[image_id] = max(score, best.get(image_id, score))
+    best = best_scores(found)
     ranked = [record for record in records if record.id in best and record.labels.get(class_name, 0) != 0]
     labels = [record.labels[class_name] for record in ranked]
     return image_average_precision([best[record.id] for record in ranked], labels)
+
+
+def best_scores(found: Detections) -> dict[str, float]:
+    """Return picture -> score of its best window."""
+    best: dict[str, float] = {}
+    for image_id, score in zip(found.image_ids, found.scores.tolist(), strict=True):
+        best[image_id] = max(score, best.get(image_id, score))
+    return best
 
 
 def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool) -> None:

@@ -76,7 +76,17 @@ TRAIN: Group = {
         "train.C",
         Annotated[str | None, typer.Option("--C", help="One value, or several (0.1,1,10) to choose from on train.")],
     ),
-    "J": ("train.J", Annotated[float | None, typer.Option("--J", help="Weight of positives (latent_svm).")]),
+    "J": (
+        "train.J",
+        Annotated[str | None, typer.Option("--J", help="Weight of positives (latent_svm); several as for --C.")],
+    ),
+    "J_relative": (
+        "train.J_relative",
+        Annotated[
+            bool | None,
+            typer.Option("--J-relative", help="J times a class's labelled pictures per positive one."),
+        ],
+    ),
     "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),
     "init": (
         "train.init",
@@ -96,7 +106,7 @@ TRAIN: Group = {
     ),
     "folds": (
         "train.folds",
-        Annotated[int | None, typer.Option("--folds", help="Folds for choosing C; default: 3.", min=2)],
+        Annotated[int | None, typer.Option("--folds", help="Folds for choosing C and J; default: 3 (tune: 5).", min=2)],
     ),
 }
 
@@ -155,8 +165,11 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None and value != []}
     if "data.classes" in given:
         given["data.classes"] = tuple(_listed("--classes", given["data.classes"]))
-    if "train.C" in given:
-        given["train.C"] = tuple(_number("--C", item) for item in _listed("--C", given["train.C"]))
+    for name, option in (("train.C", "--C"), ("train.J", "--J")):
+        if name in given:
+            given[name] = tuple(_number(option, item) for item in _listed(option, given[name]))
+    if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
+        given.setdefault("train.J_relative", False)
     if "data.root" in given:
         given["data.root"] = str(Path(given["data.root"]).resolve())
     return given

@@ -112,17 +112,18 @@ class RunFolder:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[dict[str, Any]]:
-        """Add the wall time of a stage, and what it counted, to ``timings.json``; yields the counts."""
+        """Add the wall and CPU time of a stage, and what it counted, to ``timings.json``; yields the counts."""
         counts: dict[str, Any] = {}
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         yield counts
         if counts.pop("nothing_to_do", False) and stage in self.timings():
             return
-        entry = {"seconds": round(time.perf_counter() - start, 3), **counts}
+        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+        entry = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3), **counts}
         self.write(self.timings_file, json.dumps(self.timings() | {stage: entry}, indent=1) + "\n")
 
     def timings(self) -> dict[str, Any]:
-        """Return stage -> wall seconds and counts."""
+        """Return stage -> wall seconds, CPU seconds and counts."""
         if not self.timings_file.is_file():
             return {}
         entries: dict[str, Any] = json.loads(self.timings_file.read_text(encoding="utf-8"))

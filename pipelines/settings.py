@@ -51,12 +51,16 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Learner and its constants; several values of C are compared by cross-validation on the training set."""
+    """Learner and its constants; several values of C and J are compared by cross-validation on the training set.
+
+    With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one.
+    """
 
     learner: str = "latent_rank_svm"
     loss: str = "ap"
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
-    J: float = 1.0
+    J: tuple[float, ...] = (1.0,)
+    J_relative: bool = False
     tol: float = 0.001
     init: str = "mean"
     top: float = 1.0
@@ -134,7 +138,7 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     """Return `value` in the type of the default it replaces."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        kind = float if name.endswith("C") else str
+        kind = float if name in ("C", "J") else str
         return tuple(kind(item) for item in items)
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -160,7 +164,8 @@ def check_settings(settings: Settings) -> Settings:
     propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
     for value in settings.train.C:
         check_positive("C", value)
-    check_positive("J", settings.train.J)
+    for value in settings.train.J:
+        check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
     if not 0 <= settings.detect.nms_threshold <= 1:

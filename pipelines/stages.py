@@ -59,7 +59,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     options : mapping
         Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
-        "extract", "train", "detect", "evaluate", "report".
+        "extract", "train", "tune", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
     """
@@ -91,6 +91,12 @@ def _train(context: Context) -> None:
     train_classes(context)
 
 
+def _tune(context: Context) -> None:
+    from .tune import tune_classes
+
+    tune_classes(context)
+
+
 def _detect(context: Context) -> None:
     from .detect import detect_sets
 
@@ -112,6 +118,7 @@ def _report(context: Context) -> None:
 STAGES: dict[str, Callable[[Context], None]] = {
     "extract": _extract,
     "train": _train,
+    "tune": _tune,
     "detect": _detect,
     "evaluate": _evaluate,
     "report": _report,

@@ -1,4 +1,4 @@
-"""Stage 2: one detector per class, all classes, folds and values of C side by side."""
+"""Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from .selection import Choice, choose_constants, fit_with_progress, history_rows
 from .settings import TrainSettings
 from .stages import Context
 
-HISTORY_COLUMNS = ("class", "role", "C", "step", "objective", "dual", "gap", "calls", "planes", "changed")
+HISTORY_COLUMNS = ("class", "role", "C", "J", "step", "objective", "dual", "gap", "calls", "planes", "changed")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
     """Return the settings that the learner reads."""
-    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J",)}[settings.learner]
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative")}[settings.learner]
     return {name: value for name, value in asdict(settings).items() if name not in unused}
 
 
@@ -113,27 +113,34 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
-    """Train classes side by side: choose C where there is a choice, then train on the whole set."""
-    blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
-    bags = Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads)
+    """Train classes side by side: choose C and J where there is a choice, then train on the whole set."""
+    bags, scale = open_bags(context, shards)
     chosen = choose_constants(context, bags, {task.name: task.y for task in tasks})
-    problems = [problem(context.settings, task.y, chosen[task.name].C) for task in tasks]
+    problems = [problem(context.settings, task.y, chosen[task.name].constants) for task in tasks]
     solutions = fit_with_progress(context, "train", problems, bags)
     for task, solution in zip(tasks, solutions, strict=True):
+        if not solution.coef.any():
+            context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         _detector(task, chosen[task.name], solution, scale).save(task.path)
     rows = [row for name in chosen for row in chosen[name].history]
     for task, solution in zip(tasks, solutions, strict=True):
-        rows += history_rows(task.name, "final", chosen[task.name].C, solution)
+        rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
     _write_history(context, rows)
     context.save_settings()
+
+
+def open_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
+    """Return the training pictures with every block of features at a mean norm of 1, and the scale that does it."""
+    blocks = shards.provenance["features"]["extractor"]["blocks"]
+    scale = block_scales(mean_block_norms((shard.features for shard in shards), blocks), blocks)
+    return Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads), scale
 
 
 def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
     """Return the detector of a class."""
     result = {
-        "C": choice.C,
-        "held_out_image_ap": choice.scores,
+        **choice.constants.known(),
+        "held_out_image_ap": choice.candidates,
         "objective": solution.objective,
         "dual": solution.dual,
         "duality_gap": solution.gap,

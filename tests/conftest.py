@@ -1,9 +1,15 @@
-"""What every test shares: the folder of real data, when there is one."""
+"""What every test shares: fixed seeds, and the folder of real data when there is one."""
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""PASCAL VOC evaluation: matching, average precision, CorLoc."""
+"""PASCAL VOC evaluation: matching, average precision, CorLoc; paired comparisons."""
 
 from lapsvm.evaluation.average_precision import (
     average_precision_11point,
@@ -6,26 +6,46 @@ from lapsvm.evaluation.average_precision import (
     image_average_precision,
 )
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
+from lapsvm.evaluation.paired import (
+    BootstrapDifference,
+    PairedTest,
+    bootstrap_difference,
+    detection_ap_draws,
+    draw_pictures,
+    holm,
+    image_ap_draws,
+    paired_t_test,
+    share_draws,
+)
 from lapsvm.evaluation.results import Detections, read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 
 __all__ = [
+    "BootstrapDifference",
     "ClassCorLoc",
     "ClassResult",
     "CorLocReport",
     "Detections",
+    "PairedTest",
     "VocReport",
     "average_precision_11point",
     "average_precision_area",
+    "bootstrap_difference",
     "class_table",
     "corloc",
+    "detection_ap_draws",
+    "draw_pictures",
     "evaluate_voc",
+    "holm",
+    "image_ap_draws",
     "image_average_precision",
+    "paired_t_test",
     "read_result_file",
     "read_results",
     "result_name",
     "run_table",
+    "share_draws",
     "write_json",
     "write_results",
 ]

@@ -105,7 +105,9 @@ class _Side:
     """The samples of one class, to be assigned to places whose coefficients descend."""
 
     def __init__(self, highest: Float64, lowest: Float64):
-        self._highest, self._lowest = highest, lowest
+        # in an order of their own, so that rounding breaks ties alike whatever the order they come in
+        self._order = np.lexsort((lowest, highest))
+        self._highest, self._lowest = highest[self._order], lowest[self._order]
         self._sorted_highest, self._sorted_lowest = np.sort(highest)[::-1], np.sort(lowest)[::-1]
 
     def bound(self, places: Float64) -> float:
@@ -125,7 +127,9 @@ class _Side:
 
     def assigned(self, places: Float64) -> Index:
         """Return each sample's place."""
-        return np.asarray(linear_sum_assignment(self._gains(places), maximize=True)[1])
+        found = np.empty(len(self._order), dtype=np.intp)
+        found[self._order] = linear_sum_assignment(self._gains(places), maximize=True)[1]
+        return found
 
     def _gains(self, places: Float64) -> Float64:
         return np.maximum(np.outer(self._highest, places), np.outer(self._lowest, places))

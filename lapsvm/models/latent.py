@@ -80,7 +80,11 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, labels = two_classes(y)
         self.feature_scale_ = feature_scale(self.scale, raw)
         data, used = raw.scaled(self.feature_scale_), labels != 0
-        found = self._train(replace(self.problem(labels), known_windows=known_windows), data)
+        problem = replace(self.problem(labels), known_windows=known_windows)
+        weights = problem.given_weights(data)
+        if weights is not None:
+            problem = replace(problem, init=weights / self.feature_scale_)
+        found = self._train(problem, data)
         self.coef_ = found.coef * self.feature_scale_
         self.objective_, self.duality_gap_ = found.objective, found.gap
         self.n_iter_, self.history_ = found.n_calls, found.history
@@ -156,7 +160,7 @@ class LatentRankSVM(LatentEstimator):
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
     init : str or array, default "mean"
         Where the first windows come from, see `LatentProblem`. "mean" asks nothing of the bags; "whole_image" is for
-        bags whose window 0 is the whole image.
+        bags whose window 0 is the whole image. Weights are, like `coef_`, those of the features as they are given.
     top : float, default 0.03
         How many best windows stand for a positive image in training, by their mean: a number, or, below 1, a share of
         its windows, rounded up. 1 is the thesis's model. The mean of a few averages out what is noise in the choice

@@ -48,6 +48,20 @@ def test_the_callback_is_told_every_outer_step_of_every_restart(model):
     assert [record["step"] for record in histories[0]] == list(range(len(histories[0])))
 
 
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_model_begins_where_an_earlier_one_ended_whatever_the_unit_of_the_features(model):
+    bags, y = noise()
+    histories = []
+    for size in (1.0, 1024.0):  # powers of two, so that rounding is the same
+        own = [size * bag for bag in bags]
+        first = clone(model).fit(own, y)
+        warm = clone(model).set_params(init=first.coef_).fit(own, y)
+        assert warm.objective_ <= first.objective_ * (1 + 1e-3)
+        assert warm.n_iter_ < first.n_iter_
+        histories.append(warm.history_)
+    assert histories[0] == histories[1]
+
+
 def test_an_error_in_the_callback_stops_training():
     bags, y = noise()
 

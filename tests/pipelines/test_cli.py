@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-VERBS = ["demo", "detect", "evaluate", "extract", "predict", "report", "run", "train"]
+VERBS = ["compare", "demo", "detect", "evaluate", "extract", "predict", "report", "run", "train", "tune"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

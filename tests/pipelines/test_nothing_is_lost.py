@@ -84,7 +84,8 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, ar
 def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN"))]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    time.sleep(2.0)
+    while process.poll() is None and not list((tmp_path / "RUN" / "shards" / "trainval").glob("*.safetensors")):
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

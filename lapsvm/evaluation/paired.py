@@ -1,0 +1,357 @@
+"""Whether two learners differ: paired tests over folds or seeds, and a paired bootstrap over pictures.
+
+Every function is pure. The bootstrap draws pictures with replacement, the same draws for both learners: `draw_pictures`
+says how often each picture is drawn, the functions ``*_draws`` give a figure for every draw, exactly what evaluation
+gives for the pictures repeated that often, and `bootstrap_difference` turns two such rows into an interval.
+
+Efron, Tibshirani, "An Introduction to the Bootstrap" (1993), sections 13.3 and 15.4; Holm, "A simple sequentially
+rejective multiple test procedure" (1979); Nadeau, Bengio, "Inference for the generalization error" (2003).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Float64, Index, as_floats, check_same_length
+from lapsvm.errors import InputError, ShapeError
+from lapsvm.evaluation.average_precision import RECALL_GRIDS, check_grid
+from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
+
+Counts = NDArray[np.int64]
+
+_ROUNDING = 1e-12  # differences that vary by less, relative to the values, are equal
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A two-sided paired t-test.
+
+    Attributes
+    ----------
+    difference : float
+        Mean of second - first.
+    statistic : float or None
+        Student's t with n - 1 degrees of freedom; None where all differences are equal, for it is then undefined.
+    p_value : float
+        Where all differences are equal: 1 if they are 0, else 0.
+    n : int
+        Number of pairs.
+    """
+
+    difference: float
+    statistic: float | None
+    p_value: float
+    n: int
+
+
+@dataclass(frozen=True)
+class BootstrapDifference:
+    """How a figure of the second learner differs from that of the first over draws of pictures.
+
+    Attributes
+    ----------
+    difference : float
+        second - first on the pictures as they are.
+    low, high : float
+        Percentile interval of the difference over the draws.
+    p_value : float
+        Two-sided: twice the smaller share of draws on one side of 0, (1 + count) / (1 + draws), at most 1.
+    draws : int
+        Draws in which both figures are defined.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    draws: int
+
+
+def paired_t_test(first: ArrayLike, second: ArrayLike, overlap: float = 0.0) -> PairedTest:
+    """Test whether two learners' values, pair by pair, have the same mean.
+
+    Values over the folds of a cross-validation are not independent, for their training sets overlap, so that the
+    plain test rejects too often. `overlap` corrects for it (Nadeau and Bengio 2003): the variance of the mean is
+    taken as (1/n + overlap) s^2 in place of s^2 / n.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n,), n >= 2
+        One value per fold, or per seed.
+    overlap : float, default 0
+        Pictures in a fold's test part per picture in its training part: 1 / (k - 1) for k folds. 0 is the plain test.
+
+    Returns
+    -------
+    PairedTest
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If the values are not n >= 2 finite pairs, or `overlap` is negative.
+    """
+    before, after = _pairs("first", first, "second", second, least=2)
+    if not overlap >= 0:
+        raise InputError(f"overlap must be 0 or more, got {overlap}.")
+    differences, n = after - before, len(before)
+    mean, spread = float(differences.mean()), float(differences.std(ddof=1))
+    if spread <= _ROUNDING * max(np.abs(before).max(), np.abs(after).max()):
+        return PairedTest(mean, None, 1.0 if np.abs(differences).max() <= spread else 0.0, n)
+    from scipy.special import stdtr
+
+    statistic = mean / (spread * float(np.sqrt(1 / n + overlap)))
+    return PairedTest(mean, statistic, float(2 * stdtr(n - 1, -abs(statistic))), n)
+
+
+def holm(p_values: ArrayLike) -> Float64:
+    """Adjust p-values of several hypotheses so that the chance of any false rejection is kept (Holm 1979).
+
+    Parameters
+    ----------
+    p_values : array-like of shape (m,)
+        In [0, 1]; m may be 0.
+
+    Returns
+    -------
+    ndarray of shape (m,), float64
+        In the order given: the largest, over the p-values up to this one, of p times the number of p-values that are
+        not smaller, at most 1. A hypothesis is rejected at a level if its adjusted p-value is at most that.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If they are no p-values.
+    """
+    values = as_floats("p_values", p_values, 1)
+    if ((values < 0) | (values > 1)).any():
+        raise InputError(f"p_values must be between 0 and 1, got {values[(values < 0) | (values > 1)][0]:g}.")
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, values[order] * np.arange(len(values), 0, -1)))
+    return adjusted
+
+
+def draw_pictures(n: int, draws: int, seed: int) -> Counts:
+    """Return how often each of n pictures is drawn when n are drawn with replacement.
+
+    Parameters
+    ----------
+    n : int, >= 1
+        Pictures.
+    draws : int, >= 1
+        How many times n pictures are drawn.
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (draws, n), int64
+        Every row sums to n.
+
+    Raises
+    ------
+    InputError
+        If there is no picture or no draw.
+    """
+    for name, value in (("n", n), ("draws", draws)):
+        if value < 1:
+            raise InputError(f"{name} must be 1 or more, got {value}.")
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+
+
+def bootstrap_difference(
+    difference: float, first: ArrayLike, second: ArrayLike, level: float = 0.95
+) -> BootstrapDifference | None:
+    """Return the percentile interval of second - first.
+
+    Parameters
+    ----------
+    difference : float
+        On the pictures as they are.
+    first, second : array-like of shape (draws,)
+        The two learners' figures, draw by draw; NaN where a figure is undefined.
+    level : float, default 0.95
+        In (0, 1).
+
+    Returns
+    -------
+    BootstrapDifference or None
+        None if no draw has both figures.
+
+    Raises
+    ------
+    ShapeError, InputError
+        If the rows differ in length, or the level is not in (0, 1).
+    """
+    before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if before.shape != after.shape or before.ndim != 1:
+        raise ShapeError(f"first and second must have one shape (draws,), got {before.shape} and {after.shape}.")
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1, got {level}.")
+    changes = (after - before)[~np.isnan(after - before)]
+    if not len(changes):
+        return None
+    low, high = np.quantile(changes, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    side = 1 + min(int((changes <= 0).sum()), int((changes >= 0).sum()))
+    return BootstrapDifference(float(difference), low, high, min(1.0, 2 * side / (1 + len(changes))), len(changes))
+
+
+def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> Float64:
+    """Return the image-level AP of every draw: `image_average_precision` of the pictures repeated as often as drawn.
+
+    Parameters
+    ----------
+    scores, labels : array-like of shape (n,)
+        As `image_average_precision` takes them.
+    counts : array-like of shape (draws, n)
+        From `draw_pictures`.
+
+    Returns
+    -------
+    ndarray of shape (draws,), float64
+        NaN in a draw without a positive.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If an array breaks its rule.
+    """
+    values, signs = _pairs("scores", scores, "labels", labels)
+    if not np.isin(signs, (-1, 0, 1)).all():
+        raise InputError(f"labels must be +1, -1 or 0, got {signs[~np.isin(signs, (-1, 0, 1))][0]}.")
+    drawn = _as_counts(counts, len(values))
+    order = np.argsort(-values, kind="stable")
+    order = order[signs[order] != 0]
+    ends = np.flatnonzero(np.diff(values[order], append=np.inf) != 0)  # pictures of one score enter together
+    ends = ends[np.diff(np.cumsum(signs[order] > 0)[ends], prepend=0) > 0]  # only with a positive is anything gained
+    weights = drawn[:, order]
+    found = np.cumsum(weights * (signs[order] > 0), axis=1)[:, ends]
+    ranked = np.cumsum(weights, axis=1)[:, ends]
+    gains = np.diff(found, axis=1, prepend=0)
+    total = found[:, -1] if len(ends) else np.zeros(len(drawn), dtype=np.int64)
+    return _ratio((gains * _ratio(found, ranked, 0.0)).sum(axis=1), total, np.nan)
+
+
+def detection_ap_draws(
+    outcomes: ArrayLike, pictures: ArrayLike, npos: ArrayLike, counts: ArrayLike, grid: str = "matlab"
+) -> tuple[Float64, Float64]:
+    """Return the two APs of `evaluate_voc` of every draw: those of the pictures repeated as often as drawn.
+
+    A picture's detections are matched with its own objects alone, so that matching does not depend on the draw.
+    Repeated detections stand next to each other in the ranking.
+
+    Parameters
+    ----------
+    outcomes : array-like of shape (m,)
+        Of each detection, best first: 1 true positive, 0 ignored, -1 false positive (``ClassResult.matches.outcome``).
+    pictures : array-like of shape (m,), int
+        The detection's picture, 0..n-1.
+    npos : array-like of shape (n,)
+        Objects of every picture that are not difficult.
+    counts : array-like of shape (draws, n)
+        From `draw_pictures`.
+    grid : {"matlab", "octave", "exact"}, default "matlab"
+        As in `average_precision_11point`.
+
+    Returns
+    -------
+    ap_11point, ap_area : ndarrays of shape (draws,), float64
+        NaN in a draw without an object.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError, OptionError
+        If an array breaks its rule, or the grid has another name.
+    """
+    check_grid(grid)
+    kinds, objects = as_floats("outcomes", outcomes, 1), as_floats("npos", npos, 1)
+    places = np.asarray(pictures, dtype=np.intp)
+    drawn = _as_counts(counts, len(objects))
+    check_same_length("outcomes", kinds, "pictures", places)
+    if not np.isin(kinds, (TRUE_POSITIVE, IGNORED, FALSE_POSITIVE)).all():
+        raise InputError("outcomes must be 1, 0 or -1, got another number.")
+    if len(places) and not 0 <= places.min() <= places.max() < len(objects):
+        raise InputError(f"pictures must be from 0 to {len(objects) - 1}, got {places.min()} to {places.max()}.")
+    found, ranked = _at_true_positives(kinds, places, drawn)
+    total = drawn @ objects
+    recall, precision = _ratio(found, total[:, None], 0.0), _ratio(found, ranked, 0.0)
+    # between true positives precision only falls: the envelope is known from them alone
+    envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    area = (np.diff(recall, axis=1, prepend=0.0) * envelope).sum(axis=1)
+    points = np.mean([_first_reached(recall, envelope, level) for level in RECALL_GRIDS[grid]], axis=0)
+    return np.where(total > 0, points, np.nan), np.where(total > 0, area, np.nan)
+
+
+def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Float64:
+    """Return the share of hits of every draw, for instance CorLoc.
+
+    Parameters
+    ----------
+    hits : array-like of shape (m,)
+        True for a hit, one entry per picture that counts.
+    pictures : array-like of shape (m,), int
+        Its number, 0..n-1.
+    counts : array-like of shape (draws, n)
+        From `draw_pictures`.
+
+    Returns
+    -------
+    ndarray of shape (draws,), float64
+        NaN in a draw without a picture that counts.
+
+    Raises
+    ------
+    ShapeError
+        If hits and pictures differ in length.
+    """
+    flags, places = np.asarray(hits, dtype=bool), np.asarray(pictures, dtype=np.intp)
+    check_same_length("hits", flags, "pictures", places)
+    weights = np.asarray(counts)[:, places]
+    return _ratio((weights * flags).sum(axis=1), weights.sum(axis=1), np.nan)
+
+
+def _at_true_positives(kinds: Float64, places: Index, drawn: Counts) -> tuple[Float64, Float64]:
+    """Return true positives, and detections that count, up to each true positive: two arrays (draws, true positives).
+
+    A sparse matrix holds how many detections of each picture lie between two true positives: a draw is one product.
+    """
+    from scipy.sparse import csr_matrix
+
+    counted = np.flatnonzero(kinds != IGNORED)
+    right = kinds[counted] == TRUE_POSITIVE
+    segments = np.cumsum(right) - right  # a true positive closes its segment
+    kept = segments < right.sum()
+    shape = (int(right.sum()), drawn.shape[1])
+    between = csr_matrix((np.ones(int(kept.sum())), (segments[kept], places[counted][kept])), shape=shape)
+    ranked = np.cumsum(between @ drawn.T.astype(np.float64), axis=0).T
+    return np.cumsum(drawn[:, places[counted][right]], axis=1).astype(np.float64), np.asarray(ranked)
+
+
+def _first_reached(recall: Float64, envelope: Float64, level: float) -> Float64:
+    """Return the best precision from the first place on where recall reaches a level; 0 where it never does."""
+    place = (recall < level).sum(axis=1)
+    padded = np.pad(envelope, ((0, 0), (0, 1)))
+    return np.asarray(padded[np.arange(len(padded)), place])
+
+
+def _ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> Float64:
+    """Return numerator / denominator, and `undefined` where the denominator is 0."""
+    top, bottom = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, undefined), where=bottom > 0))
+
+
+def _as_counts(counts: ArrayLike, n: int) -> Counts:
+    """Return counts as (draws, n) int64, checked."""
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "iu":
+        raise ShapeError(f"counts must be whole numbers of shape (draws, {n}), got {array.shape} of {array.dtype}.")
+    return array.astype(np.int64)
+
+
+def _pairs(name: str, first: ArrayLike, other: str, second: ArrayLike, least: int = 0) -> tuple[Float64, Float64]:
+    """Return two checked rows of one length."""
+    before, after = as_floats(name, first, 1), as_floats(other, second, 1)
+    check_same_length(name, before, other, after)
+    if len(before) < least:
+        raise InputError(f"{name} and {other} must have at least {least} values, got {len(before)}.")
+    return before, after

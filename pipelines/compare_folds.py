@@ -1,0 +1,106 @@
+"""Learners compared by cross-validation on the training set: the same folds for every run, paired t-tests.
+
+Each run trains with its own settings and the constants that it chose for each class; these were chosen on the same
+training set, so that every run's values are a little too good, alike for all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.evaluation import holm, paired_t_test
+from lapsvm.features import open_shards
+
+from .detect import load_detectors
+from .labels import label_vector
+from .selection import Constants, Trial, fit_trials, held_out_folds
+from .stages import Context
+from .train import open_bags
+
+Folding = dict[str, list[frozenset[str]]]  # class -> the pictures that each fold leaves out
+
+
+def compare_folds(
+    contexts: Sequence[Context], classes: Sequence[str], folds: int, seeds: int, seed: int
+) -> dict[str, Any]:
+    """Return held-out image APs of every run, class, seed and fold, with tests of their differences to the first run.
+
+    Raises
+    ------
+    OneClassError
+        If a class has fewer positives or negatives than folds.
+    StageError
+        If a run has no shards or no model of a class.
+    """
+    folding = _folding(contexts[0], classes, folds, seeds, seed)
+    values = np.stack([_held_out_scores(context, classes, folding) for context in contexts])
+    rows = {name: _row(values[:, place], folds) for place, name in enumerate(classes)}
+    for place in range(len(contexts) - 1):
+        for kind in ("plain", "corrected"):
+            tests = [row["differences"][place][kind] for row in rows.values()]
+            for test, adjusted in zip(tests, holm([test["p_value"] for test in tests]).tolist(), strict=True):
+                test["p_holm"] = adjusted
+    return {"folds": folds, "seeds": seeds, "classes": rows, "mean": _row(values.mean(axis=1), folds)}
+
+
+def _folding(context: Context, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folding:
+    """Return the folds of every class, those of one seed after the other."""
+    ids = np.array(open_shards(context.run.shards(context.settings.data.train_set)).image_ids)
+    labels = _labels(context, ids.tolist(), classes)
+    return {
+        name: [
+            frozenset(ids[held_out].tolist())
+            for number in range(seeds)
+            for held_out in held_out_folds(y, folds, seed + number, name, "lower --folds")
+        ]
+        for name, y in labels.items()
+    }
+
+
+def _labels(context: Context, ids: Sequence[str], classes: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    """Return class -> label of every picture."""
+    records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    return {name: label_vector([records[image] for image in ids], name) for name in classes}
+
+
+def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding) -> Float64:
+    """Return one run's values (classes, seeds * folds), all trained side by side."""
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    labels = _labels(context, shards.image_ids, classes)
+    chosen = _chosen(context)
+    trials = [
+        Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
+        for name in classes
+        for number, out in enumerate(folding[name], start=1)
+    ]
+    _, scores = fit_trials(context, f"{context.run.path.name}: folds", trials, open_bags(context, shards)[0])
+    return np.array(scores).reshape(len(classes), -1)
+
+
+def _chosen(context: Context) -> dict[str, Constants]:
+    """Return the constants that the run chose for each of its classes."""
+    results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "compare --folds")}
+    has_j = context.settings.train.learner == "latent_svm"
+    return {name: Constants(result["C"], result["J"] if has_j else None) for name, result in results.items()}
+
+
+def _row(values: Float64, folds: int) -> dict[str, Any]:
+    """Return the entry of one class, or of the mean, from values (runs, seeds * folds)."""
+    return {
+        "values": values.tolist(),
+        "means": values.mean(axis=1).tolist(),
+        "stds": values.std(axis=1, ddof=1).tolist(),
+        "differences": [_tests(values[0], other, folds) for other in values[1:]],
+    }
+
+
+def _tests(first: Float64, other: Float64, folds: int) -> dict[str, Any]:
+    """Return the plain test, as the thesis reports it, and the one corrected for overlapping training sets."""
+    return {
+        "plain": asdict(paired_t_test(first, other)),
+        "corrected": asdict(paired_t_test(first, other, overlap=1 / (folds - 1))),
+    }

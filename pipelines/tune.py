@@ -1,0 +1,124 @@
+"""Choosing C and J from a grid, told in full: `train` with the grids of the thesis, and how every candidate did.
+
+The grids are those of the thesis's experiments (section 4.1, "Methods"): C in 10^-3, 10^-2, ..., 10^4; for latent SVM
+the weight J of the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1; five folds. The models come out as
+`train` with the same values would write them: the choice is the same code, and the refit as well.
+"""
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lapsvm.errors import OptionError
+from lapsvm.evaluation import write_json
+
+from .detect import load_detectors
+from .options import setting_values
+from .run_folder import RunFolder
+from .settings import Settings
+from .stages import Context, run_stages
+from .train import train_classes
+
+C_GRID = tuple(10.0**power for power in range(-3, 5))
+J_GRID = tuple(10.0**power for power in range(-4, 2))  # times (|P| + |N|) / |P|
+FOLDS = 5
+COLUMNS = ("class", "C", "J", "fold", "image_ap")
+
+
+def tune(options: Mapping[str, Any]) -> None:
+    """Choose the constants of a run's classes, train with them and tell how every candidate did."""
+    run = RunFolder(options["out"])
+    given = setting_values(dict(options))
+    settings = run.require_settings("tune").with_values(given)
+    run_stages(options, ("tune",), _defaults(settings) | given)
+
+
+def _defaults(settings: Settings) -> dict[str, Any]:
+    """Return the thesis's grids as settings; J where the learner has it."""
+    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS}
+    if settings.train.learner == "latent_svm":
+        values |= {"train.J": J_GRID, "train.J_relative": True}
+    return values
+
+
+def tune_classes(context: Context) -> None:
+    """Train the classes whose model is not there yet, write tuning.json and tuning.csv, and print the table.
+
+    Raises
+    ------
+    OptionError
+        If there is nothing to choose from.
+    StageError, SettingsError
+        As `train_classes`.
+    """
+    train = context.settings.train
+    choices = len(set(train.C)) * (len(set(train.J)) if train.learner == "latent_svm" else 1)
+    if choices == 1:
+        raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
+    train_classes(context)
+    results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "tune")}
+    table = tuning_table(context.settings, results)
+    write_json(context.run.path / "tuning.json", table)
+    context.run.write(context.run.path / "tuning.csv", tuning_csv(table))
+    if not context.reporter.quiet:
+        print_tuning(table)
+
+
+def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what tuning.json holds: per class its choice, and each candidate's held-out image APs."""
+    train = settings.train
+    return {
+        "learner": train.learner,
+        "folds": train.folds,
+        "seed": settings.seed,
+        "classes": {name: _class_entry(result) for name, result in results.items()},
+    }
+
+
+def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of one class."""
+    return {
+        "chosen": {name: result[name] for name in ("C", "J") if name in result},
+        "candidates": [
+            {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
+            for one in result["held_out_image_ap"]
+        ],
+    }
+
+
+def tuning_csv(table: Mapping[str, Any]) -> str:
+    """Return tuning.csv: a row per class, candidate and fold."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for name, entry in table["classes"].items():
+        for one in entry["candidates"]:
+            for fold, value in enumerate(one["folds"], start=1):
+                writer.writerow({"class": name, **one, "fold": fold, "image_ap": value})
+    return text.getvalue()
+
+
+def print_tuning(table: Mapping[str, Any]) -> None:
+    """Print the candidates of every class on standard output, the chosen one with a star."""
+    console = Console(highlight=False)
+    for name, entry in table["classes"].items():
+        title = f"{name}: held-out image AP, {table['folds']} folds"
+        console.print(_printed(title, entry["chosen"], entry["candidates"]))
+
+
+def _printed(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of one class."""
+    printed = Table(title=title, title_justify="left")
+    for column in (*chosen, "mean", "std"):
+        printed.add_column(column, justify="right")
+    printed.add_column("")
+    for one in candidates:
+        constants = {name: one[name] for name in chosen}
+        numbers = [f"{value:.4g}" for value in constants.values()]
+        printed.add_row(*numbers, f"{one['mean']:.3f}", f"{one['std']:.3f}", "*" if constants == chosen else "")
+    return printed
