@@ -49,8 +49,7 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
     shards = open_shards(context.run.shards(set_name))
     folder = context.run.detections(set_name)
     stamp = _stamp(context, shards)
-    files = [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
-    if not context.redo and _is_current(folder, stamp, files):
+    if not context.redo and _is_current(context, set_name, stamp):
         counts["nothing_to_do"] = True
         return
     found = _detect_shards(context, shards, detectors, f"detect {set_name}")
@@ -66,7 +65,7 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
 
 def is_up_to_date(context: Context, set_name: str) -> bool:
     """Tell whether a set's result files come from the run's models, shards and settings as they are now."""
-    return _is_current(context.run.detections(set_name), _stamp(context, open_shards(context.run.shards(set_name))))
+    return _is_current(context, set_name, _stamp(context, open_shards(context.run.shards(set_name))))
 
 
 def _stamp(context: Context, shards: ShardSet) -> str:
@@ -82,8 +81,10 @@ def _content_hash(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def _is_current(folder: Path, stamp: str, files: Sequence[Path]) -> bool:
+def _is_current(context: Context, set_name: str, stamp: str) -> bool:
     """Tell whether the result files are there and were made from the same."""
+    folder = context.run.detections(set_name)
+    files = [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
     path = folder / STAMP
     same = path.is_file() and path.read_text(encoding="utf-8") == stamp
     return same and all(file.is_file() for file in files)
