@@ -172,7 +172,19 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
         given.setdefault("train.J_relative", False)
     if "data.root" in given:
         given["data.root"] = str(Path(given["data.root"]).resolve())
+    if "features.extractors" in given:
+        given["features.extractors"] = tuple(_with_whole_path(text) for text in given["features.extractors"])
     return given
+
+
+def _with_whole_path(extractor: str) -> str:
+    """Return the text of an extractor with its file's whole path, so that the run folder knows it from anywhere."""
+    from lapsvm.features.specs import parse_spec
+
+    spec = parse_spec(extractor)
+    if not spec.file or not Path(spec.file).is_file():
+        return extractor
+    return extractor.replace(spec.file, str(Path(spec.file).resolve()), 1)
 
 
 def _listed(option: str, text: str) -> list[str]:

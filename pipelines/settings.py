@@ -160,6 +160,7 @@ def check_settings(settings: Settings) -> Settings:
     _check_choice("--learner", settings.train.learner, LEARNERS)
     _check_choice("--init", settings.train.init, INITS)
     _check_choice("--dtype", settings.features.dtype, DTYPES)
+    _check_sets(settings.data)
     RankRisk(settings.train.loss)
     propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
     for value in settings.train.C:
@@ -171,6 +172,15 @@ def check_settings(settings: Settings) -> Settings:
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     return settings
+
+
+def _check_sets(data: DataSettings) -> None:
+    """Raise OptionError unless the sets are two, and can name a folder each."""
+    for option, name in (("--train-set", data.train_set), ("--test-set", data.test_set)):
+        if not name.isprintable() or not name.strip(".") or "/" in name or "\\" in name:
+            raise OptionError(f"option {option} must be a name without '/' and '\\', got {name!r}.")
+    if data.train_set == data.test_set:
+        raise OptionError(f"options --train-set and --test-set must name two sets, got {data.test_set!r} for both.")
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

@@ -82,7 +82,8 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, ar
 
 @pytest.mark.slow
 def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
-    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN"))]
+    long = ["--windows", "selective_search", "--windows-mode", "quality", "--max-windows", "2000"]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN", *long))]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while process.poll() is None and not list((tmp_path / "RUN" / "shards" / "trainval").glob("*.safetensors")):
         time.sleep(0.05)

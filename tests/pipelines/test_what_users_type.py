@@ -4,6 +4,7 @@ import json
 import tomllib
 
 import pytest
+from lapsvm.pipelines.options import setting_values
 from lapsvm.pipelines.predict import drawing_files
 from lapsvm.pipelines.run_folder import RunFolder
 from PIL import Image
@@ -42,6 +43,26 @@ def test_a_test_set_that_was_asked_for_must_be_there(digits, tmp_path, refused):
     said = refused("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--test-set", "tset")
     assert "set 'tset' is not there" in said
     assert not (tmp_path / "RUN").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--test-set", "trainval"], "must name two sets, got 'trainval' for both"),
+        (["--train-set", "../../elsewhere"], "--train-set must be a name without '/'"),
+        (["--test-set", ".."], "--test-set must be a name"),
+        (["--train-set", ""], "--train-set must be a name"),
+    ],
+)
+def test_sets_must_be_two_that_can_name_folders(digits, tmp_path, refused, more, words):
+    assert words in refused("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *more)
+
+
+def test_the_run_folder_knows_a_network_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.onnx").write_bytes(b"")
+    given = setting_values({"extractor": ["onnx:net.onnx?order=bgr", "hog"]})["features.extractors"]
+    assert given == (f"onnx:{tmp_path / 'net.onnx'}?order=bgr", "hog")
 
 
 def test_a_class_may_be_called_like_markup(tmp_path, command):
