@@ -63,12 +63,12 @@ def _summary(context: Context, sets: dict[str, SetEvaluation]) -> RunSummary:
     """Return how the run was made."""
     settings, run = context.settings, context.run
     data = settings.data
-    learner = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
+    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
     return RunSummary(
         title=f"{settings.data.name}: {', '.join(context.data.classes)}",
         dataset=data.name,
         extractors=tuple(spec.split("/")[-1] for spec in settings.features.extractors),
-        loss=f"{settings.train.learner}, {learner} loss",
+        loss=f"{loss} ({settings.train.learner})",
         train=_set_summary(context, data.train_set, sets),
         test=_set_summary(context, data.test_set, sets) if data.test_set in sets else None,
         command=run.notes("command").get("line", ""),

@@ -42,6 +42,7 @@ class RunFolder:
         self.path = Path(path)
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
+        self.choices_file = self.path / "choices.json"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"

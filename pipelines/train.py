@@ -2,10 +2,13 @@
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
@@ -17,7 +20,7 @@ from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
 from .labels import Labels, hash_of, label_vector
-from .selection import Choice, choose_constants, fit_with_progress, history_rows, problem
+from .selection import Choice, Constants, choose_constants, fit_with_progress, history_rows, problem
 from .settings import TrainSettings
 from .stages import Context
 
@@ -115,18 +118,45 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose C and J where there is a choice, then train on the whole set."""
     bags, scale = open_bags(context, shards)
-    chosen = choose_constants(context, bags, {task.name: task.y for task in tasks})
+    chosen = _chosen(context, bags, tasks)
     problems = [problem(context.settings, task.y, chosen[task.name].constants) for task in tasks]
     solutions = fit_with_progress(context, "train", problems, bags)
+    rows = [row for name in chosen for row in chosen[name].history]
     for task, solution in zip(tasks, solutions, strict=True):
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
-        _detector(task, chosen[task.name], solution, scale).save(task.path)
-    rows = [row for name in chosen for row in chosen[name].history]
-    for task, solution in zip(tasks, solutions, strict=True):
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
     _write_history(context, rows)
     context.save_settings()
+    for task, solution in zip(tasks, solutions, strict=True):
+        _detector(task, chosen[task.name], solution, scale).save(task.path)
+    context.run.choices_file.unlink(missing_ok=True)
+
+
+def _chosen(context: Context, bags: Bags, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
+    """Return every class's constants; what an interrupted training has chosen already is not chosen again."""
+    kept = {} if context.redo else _kept_choices(context, tasks)
+    labels = {task.name: task.y for task in tasks if task.name not in kept}
+    chosen = kept | (choose_constants(context, bags, labels) if labels else {})
+    entries = {task.name: {"key": _choice_key(task), **asdict(chosen[task.name])} for task in tasks}
+    context.run.write(context.run.choices_file, json.dumps(entries, default=np.ndarray.item))
+    return {task.name: chosen[task.name] for task in tasks}
+
+
+def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
+    """Return the choices that an interrupted training made of the same settings and data."""
+    path = context.run.choices_file
+    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {
+        task.name: Choice(Constants(*entry["constants"]), entry["candidates"], entry["history"])
+        for task in tasks
+        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task)
+    }
+
+
+def _choice_key(task: ClassTask) -> str:
+    """Return the hash of all that decides a choice."""
+    return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
 
 
 def open_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:

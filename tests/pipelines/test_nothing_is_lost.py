@@ -94,6 +94,24 @@ def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
     assert "Traceback" not in err
 
 
+def test_constants_chosen_before_an_interruption_are_not_chosen_again(run_copy, finished, command, made, monkeypatch):
+    from lapsvm.pipelines import train
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    fit = train.fit_with_progress
+    monkeypatch.setattr(train, "fit_with_progress", interrupted)
+    assert command("train", "--out", run_copy, "--redo").status == 130
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    monkeypatch.setattr(train, "fit_with_progress", fit)
+    monkeypatch.setattr(train, "choose_constants", interrupted)
+    assert command("train", "--out", run_copy).status == 0
+    assert made(run_copy, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (run_copy / "choices.json").exists()
+
+
 def picture_folder(root, classes, count=8):
     """Write pictures of plain rectangles, one folder per class; the class decides the grey."""
     for number, name in enumerate(classes):
