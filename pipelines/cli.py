@@ -18,6 +18,7 @@ from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, TRAIN, WINDOW
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
+DRAW_NOTHING = ("detect", "evaluate", "report")
 INTERRUPTED = 130  # as shells count: 128 + SIGINT
 ALL_STAGES = ("extract", "train", "detect", "evaluate", "report")
 
@@ -73,7 +74,10 @@ def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) ->
     from .stages import run_stages
 
     check_device(options["device"])
-    run_stages(options, names, defaults | setting_values(options))
+    values = defaults | setting_values(options)
+    if names[0] in DRAW_NOTHING:
+        values.pop("seed", None)  # every verb takes --seed; these would only write another run's seed into run.toml
+    run_stages(options, names, values)
 
 
 def check_device(name: str) -> None:

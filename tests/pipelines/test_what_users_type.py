@@ -159,3 +159,8 @@ def test_draw_must_name_a_folder(finished, digits, tmp_path, refused):
     assert "must name a folder" in refused(
         "predict", "--model", finished / "models", picture, "--draw", tmp_path / "file"
     )
+
+
+def test_a_seed_given_to_a_stage_that_draws_nothing_changes_nothing(run_copy, digits, command, fast):
+    assert command("detect", "--out", run_copy, "--seed", 7).status == 0
+    assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, *fast).status == 0
