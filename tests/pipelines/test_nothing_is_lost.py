@@ -80,16 +80,28 @@ def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, ar
     assert not list(out.rglob("*.partial"))
 
 
+def _listen_to_ctrl_c():
+    """Undo what a background shell hands down: SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
     long = ["--windows", "selective_search", "--windows-mode", "quality", "--max-windows", "2000"]
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN", *long))]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    process = subprocess.Popen(
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=_listen_to_ctrl_c,  # noqa: PLW1509 - nothing but a signal is set
+    )
     while process.poll() is None and not list((tmp_path / "RUN" / "shards" / "trainval").glob("*.safetensors")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert err.splitlines()[-1].startswith("lapsvm: interrupted")
     assert "Traceback" not in err
 
