@@ -29,6 +29,7 @@ from .settings import Settings, WindowSettings
 from .stages import Context
 
 IMAGES_PER_SHARD = 16
+ShardJob = tuple[Path, list[ImageRecord]]
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
@@ -78,7 +79,7 @@ class SetExtraction:
             if not path.exists() and (source / path.name).is_file():
                 _take(source / path.name, path)
 
-    def to_do(self) -> list[tuple[Path, list[ImageRecord]]]:
+    def to_do(self) -> list[ShardJob]:
         """Return the shards that are not there yet, or damaged.
 
         Raises
@@ -161,22 +162,23 @@ def extract_sets(context: Context) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    works = {}
+    planned = []
     for set_name, records in context.data.records.items():
-        works[set_name] = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
-        works[set_name].prepare(context.redo, source.shards(set_name) if source else None)
-        works[set_name].to_do()  # another run's shards are refused before anything is written
+        work = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
+        work.prepare(context.redo, source.shards(set_name) if source else None)
+        planned.append((set_name, work, work.to_do()))  # another run's shards are refused before anything is written
     context.save_settings()
-    for set_name, work in works.items():
+    for set_name, work, jobs in planned:
         with context.run.timed(f"extract {set_name}") as counts:
-            _extract_set(context, work, f"extract {set_name}", counts)
+            _extract_set(context, work, jobs, f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
 
 
-def _extract_set(context: Context, work: SetExtraction, title: str, counts: dict[str, Any]) -> None:
-    """Make the shards of one set; a picture a thread, so the libraries below get one thread each."""
-    jobs = work.to_do()
+def _extract_set(
+    context: Context, work: SetExtraction, jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
+) -> None:
+    """Make some shards of one set; a picture a thread, so the libraries below get one thread each."""
     pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
     with (
