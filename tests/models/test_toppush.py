@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lapsvm.errors import InputError
 from lapsvm.models import TopPush
+from lapsvm.models.toppush import _Rows
+from lapsvm.optim import top_push
 
 VALUES = {
     "squared_hinge": lambda z: np.maximum(0, 1 + z) ** 2,
@@ -91,6 +93,32 @@ def test_dense_and_sparse_samples_give_the_same_model(loss, dtype):
     np.testing.assert_allclose(thin.decision_function(X), thin.decision_function(sparse.csr_matrix(X)), atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("thin", [False, True])
+def test_newton_steps_and_first_order_steps_find_the_same_minimum(loss, lam, thin):
+    X, y = samples(n=1200, d=12, shift=4.0)
+    X = np.where(np.abs(X) > 0.5, X, 0)
+    rows, labels = _Rows(sparse.csr_matrix(X) if thin else X), np.where(y > 0, 1.0, -1.0)
+    newton, slow = (top_push(rows, labels, lam, 1e-7, loss, newton_dim=dim) for dim in (1000, 0))
+    assert newton.objective == pytest.approx(objective(newton.w, X, y, lam, loss), rel=1e-12)
+    assert newton.gap <= 1e-7
+    assert slow.gap <= 1e-7
+    assert newton.objective == pytest.approx(slow.objective, rel=2e-7)
+    # each bound holds for the other's objective
+    assert newton.dual <= slow.objective * (1 + 1e-12)
+    assert slow.dual <= newton.objective * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_features_of_any_scale_give_the_minimum_of_the_scaled_problem(loss, scale):
+    X, y = samples(n=400, shift=4.0)
+    plain = TopPush(0.1, tol=1e-7, loss=loss).fit(X, y)
+    model = TopPush(0.1 * scale**2, tol=1e-7, loss=loss).fit(X * scale, y)
+    assert model.objective_ == pytest.approx(plain.objective_, rel=2e-7)
+
+
 def test_samples_in_another_order_give_the_same_objective():
     X, y = samples(shift=4.0)
     order = np.random.default_rng(1).permutation(len(y))
@@ -122,7 +150,7 @@ def test_alike_samples_end_at_zero_with_a_warning():
 
 
 def test_too_few_passes_are_reported():
-    X, y = samples(n=3000)
+    X, y = samples(n=5000, d=30, shift=8.0)
     with pytest.warns(
         ConvergenceWarning, match=r"the duality gap is .* after 1 passes, above tol=1e-08; raise max_iter"
     ):
