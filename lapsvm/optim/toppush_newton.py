@@ -25,8 +25,10 @@ MISSED_GAIN = 0.02
 NO_GAIN = 1e-6
 """Of the tolerance: with less to be gained over w = 0, w = 0 is the minimum."""
 
-_FLAT = 1e-8  # least second derivative of the loss, so that a step has a length where the loss is flat
-_RIDGE = 1e-11  # of each diagonal entry: more than rounding costs the factor; it vanishes with the step
+_FLAT = 1e-8  # most that is added to the second derivative of the loss, so that a step has a length where it is flat
+_FLAT_SHARE = 1e-3  # of the regulariser: what that may weigh beside it
+_RIDGE = 4.0  # times rounding and rows, of each diagonal entry: so the factor exists; it vanishes with the step
+_MOST_STEPS = 200  # far from all floors a solution takes some ten
 _ROOM = 4.0  # beta's sum and its slack: where the objective is below that of w = 0, the slopes' mean is at most 2
 _QP_SHARE = 0.01  # of the allowed gap: how exactly a step's program is solved
 _BROUGHT = 0.1  # share of the promised decrease that a step must bring
@@ -74,15 +76,16 @@ class NewtonSteps:
         Weight of the regulariser, > 0.
     loss : Margin
     max_steps : int
-        Most Newton steps per solution.
+        Most Newton steps per solution; 200 are never passed.
     """
 
     def __init__(self, lam: float, loss: Margin, max_steps: int):
-        self._lam, self._loss, self._max_steps = lam, loss, max_steps
+        self._lam, self._loss, self._max_steps = lam, loss, min(max_steps, _MOST_STEPS)
         self._at_zero = float(loss.value(np.zeros(1))[0])
         self._w: Float64 | None = None
         self._positives: Any = None
         self._negatives: Float64 = np.zeros((0, 0))
+        self._flat = _FLAT
         self.beta = np.zeros(0)
 
     def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
@@ -91,6 +94,7 @@ class NewtonSteps:
         Where w = 0 is not the minimum, the gap is also a small share of what the minimum gains over it.
         """
         self._positives, self._negatives = positives, _dense(negatives)
+        self._flat = min(_FLAT, _FLAT_SHARE * self._lam / max(_mean_square(positives), np.finfo(float).tiny))
         beta = np.append(self.beta, np.zeros(len(self._negatives) - len(self.beta)))
         point, dual, self.beta, steps = self._start(), -np.inf, beta, 0
         while steps < self._max_steps and point.objective - dual > self._allowance(tol, point.objective, dual):
@@ -133,7 +137,7 @@ class NewtonSteps:
 
     def _model(self, point: _Point) -> _Model:
         """Return the quadratic model at a point."""
-        slopes, bends = self._loss.slope(point.z), np.maximum(self._loss.bend(point.z), _FLAT)
+        slopes, bends = self._loss.slope(point.z), self._loss.bend(point.z) + self._flat
         m, d = len(slopes), len(point.w)
         gradient = np.append(self._lam * point.w - np.asarray(self._positives.T @ slopes) / m, slopes.mean())
         second = np.empty((d + 1, d + 1))
@@ -142,7 +146,7 @@ class NewtonSteps:
         second[d, d] = bends.mean()
         diagonal = np.arange(d + 1)
         second[diagonal[:d], diagonal[:d]] += self._lam
-        second[diagonal, diagonal] *= 1.0 + _RIDGE
+        second[diagonal, diagonal] *= 1.0 + _RIDGE * (d + 1) * np.finfo(float).eps
         return _Model(slopes, bends, gradient, cholesky(second, lower=True, overwrite_a=True, check_finite=False))
 
     def _step(self, point: _Point, model: _Model, beta: Float64, slack: float) -> _Step:
@@ -176,7 +180,8 @@ class NewtonSteps:
             return -np.inf
         near, far = np.asarray(self._positives.T @ alpha) / len(alpha), self._negatives.T @ (beta * (share / total))
         value = float(np.mean(self._loss.conjugate(alpha)))
-        return -0.5 * float((near - far) @ (near - far)) / self._lam - value
+        with np.errstate(over="ignore"):  # a lam near 0 leaves no bound
+            return float(-0.5 * ((near - far) @ (near - far)) / self._lam - value)
 
     def _search(self, point: _Point, step: _Step) -> _Point | None:
         """Return a point on the way that brings enough of what the step promises, or None if rounding leaves none."""
@@ -193,6 +198,12 @@ class NewtonSteps:
 def _dense(rows: Any) -> Float64:
     """Return the rows as an array."""
     return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+
+
+def _mean_square(rows: Any) -> float:
+    """Return the mean squared norm of the rows."""
+    values = rows.data if sparse.issparse(rows) else rows.ravel()
+    return float(np.dot(values, values)) / int(rows.shape[0])
 
 
 def _weighted_gram(rows: Any, weights: Float64) -> Float64:

@@ -26,9 +26,9 @@ from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 from lapsvm.models import RankSVM, TopPush
 from lapsvm.optim import accelerated_dual
-from lapsvm.pipelines.progress import Bar, Reporter
 from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
 
+from ..progress import Bar, Reporter
 from .libsvm_sets import Samples, read_official_split, read_set, scaled
 from .toppush_table import OFFICIAL, as_markdown, summary
 

@@ -25,6 +25,10 @@ TITLES = {
 }
 HEADS = {"pos_at_top": "Pos@Top", "ap": "AP", "ndcg": "NDCG", "auc": "AUC"}
 
+LEGEND = f"""\
+Mean ± standard deviation over the splits; + is better than TopPush, - is worse, by a paired t-test at {LEVEL} that is
+corrected for what the splits share. CPU seconds: one fit with the parameter that was chosen, on one BLAS thread."""
+
 Splits = Mapping[str, Mapping[str, Any]]
 
 
@@ -77,7 +81,7 @@ def _against_base(splits: Splits, learner: str, measure: str) -> dict[str, float
 
 def as_markdown(table: Mapping[str, Any], measures: list[str]) -> str:
     """Return the table for people."""
-    return "\n".join(line for name, found in table.items() for line in _section(name, found, measures))
+    return "\n".join([LEGEND, "", *(line for name, found in table.items() for line in _section(name, found, measures))])
 
 
 def _section(name: str, found: Mapping[str, Any], measures: list[str]) -> list[str]:
