@@ -55,8 +55,8 @@ class TopPush(LinearRanker):
     Notes
     -----
     If the positives' mean lies in the convex hull of the negatives, w = 0 is the minimum for every `lam`: no direction
-    lifts the positives above all negatives on average, and the ranking that is returned says little. The dual value
-    is then l(0), and the fit says so by a warning.
+    lifts the positives above all negatives on average. The dual value is then l(0), `coef_` is 0 unless a tiny one does
+    better, and the fit says so by a warning.
 
     Examples
     --------

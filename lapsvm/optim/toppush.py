@@ -31,6 +31,7 @@ NEWTON_DIM = {"squared_hinge": 500, "logistic": 2000, "exponential": 2000}
 
 _INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is solved
 _LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
+_NOTHING = 1e-15  # relative gain over w = 0 that rounding may feign
 _ROUNDING = 1e-15  # relative gap below which no step can tell
 
 
@@ -63,7 +64,7 @@ class TopPushSolution(NamedTuple):
     history : list of dict
         Per pass: step, objective (best so far), dual, gap, steps (of the inner solver), working_set.
     idle : bool
-        Whether w = 0 is a minimum too, up to rounding: `w` then ranks by little or nothing.
+        Whether the minimum gains next to nothing over w = 0; where it gains no more than rounding, `w` is 0.
     converged : bool
     """
 
@@ -169,14 +170,15 @@ class _Run:
 
     def done(self, tol: float) -> bool:
         """Whether the gap is small, and small beside what the minimum gains over w = 0 unless that is nothing."""
-        small = self.best - self.dual <= MISSED_GAIN * (self._at_zero() - self.dual)
+        small = self.best - self.dual <= MISSED_GAIN * (self.at_zero - self.dual)
         return self.gap <= tol and (small or self.idle(tol))
 
     def idle(self, tol: float) -> bool:
         """Whether the bound leaves nothing to be gained over w = 0."""
-        return self._at_zero() - self.dual <= NO_GAIN * tol * self._at_zero()
+        return self.at_zero - self.dual <= NO_GAIN * tol * self.at_zero
 
-    def _at_zero(self) -> float:
+    @property
+    def at_zero(self) -> float:
         """Return the objective of w = 0."""
         return float(self.loss.value(np.zeros(1))[0])
 
@@ -247,6 +249,9 @@ def top_push(
             if missing:
                 run.working = run.working[inner.forget()]
                 run.enter(scores)
+    if run.idle(tol) and run.best >= run.at_zero * (1 - _NOTHING):
+        # what is left is rounding, and a ranking by rounding would be a lie
+        run.w, run.scores, run.best = np.zeros_like(run.w), np.zeros_like(run.scores), run.at_zero
     return TopPushSolution(run.w, run.scores, run.best, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol)
 
 

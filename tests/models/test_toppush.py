@@ -141,6 +141,9 @@ def test_where_no_direction_lifts_the_positives_the_dual_says_so(loss):
     with pytest.warns(UserWarning, match="w = 0 is the minimum, so the ranking says little"):
         model = TopPush(1.0, loss=loss).fit(X, y)
     assert model.history_[-1]["dual"] == pytest.approx(VALUES[loss](0.0), rel=1e-9)
+    # not a ranking by rounding
+    np.testing.assert_array_equal(model.coef_, 0)
+    assert model.objective_ == VALUES[loss](0.0)
     assert model.duality_gap_ <= 1e-4
 
 
