@@ -2,12 +2,18 @@
 
 import csv
 import json
+import shutil
 import statistics
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
+from lapsvm.pipelines import train
+from lapsvm.pipelines.fitting import Constants
 from lapsvm.pipelines.run_folder import RunFolder
-from lapsvm.pipelines.selection import Constants, Trial, grid, held_out_folds
+from lapsvm.pipelines.selection import Trial, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.settings import Settings
 from lapsvm.pipelines.tune import C_GRID, IGNORED_GRID, J_GRID, _defaults
 
@@ -101,6 +107,44 @@ def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
             assert one["std"] == pytest.approx(statistics.stdev(values))
         assert f"{best['mean']:.3f}" in result.out
     assert result.out.count("*") == 2
+
+
+def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
+    extracted, finished, command, made, monkeypatch
+):
+    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--quiet"]
+    asked = []
+
+    def choose(context, bags, labels):
+        asked.extend(labels)
+        if asked == ["six", "three"]:
+            raise KeyboardInterrupt
+        return choose_constants(context, bags, labels)
+
+    monkeypatch.setattr(train, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(train, "choose_constants", choose)
+    assert command(*line).status == 130
+    assert list(json.loads((extracted / "choices.json").read_text())) == ["six"]
+    assert command(*line).status == 0
+    assert asked == ["six", "three", "three"]
+    assert made(extracted, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (extracted / "choices.json").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_tune_continues_to_the_same_bytes(extracted, tmp_path, made):
+    twin = shutil.copytree(extracted, tmp_path / "TWIN")
+    line = [sys.executable, "-m", "lapsvm.pipelines", "tune", "--C", "0.01,0.1,1,10,100", "--folds", "3", "--out"]
+    subprocess.run([*line, twin], check=True, capture_output=True)
+    for delay in (1.5, 2.5, 3.5):
+        process = subprocess.Popen([*line, extracted], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+    subprocess.run([*line, extracted], check=True, capture_output=True)
+    patterns = ("models/*", "history.csv", "tuning.*")
+    assert made(extracted, *patterns) == made(twin, *patterns)
+    assert not list(extracted.rglob("*.partial"))
 
 
 def test_a_typed_j_is_itself_after_a_relative_one(extracted, command, refused):
