@@ -83,20 +83,15 @@ def _paths(train: TrainSettings, wanted: Sequence[Wanted]) -> list[tuple[list[in
     """Return paths: the places of what is wanted on each, and its values of C, the largest first."""
     shared: dict[Any, list[int]] = {}
     for place, (y, constants) in enumerate(wanted):
-        key = (y.tobytes(), constants._replace(C=0.0)) if _walks(train) else place
+        key = (y.tobytes(), constants._replace(C=0.0)) if train.path else place
         shared.setdefault(key, []).append(place)
     return [(places, _values(train, [wanted[place].constants.C for place in places])) for places in shared.values()]
 
 
 def _values(train: TrainSettings, wanted: Sequence[float]) -> list[float]:
     """Return the values of C on the way to the wanted ones."""
-    before = [C for C in train.C if min(wanted) < C] if _walks(train) else []
+    before = [C for C in train.C if min(wanted) < C] if train.path else []
     return sorted({*wanted, *before}, reverse=True)
-
-
-def _walks(train: TrainSettings) -> bool:
-    """Tell whether trainings follow each other; relocalisation begins anew for every C."""
-    return train.path and not train.multifold
 
 
 def _walk(

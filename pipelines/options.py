@@ -100,7 +100,7 @@ TRAIN: Group = {
         "train.path",
         Annotated[
             bool | None,
-            typer.Option("--path/--no-path", help="Begin each C where the next larger ended (default), or anew."),
+            typer.Option("--path/--no-path", help="Begin each C where the next larger one ended; default: tune does."),
         ],
     ),
     "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),

@@ -65,7 +65,7 @@ class TrainSettings:
     J: tuple[float, ...] = (1.0,)
     J_relative: bool = False
     ignored: tuple[float, ...] = (0.0,)
-    path: bool = True
+    path: bool = False
     tol: float = 0.001
     init: str = "mean"
     n_init: int = 1
@@ -193,6 +193,8 @@ def _check_training(train: TrainSettings) -> None:
         raise OptionError(f"option --n-init must be 1, or more with --init random, got {train.n_init}.")
     if train.multifold < 0 or train.multifold == 1:
         raise OptionError(f"option --multifold must be 2 or more, or 0 for none, got {train.multifold}.")
+    if train.multifold and train.path:
+        raise OptionError("option --path must not go with --multifold, which begins anew for every C.")
     if train.keep_windows < 0:
         raise OptionError(f"option --keep-windows must be 1 or more, or 0 for all, got {train.keep_windows}.")
     if train.keep_by and (not train.keep_windows or train.init == "whole_image"):

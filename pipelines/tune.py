@@ -42,8 +42,8 @@ def tune(options: Mapping[str, Any]) -> None:
 
 
 def _defaults(settings: Settings) -> dict[str, Any]:
-    """Return the thesis's grids as settings; J and c where the learner has them."""
-    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS}
+    """Return the thesis's grids as settings, J and c where the learner has them; C is walked along."""
+    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": not settings.train.multifold}
     if settings.train.learner == "latent_svm":
         values |= {"train.J": J_GRID, "train.J_relative": True, "train.ignored": IGNORED_GRID}
     return values

@@ -64,7 +64,7 @@ def assert_is(detector, found):
 
 
 def test_several_c_are_walked_from_the_largest_down_to_the_chosen_one(trained):
-    context, bags, _, y = trained("--C", "1,10,0.1,3", "--folds", 2)
+    context, bags, _, y = trained("--C", "1,10,0.1,3", "--folds", 2, "--path")
     detector = model(context)
     chosen = detector.provenance["result"]["C"]
     assert chosen < 10.0  # else there is no path to see
@@ -73,7 +73,7 @@ def test_several_c_are_walked_from_the_largest_down_to_the_chosen_one(trained):
 
 
 def test_without_a_path_every_c_is_trained_alone(trained):
-    context, bags, _, y = trained("--C", "0.1,1", "--folds", 2, "--no-path")
+    context, bags, _, y = trained("--C", "0.1,1", "--folds", 2)
     detector = model(context)
     assert_is(detector, fit_many([one(context, y, detector.provenance["result"]["C"])], bags)[0])
 
@@ -167,6 +167,7 @@ def test_runs_with_windows_kept_are_compared_over_folds(trained, finished, tmp_p
         (["--ignored", "0.1,x"], "--ignored must be numbers"),
         (["--n-init", "3"], "--n-init must be 1, or more with --init random, got 3"),
         (["--n-init", "0", "--init", "random"], "--n-init must be 1"),
+        (["--multifold", "2", "--path"], "--path must not go with --multifold"),
         (["--multifold", "1"], "--multifold must be 2 or more"),
         (["--keep-windows", "-2"], "--keep-windows must be 1 or more, or 0 for all, got -2"),
         (["--keep-by", "x"], "--keep-by needs --keep-windows"),

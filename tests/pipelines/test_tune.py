@@ -75,13 +75,13 @@ def test_a_trial_trains_on_what_it_does_not_score(y):
 
 
 def test_tune_writes_the_models_that_train_writes(extracted, finished, command, made):
-    result = command("tune", "--out", extracted, "--C", "1,10", "--folds", 2)
+    result = command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path")
     assert result.status == 0, result.err
     assert made(extracted, "models/*") == made(finished, "models/*")
     assert (extracted / "history.csv").read_bytes() == (finished / "history.csv").read_bytes()
     before = made(extracted, "models/*", "tuning.*")
     assert command("train", "--out", extracted, "--quiet").status == 0
-    assert command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--quiet").status == 0
+    assert command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet").status == 0
     assert made(extracted, "models/*", "tuning.*") == before
 
 
@@ -112,7 +112,7 @@ def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
 def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
     extracted, finished, command, made, monkeypatch
 ):
-    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--quiet"]
+    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet"]
     asked = []
 
     def choose(context, bags, labels):
@@ -145,6 +145,15 @@ def test_a_killed_tune_continues_to_the_same_bytes(extracted, tmp_path, made):
     patterns = ("models/*", "history.csv", "tuning.*")
     assert made(extracted, *patterns) == made(twin, *patterns)
     assert not list(extracted.rglob("*.partial"))
+
+
+def test_tune_walks_along_c_and_train_says_so_too(extracted, command, made):
+    line = ["--C", "0.1,1,10", "--folds", 2, "--quiet"]
+    assert command("tune", "--out", extracted, *line).status == 0
+    assert RunFolder(extracted).settings().train.path is True
+    tuned = made(extracted, "models/*", "history.csv")
+    assert command("train", "--out", extracted, "--redo", "--path", *line).status == 0
+    assert made(extracted, "models/*", "history.csv") == tuned
 
 
 def test_a_typed_j_is_itself_after_a_relative_one(extracted, command, refused):
