@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import holm, paired_t_test
@@ -23,6 +24,7 @@ from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
 from .train import open_bags
 
+LEVEL = 0.95
 Folding = dict[str, list[frozenset[str]]]  # class -> the pictures that each fold leaves out
 
 
@@ -104,7 +106,13 @@ def _row(values: Float64, folds: int) -> dict[str, Any]:
 
 def _tests(first: Float64, other: Float64, folds: int) -> dict[str, Any]:
     """Return the plain test, as the thesis reports it, and the one corrected for overlapping training sets."""
-    return {
-        "plain": asdict(paired_t_test(first, other)),
-        "corrected": asdict(paired_t_test(first, other, overlap=1 / (folds - 1))),
-    }
+    return {"plain": _test(first, other, 0.0), "corrected": _test(first, other, 1 / (folds - 1))}
+
+
+def _test(first: Float64, other: Float64, overlap: float) -> dict[str, Any]:
+    """Return a paired t-test and the interval of the differences that it does not reject, inside [-1, 1]."""
+    found, n = paired_t_test(first, other, overlap=overlap), len(first)
+    error = float((other - first).std(ddof=1) * np.sqrt(1 / n + overlap))
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    middle = found.difference
+    return {**asdict(found), "low": max(-1.0, middle - half), "high": min(1.0, middle + half)}
