@@ -19,6 +19,7 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fi
 from .labels import Labels
 from .settings import Settings
 from .stages import Context
+from .starts import started
 
 _SIDE_BY_SIDE = 512  # trainings that share passes: each holds its planes, and a large grid has thousands
 _SAID = 3  # warnings spelt out
@@ -81,7 +82,7 @@ def problem(settings: Settings, y: Labels, constants: Constants) -> LatentProble
         y=y,
         risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
         C=constants.C,
-        init=train.init,
+        init="whole_image" if train.init == "centre" else train.init,  # see starts: there window 0 is the central one
         tol=train.tol,
         top=train.top,
         seed=settings.seed,
@@ -145,7 +146,8 @@ def fit_with_progress(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
             for start in range(0, len(problems), _SIDE_BY_SIDE):
-                solutions += fit_many(problems[start : start + _SIDE_BY_SIDE], bags, progress=tell)
+                part = started(context, problems[start : start + _SIDE_BY_SIDE], bags)
+                solutions += fit_many(part, bags, progress=tell)
     for warning in caught[:_SAID]:
         context.reporter.say(f"{title}: {warning.message}")
     if len(caught) > _SAID:

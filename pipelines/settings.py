@@ -16,7 +16,7 @@ from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("mean", "whole_image", "random")
+INITS = ("mean", "whole_image", "centre", "random")
 DTYPES = ("float16", "float32")
 
 

@@ -30,8 +30,8 @@ class LatentProblem:
     init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
         Where the positives' first windows come from. By name: they are the best ones for weights trained on one
         vector per image, positive or negative: the mean of its windows; its window 0, which by convention is the
-        whole image; or a random window. Whole numbers are the first windows themselves, other numbers are weights
-        whose best windows are taken.
+        whole image; or a random window. Whole numbers are the first windows themselves, for instance those that
+        `lapsvm.boxes.central_windows` finds; other numbers are weights whose best windows are taken.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
     top : float, default 1
