@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, check_switch
 from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import InputError, OptionError, ShapeError
+from lapsvm.errors import OptionError, ShapeError
 from lapsvm.models.latent_estimator import BagsLike
 
 UNITS = ("std", "mean_norm")
@@ -70,8 +70,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.unit not in UNITS:
             raise OptionError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
-        if not isinstance(self.with_mean, (bool, np.bool_)):
-            raise InputError(f"with_mean must be True or False, got {self.with_mean!r}.")
+        check_switch("with_mean", self.with_mean)
         data = as_bags(bags)
         self.n_features_in_ = data.dim
         by_norm = self.unit == "mean_norm"

@@ -4,7 +4,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_positive
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_count, check_positive, check_same_length
 from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import InputError, OneClassError, OptionError
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
 from lapsvm.latent import LatentProblem, LatentSolution, fit_many, fit_multifold
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import average_precision
@@ -73,7 +72,7 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "tol": self.tol,
             "max_iter": self.max_iter,
             "max_calls": self.max_calls,
-            "seed": self.random_state,
+            "seed": check_count("random_state", self.random_state, least=0),
         }
 
     def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
@@ -122,8 +121,9 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = data.best(found.coef).score[used]
         self.intercept_ = self._intercept(found, scores, labels[used])
         if np.ptp(scores) <= _ALIKE:
+            where = "with weights that score" if found.coef.any() else "at w = 0, which scores"
             warnings.warn(
-                "training ended at w = 0, which scores every image alike; raise C, or choose another init.",
+                f"training ended {where} every image alike; raise C, or choose another init.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -131,8 +131,9 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, problem: LatentProblem, bags: Bags) -> LatentSolution:
         """Return the solution with the lowest objective over the restarts, the first of equal ones."""
-        if not (isinstance(self.n_init, Integral) and self.n_init >= 1):
-            raise InputError(f"n_init must be a whole number of 1 or more, got {self.n_init!r}.")
+        check_count("n_init", self.n_init)
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be callable or None, got {self.callback!r}.")
         if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
             raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
         restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
@@ -165,9 +166,9 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
         """Return the average precision of the images' scores; label 0 leaves an image out."""
-        labels = image_labels(y)[1]
-        scores = self.decision_function(bags)[labels != 0]
-        return float(average_precision(scores, labels[labels != 0]))
+        labels, scores = image_labels(y)[1], self.decision_function(bags)
+        check_same_length("y", labels, "bags", scores)
+        return float(average_precision(scores[labels != 0], labels[labels != 0]))
 
     def _best(self, bags: BagsLike) -> Any:
         check_is_fitted(self)
@@ -188,6 +189,8 @@ def feature_scale(scale: "str | float | None", bags: Bags) -> float:
         if scale != "mean_norm":
             raise OptionError(f"scale must be 'mean_norm', None or a number, got {scale!r}.")
         norm = bags.mean_norm()
+        if not np.isfinite(norm):
+            raise NotFiniteError(f"the features' mean norm must be finite, got {norm}; give them another unit.")
         return 1.0 / norm if norm > 0 else 1.0
     return check_positive("scale", scale)
 
