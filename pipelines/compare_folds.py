@@ -16,8 +16,10 @@ from lapsvm.evaluation import holm, paired_t_test
 from lapsvm.features import open_shards
 
 from .detect import load_detectors
+from .fitting import Constants
+from .kept_windows import groups
 from .labels import label_vector
-from .selection import Constants, Trial, fit_trials, held_out_folds
+from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
 from .train import open_bags
 
@@ -72,20 +74,22 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
     chosen = _chosen(context)
-    trials = [
-        Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
-        for name in classes
-        for number, out in enumerate(folding[name], start=1)
-    ]
-    _, scores = fit_trials(context, f"{context.run.path.name}: folds", trials, open_bags(context, shards)[0])
+    bags, scale = open_bags(context, shards)
+    scores: list[float] = []
+    for kept, names in groups(context, shards, bags, scale, classes):
+        trials = [
+            Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
+            for name in names
+            for number, out in enumerate(folding[name], start=1)
+        ]
+        scores += fit_trials(context, f"{context.run.path.name}: folds", trials, kept)[1]
     return np.array(scores).reshape(len(classes), -1)
 
 
 def _chosen(context: Context) -> dict[str, Constants]:
     """Return the constants that the run chose for each of its classes."""
     results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "compare --folds")}
-    has_j = context.settings.train.learner == "latent_svm"
-    return {name: Constants(result["C"], result["J"] if has_j else None) for name, result in results.items()}
+    return {name: Constants(result["C"], result.get("J"), result.get("ignored")) for name, result in results.items()}
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:

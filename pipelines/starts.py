@@ -16,18 +16,21 @@ from .stages import Context
 _LOOSE = 0.01  # gap of the weights that only choose the first windows
 
 
-def started(context: Context, problems: Sequence[LatentProblem], bags: Bags) -> Sequence[LatentProblem]:
-    """Return the problems with the beginning that the settings name.
+def started(
+    context: Context, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags
+) -> Sequence[tuple[LatentProblem, list[float]]]:
+    """Return problems, each with its values of C, with the beginning that the settings name.
 
     For "centre" these are weights trained on the most central window of every picture, positive or negative alike, as
     "mean" and "whole_image" train theirs; everything else a problem knows itself.
     """
     if context.settings.train.init != "centre":
-        return problems
+        return starts
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     central = bags.narrowed(most_central(shards))
-    loose = [replace(one, tol=max(one.tol, _LOOSE), top=1) for one in problems]
-    return [replace(one, init=found.coef) for one, found in zip(problems, fit_many(loose, central), strict=True)]
+    loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1) for one, values in starts]
+    found = fit_many(loose, central)
+    return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
 
 
 def most_central(shards: ShardSet) -> Index:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.fitting import Constants, Wanted, problem
 from lapsvm.pipelines.labels import label_vector
 from lapsvm.pipelines.progress import Reporter
 from lapsvm.pipelines.run_folder import RunFolder
-from lapsvm.pipelines.selection import Constants, problem
 from lapsvm.pipelines.stages import Context
 from lapsvm.pipelines.starts import most_central, started
 from lapsvm.pipelines.train import open_bags
@@ -38,16 +38,18 @@ def test_training_begins_with_weights_learned_on_the_central_windows(context):
     bags, _ = open_bags(context, shards)
     by_id = {record.id: record for record in context.data.records["trainval"]}
     y = label_vector([by_id[image] for image in shards.image_ids], "six")
-    first = started(context, [problem(context.settings, y, Constants(1.0, None))], bags)[0]
-    known = LatentProblem(y, C=1.0, tol=0.01, known_windows=most_central(shards))
+    wanted = problem(context.settings, Wanted(y, Constants(1.0)))
+    first, values = started(context, [(wanted, [5.0, 1.0])], bags)[0]
+    assert values == [5.0, 1.0]
+    known = LatentProblem(y, C=5.0, tol=0.01, known_windows=most_central(shards))
     np.testing.assert_allclose(first.init, fit_many([known], bags)[0].coef, atol=1e-9)
     assert first.tol == context.settings.train.tol
 
 
 def test_a_problem_that_begins_elsewhere_stays_as_it_is(finished):
     run = RunFolder(finished)
-    problems = [LatentProblem([1, -1])]
-    assert started(Context(run, run.settings(), 1, Reporter(True)), problems, None) is problems
+    starts = [(LatentProblem([1, -1]), [1.0])]
+    assert started(Context(run, run.settings(), 1, Reporter(True)), starts, None) is starts
 
 
 def test_the_command_trains_from_the_centre(command, digits, finished, tmp_path, fast):
@@ -73,3 +75,8 @@ def test_the_command_trains_from_the_centre(command, digits, finished, tmp_path,
 def test_an_unknown_beginning_is_refused_with_all_there_are(digits, refused, tmp_path):
     arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "R", "--init", "center"]
     assert "--init must be one of mean, whole_image, centre, random, got 'center'." in refused(*arguments)
+
+
+def test_the_centre_may_not_be_among_some_windows(digits, refused, tmp_path):
+    arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "R", "--init", "centre"]
+    assert "--init centre needs all windows" in refused(*arguments, "--keep-windows", "5")
