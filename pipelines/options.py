@@ -46,6 +46,13 @@ WINDOWS: Group = {
         "windows.max_windows",
         Annotated[int | None, typer.Option("--max-windows", help="Per picture; default: 2000.", min=1)],
     ),
+    "max_area": (
+        "windows.max_area",
+        Annotated[
+            float | None,
+            typer.Option("--max-area", help="Largest window, as a share of the picture; default: 1, all of it."),
+        ],
+    ),
 }
 
 FEATURES: Group = {
@@ -54,6 +61,15 @@ FEATURES: Group = {
         Annotated[
             list[str] | None,
             typer.Option("--extractor", help="hog or onnx:FILE; several are concatenated. Default: hog."),
+        ],
+    ),
+    "pca": (
+        "features.pca",
+        Annotated[
+            float | None,
+            typer.Option(
+                "--pca", help="Principal components kept of each extractor's features; below 1 a share of variance."
+            ),
         ],
     ),
     "shards_from": (
@@ -160,6 +176,13 @@ DETECT: Group = {
     "max_detections": (
         "detect.max_detections",
         Annotated[int | None, typer.Option("--max-detections", help="Per picture and class; default: 100.", min=1)],
+    ),
+    "demotion": (
+        "detect.demotion",
+        Annotated[
+            float | None,
+            typer.Option("--demotion", help="How far a picture's windows below its best one go down; default: 0."),
+        ],
     ),
 }
 

@@ -39,14 +39,20 @@ class WindowSettings:
     method: str = "selective_search"
     mode: str = "fast"
     max_windows: int = 2000
+    max_area: float = 1.0
 
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """What is measured in a window, and how it is stored."""
+    """What is measured in a window, and how it is stored.
+
+    ``pca`` is how many principal components of each extractor's features are kept; below 1 the share of their variance,
+    0 leaves them as they are.
+    """
 
     extractors: tuple[str, ...] = ("hog",)
     dtype: str = "float16"
+    pca: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class DetectSettings:
 
     nms_threshold: float = 0.3
     max_detections: int = 100
+    demotion: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,7 @@ def check_settings(settings: Settings) -> Settings:
     ------
     OptionError, InputError
     """
+    from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
     from lapsvm.windows import propose
 
@@ -171,7 +179,10 @@ def check_settings(settings: Settings) -> Settings:
     _check_choice("--dtype", settings.features.dtype, DTYPES)
     _check_sets(settings.data)
     RankRisk(settings.train.loss)
-    propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
+    windows = settings.windows
+    propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
+    if settings.features.pca:
+        check_positive("pca", settings.features.pca)
     for value in settings.train.C:
         check_positive("C", value)
     for value in settings.train.J:
@@ -181,6 +192,7 @@ def check_settings(settings: Settings) -> Settings:
     _check_training(settings.train)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
+    demoted([0.0], settings.detect.demotion)
     return settings
 
 

@@ -15,13 +15,14 @@ from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
+from lapsvm.features import Projection, ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
+from .projection import projection_of
 from .selection import Choice, choose_constants, history_rows
 from .settings import TrainSettings
 from .stages import Context
@@ -133,8 +134,9 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
     _write_history(context, rows)
     context.save_settings()
+    projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        _detector(task, chosen[task.name], solution, scale).save(task.path)
+        _detector(task, chosen[task.name], solution, scale, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
@@ -197,7 +199,9 @@ def _verified_features(shards: ShardSet) -> Iterator[Array]:
         yield shards.read(index, verify=True).features
 
 
-def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
+def _detector(
+    task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64, projection: Projection | None
+) -> Detector:
     """Return the detector of a class."""
     result = {
         **choice.constants.known(),
@@ -208,9 +212,8 @@ def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: 
         "cccp_steps": len(solution.history),
         "calls": solution.n_calls,
     }
-    return Detector(
-        task.name, solution.coef, solution.intercept, scale, provenance=task.provenance | {"result": result}
-    )
+    whole = None if projection is None else projection.unfold(solution.coef * scale)
+    return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
 
 
 def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:
