@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
@@ -11,7 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import Array, Float64, Index, check_finite
+from lapsvm.arrays import (
+    Array,
+    Float64,
+    Index,
+    as_floats,
+    as_numbers,
+    as_whole_numbers,
+    check_count,
+    check_finite,
+    check_same_length,
+)
 from lapsvm.bags.scoring import (
     BLOCK_NUMBERS,
     BestWindows,
@@ -62,16 +71,14 @@ class Bags:
         bounds = _as_offsets(offsets, len(self._features))
         self._starts, self._stops = bounds[:-1], bounds[1:]
         self.scale = _as_scale(scale, self.dim)
-        self.threads = _available_threads() if threads is None else threads
+        self.threads = _available_threads() if threads is None else check_count("threads", threads)
 
     @classmethod
     def from_arrays(
         cls, arrays: Sequence[ArrayLike], scale: ArrayLike | None = None, *, threads: int | None = None
     ) -> "Bags":
         """Return bags made of one (n_i, d) array per image; they are copied into one array."""
-        parts = [np.asarray(array) for array in arrays]
-        if not parts:
-            raise ShapeError("bags must be one or more, got 0.")
+        parts = _as_parts(arrays)
         for i, part in enumerate(parts):
             if part.ndim != 2 or not len(part) or part.shape[1] != parts[0].shape[-1]:
                 raise ShapeError(
@@ -113,8 +120,13 @@ class Bags:
 
     def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
         """Return these bags, in this order, over the same features (nothing is copied); a mask (n_bags,) works too."""
-        places = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
-        chosen = np.arange(self.n_bags)[places]
+        places: Any = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
+        if isinstance(places, np.ndarray) and places.dtype != np.bool_:
+            places = as_whole_numbers("bag_indices", places)
+        try:
+            chosen = np.arange(self.n_bags)[places]
+        except IndexError as error:
+            raise InputError(f"bag_indices must be those of {self.n_bags} bags; {error}.") from None
         if chosen.ndim != 1 or not len(chosen):
             raise ShapeError(f"bag_indices must choose one or more bags, got shape {chosen.shape}.")
         return self._view(self._starts[chosen], self._stops[chosen], self.scale)
@@ -131,11 +143,9 @@ class Bags:
         InputError
             If an index is no whole number, below -1 or outside its bag.
         """
-        chosen, sizes = np.asarray(index), self._stops - self._starts
+        chosen, sizes = as_whole_numbers(name, index), self._stops - self._starts
         if chosen.shape != (self.n_bags,):
             raise ShapeError(f"{name} must have one window per bag, got shape {chosen.shape} for {self.n_bags} bags.")
-        if chosen.dtype.kind not in "iu":
-            raise InputError(f"{name} must be whole numbers, got {chosen.dtype}.")
         wrong = np.flatnonzero((chosen < -1) | (chosen >= sizes))
         if len(wrong):
             raise InputError(
@@ -156,8 +166,7 @@ class Bags:
         InputError
             If `count` is no whole number of 1 or more.
         """
-        if not (isinstance(count, Integral) and count >= 1):
-            raise InputError(f"count must be a whole number of 1 or more, got {count!r}.")
+        check_count("count", count)
         if weights is None:
             return self._view(self._starts, np.minimum(self._stops, self._starts + count), self.scale)
         scores = np.split(self.score_windows(weights), self.offsets[1:-1])
@@ -257,7 +266,7 @@ class Bags:
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
-        return self._scaled(self._features[self._rows(np.asarray(bags), np.asarray(index))])
+        return self._scaled(self._features[self._rows(bags, index)])
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""
@@ -265,24 +274,23 @@ class Bags:
 
     def sum_rows(self, coefficients: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over i of coefficients[i] times window index[i] of bag bags[i]."""
-        factors = np.asarray(coefficients, dtype=np.float64)
-        used = np.flatnonzero(factors)
-        total = np.zeros(self.dim)
-        rows = self._rows(np.asarray(bags)[used], np.asarray(index)[used])
-        _kernel.add_rows(as_stored(self._features), rows, factors[used], total)
+        factors, rows = as_floats("coefficients", coefficients, ndim=1), self._rows(bags, index)
+        check_same_length("coefficients", factors, "index", rows)
+        used, total = np.flatnonzero(factors), np.zeros(self.dim)
+        _kernel.add_rows(as_stored(self._features), rows[used], factors[used], total)
         return np.asarray(total * self.scale)
 
     def score_rows(self, weights: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the score (m,) of window index[i] of bag bags[i], summed in float64."""
         folded = self._folded(weights, most=1)[None]
-        rows = self._rows(np.asarray(bags), np.asarray(index))[:, None]
+        rows = self._rows(bags, index)[:, None]
         scores = np.empty((len(rows), 1))
         _kernel.row_scores(as_stored(self._features), rows, folded, scores)
         return scores[:, 0]
 
     def means(self, bags: ArrayLike | None = None) -> Float64:
         """Return the mean (m, d), float64, of the scaled windows of each of these bags, by default of all."""
-        chosen = np.arange(self.n_bags) if bags is None else np.asarray(bags)
+        chosen = np.arange(self.n_bags) if bags is None else self._bags(bags)
         means = np.zeros((len(chosen), self.dim))
         for mean, start, stop in zip(means, self._starts[chosen], self._stops[chosen], strict=True):
             rows = np.arange(start, stop)
@@ -295,24 +303,34 @@ class Bags:
         parts = (self._features[chunk.start : chunk.stop] for chunk in self._layout.chunks)
         return sum(_kernel.sum_of_norms(as_stored(part), scale) for part in parts) / self.n_windows
 
-    def _rows(self, bags: Index, index: Index) -> Index:
+    def _bags(self, bags: ArrayLike) -> Index:
+        """Return checked places of bags."""
+        chosen = as_whole_numbers("bags", bags)
+        if ((chosen < 0) | (chosen >= self.n_bags)).any():
+            wrong = chosen[(chosen < 0) | (chosen >= self.n_bags)][0]
+            raise InputError(f"bags must be from 0 to {self.n_bags - 1}, got {wrong}.")
+        return chosen
+
+    def _rows(self, bags: ArrayLike, index: ArrayLike) -> Index:
         """Return places in the store; a window outside its bag is refused, for the kernels do not look."""
-        starts, stops = self._starts[bags], self._stops[bags]
-        rows = starts + index
-        if ((index < 0) | (rows >= stops)).any():
-            wrong = int(np.argmax((index < 0) | (rows >= stops)))
+        owners, windows = self._bags(bags), as_whole_numbers("index", index)
+        check_same_length("bags", owners, "index", windows)
+        starts, stops = self._starts[owners], self._stops[owners]
+        rows = starts + windows
+        if ((windows < 0) | (rows >= stops)).any():
+            wrong = int(np.argmax((windows < 0) | (rows >= stops)))
             raise InputError(
-                f"a window's index must lie inside its bag, got {index[wrong]} for a bag of "
+                f"a window's index must lie inside its bag, got {windows[wrong]} for a bag of "
                 f"{stops[wrong] - starts[wrong]} windows."
             )
-        return rows.astype(np.intp)
+        return rows
 
     def _scaled(self, features: Array) -> Float64:
         return np.asarray(features.astype(np.float64) * self.scale)
 
     def _folded(self, weights: ArrayLike, most: int = 2) -> Float64:
         """Return checked weights with the scale multiplied in, contiguous."""
-        array = np.asarray(weights, dtype=np.float64)
+        array = as_numbers("weights", weights)
         if array.ndim not in range(1, most + 1) or len(array) != self.dim:
             raise ShapeError(f"weights must have {self.dim} rows, one per feature, got shape {array.shape}.")
         check_finite("weights", array)
@@ -325,18 +343,23 @@ def as_bags(bags: "Bags | Sequence[ArrayLike]") -> Bags:
     return bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
 
 
+def _as_parts(arrays: Any) -> list[Array]:
+    """Return one array per bag."""
+    if isinstance(arrays, str) or not hasattr(arrays, "__len__"):
+        raise InputError(f"bags must be a sequence of arrays, got {arrays!r}.")
+    if not len(arrays):
+        raise ShapeError("bags must be one or more, got 0.")
+    return [part if isinstance(part, np.ndarray) else as_numbers("bags", part) for part in arrays]
+
+
 def _available_threads() -> int:
     """Return how many processors this process may use; macOS and Windows tell only how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _as_features(features: ArrayLike) -> Array:
-    array = np.asarray(features)
-    if array.dtype not in _STORED:
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"features must be numbers, got {array.dtype}.") from None
+    stored = isinstance(features, np.ndarray) and features.dtype in _STORED
+    array: Array = np.asarray(features) if stored else as_numbers("features", features)
     array = np.ascontiguousarray(array)
     if array.ndim != 2 or not array.shape[1]:
         raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")
@@ -351,10 +374,9 @@ def _first_broken(row: Array) -> float:
 
 
 def _as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
-    given = np.asarray(offsets)
-    bounds = given.astype(np.intp)
-    if given.ndim != 1 or len(given) < 2 or not np.array_equal(given, bounds):
-        raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got shape {given.shape} of {given.dtype}.")
+    bounds = as_whole_numbers("offsets", offsets)
+    if len(bounds) < 2:
+        raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got {len(bounds)}.")
     if bounds[0] != 0 or bounds[-1] != n_windows:
         raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
     if (np.diff(bounds) < 1).any():
@@ -364,7 +386,7 @@ def _as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
 
 
 def _as_scale(scale: ArrayLike | None, dim: int) -> Float64:
-    array = np.asarray(1.0 if scale is None else scale, dtype=np.float64)
+    array = as_numbers("scale", 1.0 if scale is None else scale)
     if array.shape not in ((), (dim,)):
         raise ShapeError(f"scale must be one number or {dim}, got shape {array.shape}.")
     check_finite("scale", np.atleast_1d(array))

@@ -10,7 +10,7 @@ from numbers import Integral
 
 import numpy as np
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
 from lapsvm.latent.problem import LatentProblem, LatentSolution
@@ -49,6 +49,7 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
     ConvergenceWarning
         For each model that stopped early.
     """
+    check_count("rounds", rounds)
     labels, known = problem.labels(bags), problem.known(bags)
     bags.narrowed(known, "known_windows")
     parts = _parts(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
