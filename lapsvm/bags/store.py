@@ -236,6 +236,14 @@ class Bags:
         return int(self.offsets[-1])
 
     @property
+    def n_competing(self) -> Index:
+        """How many windows of each bag compete (n_bags,): all that are not excluded."""
+        sizes = np.diff(self.offsets)
+        return (
+            sizes if self._excluded is None else sizes - np.add.reduceat(self._excluded, self.offsets[:-1], dtype=int)
+        )
+
+    @property
     def dim(self) -> int:
         """Number of features of a window."""
         return int(self._features.shape[1])
