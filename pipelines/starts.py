@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from lapsvm.latent import LatentProblem, fit_many
 
 from .stages import Context
 
+_AT_ONCE = 512  # trainings side by side: each holds its planes
 _LOOSE = 0.01  # gap of the weights that only choose the first windows
 
 
@@ -29,7 +31,8 @@ def started(
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     central = bags.narrowed(most_central(shards))
     loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1) for one, values in starts]
-    found = fit_many(loose, central)
+    parts = [loose[first : first + _AT_ONCE] for first in range(0, len(loose), _AT_ONCE)]
+    found = chain.from_iterable(fit_many(part, central) for part in parts)
     return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import (
@@ -21,6 +21,7 @@ from lapsvm.arrays import (
     check_finite,
     check_same_length,
 )
+from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
 from lapsvm.bags.scoring import (
     BLOCK_NUMBERS,
     BestWindows,
@@ -30,9 +31,7 @@ from lapsvm.bags.scoring import (
     plan,
     window_scores,
 )
-from lapsvm.errors import InputError, NotFiniteError, ShapeError, StageError
-
-_STORED = (np.float16, np.float32, np.float64)
+from lapsvm.errors import InputError, ShapeError, StageError
 
 
 class Bags:
@@ -67,18 +66,19 @@ class Bags:
         *,
         threads: int | None = None,
     ):
-        self._features = _as_features(features)
-        bounds = _as_offsets(offsets, len(self._features))
+        self._features = as_features(features)
+        bounds = as_offsets(offsets, len(self._features))
         self._starts, self._stops = bounds[:-1], bounds[1:]
-        self.scale = _as_scale(scale, self.dim)
-        self.threads = _available_threads() if threads is None else check_count("threads", threads)
+        self._excluded: NDArray[np.bool_] | None = None
+        self.scale = as_scale(scale, self.dim)
+        self.threads = available_threads() if threads is None else check_count("threads", threads)
 
     @classmethod
     def from_arrays(
         cls, arrays: Sequence[ArrayLike], scale: ArrayLike | None = None, *, threads: int | None = None
     ) -> "Bags":
         """Return bags made of one (n_i, d) array per image; they are copied into one array."""
-        parts = _as_parts(arrays)
+        parts = as_parts(arrays)
         for i, part in enumerate(parts):
             if part.ndim != 2 or not len(part) or part.shape[1] != parts[0].shape[-1]:
                 raise ShapeError(
@@ -129,7 +129,7 @@ class Bags:
             raise InputError(f"bag_indices must be those of {self.n_bags} bags; {error}.") from None
         if chosen.ndim != 1 or not len(chosen):
             raise ShapeError(f"bag_indices must choose one or more bags, got shape {chosen.shape}.")
-        return self._view(self._starts[chosen], self._stops[chosen], self.scale)
+        return self._view(self._starts[chosen], self._stops[chosen], self.offsets[chosen])
 
     def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
         """Return these bags, of which bag i has only its window index[i], or all where that is -1; nothing is copied.
@@ -152,8 +152,39 @@ class Bags:
                 f"{name} must be -1 or a window inside its bag, got {chosen[wrong[0]]} for bag {wrong[0]} of "
                 f"{sizes[wrong[0]]} windows."
             )
-        starts = self._starts + np.maximum(chosen, 0)
-        return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.scale)
+        before = np.maximum(chosen, 0)
+        starts = self._starts + before
+        return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.offsets[:-1] + before)
+
+    def excluding(self, windows: ArrayLike) -> "Bags":
+        """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
+
+        Windows keep their numbers; nothing is copied. What was excluded before still is.
+
+        Parameters
+        ----------
+        windows : (n_windows,) bool
+            True for those that are excluded, in the order of `score_windows`.
+
+        Raises
+        ------
+        ShapeError
+            If there is not one value per window, or a bag has no window left.
+        InputError
+            If the values are not true or false.
+        """
+        excluded = np.asarray(windows)
+        if excluded.dtype != np.bool_:
+            raise InputError(f"windows must be true or false, got {excluded.dtype}.")
+        if excluded.shape != (self.n_windows,):
+            raise ShapeError(f"windows must be one per window, {self.n_windows}, got shape {excluded.shape}.")
+        excluded = excluded if self._excluded is None else excluded | self._excluded
+        empty = np.flatnonzero(np.logical_and.reduceat(excluded, self.offsets[:-1]))
+        if len(empty):
+            raise ShapeError(f"every bag must keep one or more windows, got none for bag {empty[0]}.")
+        view = self._view(self._starts, self._stops, self.offsets[:-1])
+        view._excluded = excluded
+        return view
 
     def kept(self, count: int, weights: ArrayLike | None = None) -> "Bags":
         """Return these bags with at most `count` windows each, in their order.
@@ -168,21 +199,30 @@ class Bags:
         """
         check_count("count", count)
         if weights is None:
-            return self._view(self._starts, np.minimum(self._stops, self._starts + count), self.scale)
+            stops = np.minimum(self._stops, self._starts + count)
+            return self._view(self._starts, stops, self.offsets[:-1])
         scores = np.split(self.score_windows(weights), self.offsets[1:-1])
-        chosen = [np.sort(np.argsort(-own, kind="stable")[:count]) for own in scores]
+        best = [np.argsort(-own, kind="stable")[:count] for own in scores]
+        chosen = [np.sort(order[own[order] > -np.inf]) for order, own in zip(best, scores, strict=True)]
         rows = np.concatenate([start + own for start, own in zip(self._starts, chosen, strict=True)])
         offsets = np.append(0, np.cumsum([len(own) for own in chosen]))
         return type(self)(self._features[rows], offsets, self.scale, threads=self.threads)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
-        return self._view(self._starts, self._stops, np.asarray(self.scale * _as_scale(factor, self.dim)))
+        view = self._view(self._starts, self._stops, self.offsets[:-1])
+        view.scale = np.asarray(self.scale * as_scale(factor, self.dim))
+        return view
 
-    def _view(self, starts: Index, stops: Index, scale: Float64) -> "Bags":
+    def _view(self, starts: Index, stops: Index, first: Index) -> "Bags":
+        """Return bags over the same store, `first` telling which window here is the first of each."""
         view = object.__new__(type(self))
-        view._features, view.threads = self._features, self.threads
-        view._starts, view._stops, view.scale = starts, stops, scale
+        view._features, view.scale, view.threads = self._features, self.scale, self.threads
+        view._starts, view._stops, view._excluded = starts, stops, None
+        if self._excluded is not None:
+            sizes = stops - starts
+            places = np.repeat(first - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+            view._excluded = self._excluded[places]
         return view
 
     @property
@@ -194,6 +234,14 @@ class Bags:
     def n_windows(self) -> int:
         """Number of windows of all bags."""
         return int(self.offsets[-1])
+
+    @property
+    def n_competing(self) -> Index:
+        """How many windows of each bag compete (n_bags,): all that are not excluded."""
+        sizes = np.diff(self.offsets)
+        return (
+            sizes if self._excluded is None else sizes - np.add.reduceat(self._excluded, self.offsets[:-1], dtype=int)
+        )
 
     @property
     def dim(self) -> int:
@@ -257,12 +305,15 @@ class Bags:
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
-        found = best_windows(self._features, self._layout, columns, self.threads, block_numbers)
+        found = best_windows(self._features, self._layout, columns, self.threads, block_numbers, self._excluded)
         return found.column(0) if folded.ndim == 1 else found
 
     def score_windows(self, weights: ArrayLike) -> Float64:
         """Return the score (n_windows,) of every window, bag after bag, summed in float64."""
-        return window_scores(self._features, self._layout, self._folded(weights, most=1), self.threads)
+        scores = window_scores(self._features, self._layout, self._folded(weights, most=1), self.threads)
+        if self._excluded is not None:
+            scores[self._excluded] = -np.inf
+        return scores
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
@@ -341,53 +392,3 @@ class Bags:
 def as_bags(bags: "Bags | Sequence[ArrayLike]") -> Bags:
     """Return `bags` itself, or bags made of a sequence of (n_i, d) arrays."""
     return bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
-
-
-def _as_parts(arrays: Any) -> list[Array]:
-    """Return one array per bag."""
-    if isinstance(arrays, str) or not hasattr(arrays, "__len__"):
-        raise InputError(f"bags must be a sequence of arrays, got {arrays!r}.")
-    if not len(arrays):
-        raise ShapeError("bags must be one or more, got 0.")
-    return [part if isinstance(part, np.ndarray) else as_numbers("bags", part) for part in arrays]
-
-
-def _available_threads() -> int:
-    """Return how many processors this process may use; macOS and Windows tell only how many there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _as_features(features: ArrayLike) -> Array:
-    stored = isinstance(features, np.ndarray) and features.dtype in _STORED
-    array: Array = np.asarray(features) if stored else as_numbers("features", features)
-    array = np.ascontiguousarray(array)
-    if array.ndim != 2 or not array.shape[1]:
-        raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")
-    row = _kernel.first_broken_row(as_stored(array))
-    if row >= 0:
-        raise NotFiniteError(f"features must be finite, got {_first_broken(array[row])} in window {row}.")
-    return array
-
-
-def _first_broken(row: Array) -> float:
-    return float(row[~np.isfinite(row)][0])
-
-
-def _as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
-    bounds = as_whole_numbers("offsets", offsets)
-    if len(bounds) < 2:
-        raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got {len(bounds)}.")
-    if bounds[0] != 0 or bounds[-1] != n_windows:
-        raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
-    if (np.diff(bounds) < 1).any():
-        bag = int(np.argmax(np.diff(bounds) < 1))
-        raise ShapeError(f"every bag must have one or more windows, got {bounds[bag + 1] - bounds[bag]} for bag {bag}.")
-    return bounds
-
-
-def _as_scale(scale: ArrayLike | None, dim: int) -> Float64:
-    array = as_numbers("scale", 1.0 if scale is None else scale)
-    if array.shape not in ((), (dim,)):
-        raise ShapeError(f"scale must be one number or {dim}, got shape {array.shape}.")
-    check_finite("scale", np.atleast_1d(array))
-    return array
