@@ -20,7 +20,8 @@ from .history import history_rows, write_history
 from .labels import hash_of
 from .projection import projection_of
 from .stages import Context
-from .train import ClassTask, class_tasks, fitted_detector, is_done, open_bags
+from .train import ClassTask, class_tasks, fitted_detector, is_done
+from .training_bags import stored_bags
 
 
 class _Pictures(NamedTuple):
@@ -102,7 +103,7 @@ def _check_folds(context: Context, task: ClassTask) -> None:
 
 def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], detectors: Mapping[str, Detector]) -> None:
     """Refine class by class; each is written as soon as it is done."""
-    bags, scale = open_bags(context, shards)
+    bags, scale = stored_bags(context, shards)
     pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
     projection = projection_of(context.run, shards)
     context.save_settings()
@@ -118,7 +119,9 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    windows: Index = pictures.bags.best(first.coef).index  # the same shards, hence the same scale
+    stored = first.coef * first.scale  # training may have scaled otherwise, and a dead feature by 0
+    weights = np.divide(stored, pictures.scale, out=np.zeros_like(stored), where=pictures.scale > 0)
+    windows: Index = pictures.bags.best(weights).index
     for number in range(1, settings.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.rounds}"
         with told(context, title, settings.folds + 1) as bar:
