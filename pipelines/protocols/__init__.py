@@ -1,0 +1,1 @@
+"""The papers' protocols, repeated on what a user has: one module, one command each."""
