@@ -1,4 +1,4 @@
-"""What a protocol has finished: one file per cell (share, learner), so that an interrupted command continues."""
+"""What a protocol has finished: one file per known windows and learner, so that an interrupted command continues."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -28,9 +28,10 @@ class Cells:
         folder.mkdir(parents=True, exist_ok=True)
         remove_stale(folder)
 
-    def get(self, method: str, share: float, make: Callable[[], Cell]) -> Cell:
-        """Return a cell, made now unless its file is there."""
-        path = self.folder / f"{method}-S{share:g}-{hash_of(self._settings, method, share)[:12]}.json"
+    def get(self, method: str, known: float | str, make: Callable[[], Cell]) -> Cell:
+        """Return a learner's cell for a share of known windows, or for those of a learner; made unless it is there."""
+        label = f"on-{known}" if isinstance(known, str) else f"S{known:g}"
+        path = self.folder / f"{method}-{label}-{hash_of(self._settings, method, known)[:12]}.json"
         if not path.is_file():
             write_json(path, make())
         cell: Cell = json.loads(path.read_text(encoding="utf-8"))

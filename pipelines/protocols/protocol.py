@@ -4,10 +4,13 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from lapsvm.arrays import Index
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
@@ -19,12 +22,12 @@ from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
 from ..stages import Context
-from .cells import Cell, Cells
+from .cells import Cells
 from .known import counts, known_share, right_windows
 from .methods import Grids, Method, Start, methods_named
 from .pictures import load_pictures
 from .study import Study, describe
-from .tables import Results, markdown, table
+from .tables import Results, label, markdown, table
 
 DEVICE_AND_REDO = ("device", "redo")  # nothing here runs on another device, and cells of other settings are kept
 Numbers = tuple[float, ...]
@@ -34,6 +37,13 @@ PROTOCOL: Group = {
     "shares": (
         "",
         Annotated[str, typer.Option("--shares", help="Percent of the positive pictures whose window is known.")],
+    ),
+    "swap": (
+        "",
+        Annotated[
+            bool,
+            typer.Option("--swap", help="Train every learner on the windows that each one chose, too; after S = 0."),
+        ],
     ),
     "first": ("", Annotated[int, typer.Option("--first", help="Use the first T windows of a picture.", min=1)]),
     "pictures": (
@@ -56,6 +66,7 @@ PROTOCOL: Group = {
 DEFAULTS: dict[str, Any] = {
     "methods": "latent_ap,latent_svm",
     "shares": "0",
+    "swap": False,
     "first": 100,
     "rank_C": "0.1,1,10,100,1000",
     "hinge_C": "0.001,0.01,0.1,1,10",
@@ -77,6 +88,7 @@ class Plan:
     name: str
     methods: tuple[Method, ...]
     shares: Numbers
+    swap: bool
     grids: Grids
     start: Start
     first: int
@@ -84,6 +96,11 @@ class Plan:
     folds: int
     draws: int
     seeds: tuple[int, ...]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The learners' titles by name."""
+        return {method.name: method.title for method in self.methods}
 
 
 def command(name: str, about: str, **defaults: Any) -> Callable[[list[str] | None], None]:
@@ -113,10 +130,13 @@ def plan_of(name: str, options: dict[str, Any]) -> Plan:
     first_seed = options["seed"] or 0
     if options["seeds"] > 1 and (options["data"] != "digits" or options["root"]):
         raise OptionError("option --seeds needs --data digits without --root: each seed draws pictures of its own.")
+    if options["swap"] and 0 not in shares:
+        raise OptionError(f"option --swap needs 0 among --shares, got {options['shares']!r}.")
     return Plan(
         name,
         tuple(methods_named([one.strip() for one in options["methods"].split(",")])),
         shares,
+        options["swap"],
         Grids(*at_least_zero.values(), _numbers("--c", options["hinge_c"], 0, 1)),
         Start(options["starts"], options["top"]),
         options["first"],
@@ -182,29 +202,33 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
 
 
 def _repetition(context: Context, plan: Plan, seed: int) -> Results:
-    """Return the cells of one seed."""
-    data = context.settings.data
-    train, scale = load_pictures(context, data.train_set, plan.first, plan.pictures)
-    test, _ = load_pictures(context, data.test_set, plan.first, scale=scale)
-    study = Study(
-        train, test, plan.grids, plan.start, plan.folds, plan.draws, seed, context.settings.detect, context.reporter
-    )
+    """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
+    study = _study(context, plan, seed)
     cells = Cells(context.run.path / "cells", describe(study))
-    right = {name: right_windows(train, name) for name in train.labels}
+    right = {name: right_windows(study.train, name) for name in study.train.labels}
     results: Results = {"known": {}, "cells": {}}
-    for share in plan.shares:
-        known = {
-            name: known_share(windows, share, (seed, place)) for place, (name, windows) in enumerate(right.items())
-        }
-        results["known"][share] = {name: counts(right[name], known[name], train.labels[name]) for name in known}
-        results["cells"][share] = {}
+
+    def fill(key: float | str, known: dict[str, Index]) -> None:
+        """Make the cells of all learners with the same known windows."""
+        told = {name: counts(right[name], known[name], y) for name, y in study.train.labels.items()}
+        results["known"][key], results["cells"][key] = told, {}
         for method in plan.methods:
-            cell: Cell = cells.get(method.name, share, lambda: study.cell(method, known))  # noqa: B023 - used at once
-            results["cells"][share][method.name] = cell
-            context.reporter.say(_told(seed, share, method, cell))
+            cell = cells.get(method.name, key, partial(study.cell, method, known))
+            results["cells"][key][method.name] = cell
+            line = f"{method.title} took {cell['cpu_seconds']:g} CPU s"
+            context.reporter.say(f"seed {seed}, windows known {label(plan.titles, key)}: {line}")
+
+    for share in plan.shares:
+        fill(share, {name: known_share(own, share, (seed, place)) for place, (name, own) in enumerate(right.items())})
+    for source in plan.methods if plan.swap else ():
+        chosen = results["cells"][0.0][source.name]["classes"]
+        fill(source.name, {name: np.array(chosen[name]["windows"]) for name in right})
     return results
 
 
-def _told(seed: int, share: float, method: Method, cell: Cell) -> str:
-    """Return a line about a finished cell."""
-    return f"seed {seed}, {share:g} % known: {method.title} took {cell['cpu_seconds']:g} CPU s"
+def _study(context: Context, plan: Plan, seed: int) -> Study:
+    """Return the pictures of a repetition with all that its cells share."""
+    settings, reporter = context.settings, context.reporter
+    train, scale = load_pictures(context, settings.data.train_set, plan.first, plan.pictures)
+    test, _ = load_pictures(context, settings.data.test_set, plan.first, scale=scale)
+    return Study(train, test, plan.grids, plan.start, plan.folds, plan.draws, seed, settings.detect, reporter)

@@ -100,12 +100,14 @@ class Study:
         means = [round(float(np.mean(one["folds"])), 9) for one in candidates]
         chosen = means.index(max(means))
         coef = finals[chosen].coef
+        positive = self.train.labels[name] > 0
         tested = test_figures(name, coef, scores[:, chosen], self.test, self.detect, self.draws, self.seed)
         return {
             "chosen": chosen,
             "candidates": candidates,
             "calls": sum(one.n_calls for _, one, _ in done),
             "final": {"calls": finals[chosen].n_calls, "steps": len(finals[chosen].history)},
+            "windows": np.where(positive, self.train.bags.best(coef).index, -1).tolist(),
             "figures": tested | train_figures(name, coef, self.train, self.draws, self.seed),
         }
 

@@ -18,7 +18,7 @@ from ..compare import Figure, correct_over_classes, measure_table
 from .cells import Cell
 from .figures import MEASURES
 
-Results = dict[str, Any]  # "known": share -> class -> counts; "cells": share -> learner -> cell
+Results = dict[str, Any]  # "known": share or learner -> class -> counts; "cells": the same -> learner -> cell
 Table = dict[str, Any]
 
 HELD_OUT, PLAIN, BEST = "held_out_ap", "held_out_ap_plain", "best_test_ap"
@@ -37,7 +37,8 @@ LEVEL = 0.05
 
 def table(plan: Any, results: Sequence[Results]) -> Table:
     """Return what NAME.json holds."""
-    methods = {method.name: method.title for method in plan.methods}
+    methods = plan.titles
+    keys = [*plan.shares, *(methods if plan.swap else ())]
     return {
         "protocol": plan.name,
         "methods": methods,
@@ -45,12 +46,17 @@ def table(plan: Any, results: Sequence[Results]) -> Table:
         "folds": plan.folds,
         "draws": plan.draws,
         "first": plan.first,
-        "shares": [_share(share, list(methods), plan.folds, results) for share in plan.shares],
+        "shares": [_share(key, list(methods), plan.folds, results) for key in keys],
     }
 
 
-def _share(share: float, methods: Sequence[str], folds: int, results: Sequence[Results]) -> Table:
-    """Return the part of one share of known windows."""
+def label(titles: dict[str, str], key: float | str) -> str:
+    """Return how tables call what was known: a share of the right windows, or those that a learner chose."""
+    return f"by {titles[key]}" if isinstance(key, str) else f"{key:g} %"
+
+
+def _share(share: float | str, methods: Sequence[str], folds: int, results: Sequence[Results]) -> Table:
+    """Return the part of one share of known windows, or of those that a learner chose."""
     cells = {name: [one["cells"][share][name] for one in results] for name in methods}
     classes = list(results[0]["known"][share])
     return {
@@ -158,14 +164,16 @@ def _t_difference(first: Float64, other: Float64, overlap: float) -> Table:
 def markdown(found: Table) -> str:
     """Return the tables as Markdown."""
     methods = list(found["methods"])
-    parts = ["Means over the classes.", _grid(["known %", "learner", *(TITLES[key] for key in COLUMNS), "CPU s",
+    parts = ["Means over the classes.", _grid(["known windows", "learner", *(TITLES[key] for key in COLUMNS), "CPU s",
                                                "calls"], _mean_lines(found))]  # fmt: skip
     if len(methods) > 1:
         parts += [
             _about_tests(found),
-            _grid(["known %", "learner", "figure", "difference", "95 %", "p", "better", "worse"], _test_lines(found)),
+            _grid(
+                ["known windows", "learner", "figure", "difference", "95 %", "p", "better", "worse"], _test_lines(found)
+            ),
         ]
-    header = ["known %", "class", "learner", *(TITLES[key] for key in COLUMNS), "chosen"]
+    header = ["known windows", "class", "learner", *(TITLES[key] for key in COLUMNS), "chosen"]
     return "\n\n".join([*parts, "Class by class.", _grid(header, _class_lines(found))]) + "\n"
 
 
@@ -180,18 +188,17 @@ def _about_tests(found: Table) -> str:
 def _mean_lines(found: Table) -> list[list[str]]:
     """Return the rows of the table of means."""
     return [
-        [f"{part['share']:g}", title, *_shown(part["mean"][method]), f"{part['mean'][method]['cpu_seconds']:.0f}",
-         str(part["mean"][method]["calls"])]
+        [label(found["methods"], part["share"]), title, *_shown(row), f"{row['cpu_seconds']:.0f}", str(row["calls"])]
         for part in found["shares"]
-        for method, title in found["methods"].items()
-    ]  # fmt: skip
+        for title, row in zip(found["methods"].values(), part["mean"].values(), strict=True)
+    ]
 
 
 def _test_lines(found: Table) -> list[list[str]]:
     """Return the rows of the table of differences."""
     others = list(found["methods"].values())[1:]
     return [
-        [f"{part['share']:g}", title, TITLES[measure], *_tested(tests, place)]
+        [label(found["methods"], part["share"]), title, TITLES[measure], *_tested(tests, place)]
         for part in found["shares"]
         for place, title in enumerate(others)
         for measure, tests in part["differences"].items()
@@ -217,7 +224,7 @@ def _tested(tests: Table, place: int) -> list[str]:
 def _class_lines(found: Table) -> list[list[str]]:
     """Return the rows of the table of classes."""
     return [
-        [f"{part['share']:g}", name, title, *_shown(row[method]), _constants(row[method]["chosen"])]
+        [label(found["methods"], part["share"]), name, title, *_shown(row[method]), _constants(row[method]["chosen"])]
         for part in found["shares"]
         for name, row in part["classes"].items()
         for method, title in found["methods"].items()
