@@ -19,7 +19,7 @@ from ..progress import Reporter
 from ..selection import held_out_folds
 from ..settings import DetectSettings
 from .cells import Cell
-from .figures import image_ap, test_figures, train_figures
+from .figures import Figures, image_ap, test_figures, train_figures
 from .methods import Constants, Grids, Method, Start
 from .pictures import Pictures
 
@@ -91,25 +91,26 @@ class Study:
         groups = [done[place : place + size] for place in range(0, len(done), size)]
         finals = [group[-1][1] for group in groups]
         scores = _scores(method.bags(self.test), [one.coef for one in finals])
-        y = self.test.labels[name]
-        candidates = [
-            {"constants": group[0][0].constants, "folds": [value for _, _, value in group[:-1]],
-             "test_image_ap": image_ap(column, y), "train_image_ap": group[-1][2], "objective": group[-1][1].objective}
-            for group, column in zip(groups, scores.T, strict=True)
-        ]  # fmt: skip
-        means = [round(float(np.mean(one["folds"])), 9) for one in candidates]
+        means = [round(float(np.mean([value for _, _, value in group[:-1]])), 9) for group in groups]
         chosen = means.index(max(means))
-        coef = finals[chosen].coef
+        figures = [
+            self._figures(name, one.coef, column, self.draws if place == chosen else 1)
+            for place, (one, column) in enumerate(zip(finals, scores.T, strict=True))
+        ]
         positive = self.train.labels[name] > 0
-        tested = test_figures(name, coef, scores[:, chosen], self.test, self.detect, self.draws, self.seed)
         return {
             "chosen": chosen,
-            "candidates": candidates,
+            "candidates": [_candidate(group, own) for group, own in zip(groups, figures, strict=True)],
             "calls": sum(one.n_calls for _, one, _ in done),
             "final": {"calls": finals[chosen].n_calls, "steps": len(finals[chosen].history)},
-            "windows": np.where(positive, self.train.bags.best(coef).index, -1).tolist(),
-            "figures": tested | train_figures(name, coef, self.train, self.draws, self.seed),
+            "windows": np.where(positive, self.train.bags.best(finals[chosen].coef).index, -1).tolist(),
+            "figures": figures[chosen],
         }
+
+    def _figures(self, name: str, coef: Float64, scores: Float64, draws: int) -> Figures:
+        """Return the figures of one class's weights on both sets."""
+        tested = test_figures(name, coef, scores, self.test, self.detect, draws, self.seed)
+        return tested | train_figures(name, coef, self.train, draws, self.seed)
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,20 @@ class Trial:
         """Return the image-level AP of the held-out pictures; of all where none is left out."""
         of = self.held_out if self.held_out.any() else np.ones(len(self.y), dtype=bool)
         return image_ap(scores[of], self.y[of])
+
+
+def _candidate(group: Sequence[tuple[Trial, LatentSolution, float]], figures: Figures) -> Cell:
+    """Return what is known of one candidate: its folds, and its training on the whole set, which comes last."""
+    trial, solution, train_image_ap = group[-1]
+    return {
+        "constants": trial.constants,
+        "folds": [value for _, _, value in group[:-1]],
+        "train_image_ap": train_image_ap,
+        "objective": solution.objective,
+        "test_image_ap": figures["image_ap"]["value"],
+        "ap_area": figures["ap_area"]["value"],
+        "corloc": figures["corloc"]["value"],
+    }
 
 
 def _fit(problems: Sequence[LatentProblem], bags: Bags, reporter: Reporter, title: str) -> list[LatentSolution]:
