@@ -177,8 +177,8 @@ def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
 def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
     """Return one repetition's run folder, its settings those of the run whose shards are taken, if there is one."""
     run, source = RunFolder(options["out"] / f"seed{seed}"), options["shards_from"]
-    if source is not None and (source / run.path.name).is_dir():
-        source = source / run.path.name
+    if source is not None and RunFolder(source / run.path.name).settings_file.is_file():
+        source = source / run.path.name  # a protocol's folder, which has a run for every seed
     given = setting_values(options) | {"seed": seed}
     if run.settings_file.is_file():
         base = run.settings()

@@ -266,6 +266,11 @@ def test_characters_are_drawn_anew_for_every_seed(tmp_path):
     assert table["seeds"] == [3, 4]
     runs = [RunFolder(tmp_path / f"seed{seed}") for seed in table["seeds"]]
     assert [folder.settings().seed for folder in runs] == [3, 4]
+    again = tmp_path / "again"
+    line = ["--data", "digits", "--shards-from", tmp_path, "--out", again, "--seeds", 2, "--seed", 3, "--shares", 50]
+    assert run(supervision.main, *line, *small, "--draws", 5, "--quiet") == 0
+    first, second = ((folder / "seed4" / "shards" / "test" / "0000003.safetensors") for folder in (tmp_path, again))
+    assert first.samefile(second)
     (part,) = table["shares"]
     cells = [json.loads(next((folder.path / "cells").glob("latent_svm-*")).read_text()) for folder in runs]
     for name, row in part["classes"].items():
