@@ -224,6 +224,7 @@ def predict(
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
     nms: Annotated[float, typer.Option("--nms", help="Overlap above which the lower box goes.")] = 0.3,
     max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
+    demotion: Annotated[float, typer.Option("--demotion", help="How far windows below the best one go down.")] = 0.0,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
@@ -235,10 +236,11 @@ def predict(
     Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
     """
     from .predict import predict_images
+    from .settings import DetectSettings
 
     check_device(device)
     predict_images(
-        model, images, draw=draw, extractor_specs=extractor, nms_threshold=nms, max_detections=max_detections,
+        model, images, draw=draw, extractor_specs=extractor, detection=DetectSettings(nms, max_detections, demotion),
         threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad,
     )  # fmt: skip
 

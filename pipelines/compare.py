@@ -28,7 +28,7 @@ from lapsvm.evaluation.tables import mean
 from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
-from .compare_folds import compare_folds
+from .compare_folds import LEVEL, compare_folds
 from .compare_plot import comparison_svg
 from .compare_tables import comparison_markdown, print_comparison
 from .detect import is_up_to_date
@@ -39,7 +39,6 @@ from .run_folder import RunFolder
 from .settings import check_settings
 from .stages import Context
 
-LEVEL = 0.95
 MEASURES = ("ap_11point", "ap_area", "corloc", "image_ap")
 ROLES = ("test", "train")
 

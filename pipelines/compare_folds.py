@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import holm, paired_t_test
 from lapsvm.features import open_shards
 
 from .detect import load_detectors
+from .fitting import Constants
+from .kept_windows import groups
 from .labels import label_vector
-from .selection import Constants, Trial, fit_trials, held_out_folds
+from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
 from .train import open_bags
 
+LEVEL = 0.95
 Folding = dict[str, list[frozenset[str]]]  # class -> the pictures that each fold leaves out
 
 
@@ -72,20 +76,22 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
     chosen = _chosen(context)
-    trials = [
-        Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
-        for name in classes
-        for number, out in enumerate(folding[name], start=1)
-    ]
-    _, scores = fit_trials(context, f"{context.run.path.name}: folds", trials, open_bags(context, shards)[0])
+    bags, scale = open_bags(context, shards)
+    scores: list[float] = []
+    for kept, names in groups(context, shards, bags, scale, classes):
+        trials = [
+            Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
+            for name in names
+            for number, out in enumerate(folding[name], start=1)
+        ]
+        scores += fit_trials(context, f"{context.run.path.name}: folds", trials, kept)[1]
     return np.array(scores).reshape(len(classes), -1)
 
 
 def _chosen(context: Context) -> dict[str, Constants]:
     """Return the constants that the run chose for each of its classes."""
     results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "compare --folds")}
-    has_j = context.settings.train.learner == "latent_svm"
-    return {name: Constants(result["C"], result["J"] if has_j else None) for name, result in results.items()}
+    return {name: Constants(result["C"], result.get("J"), result.get("ignored")) for name, result in results.items()}
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:
@@ -100,7 +106,13 @@ def _row(values: Float64, folds: int) -> dict[str, Any]:
 
 def _tests(first: Float64, other: Float64, folds: int) -> dict[str, Any]:
     """Return the plain test, as the thesis reports it, and the one corrected for overlapping training sets."""
-    return {
-        "plain": asdict(paired_t_test(first, other)),
-        "corrected": asdict(paired_t_test(first, other, overlap=1 / (folds - 1))),
-    }
+    return {"plain": _test(first, other, 0.0), "corrected": _test(first, other, 1 / (folds - 1))}
+
+
+def _test(first: Float64, other: Float64, overlap: float) -> dict[str, Any]:
+    """Return a paired t-test and the interval of the differences that it does not reject, inside [-1, 1]."""
+    found, n = paired_t_test(first, other, overlap=overlap), len(first)
+    error = float((other - first).std(ddof=1) * np.sqrt(1 / n + overlap))
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+    middle = found.difference
+    return {**asdict(found), "low": max(-1.0, middle - half), "high": min(1.0, middle + half)}

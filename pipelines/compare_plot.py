@@ -1,4 +1,7 @@
-"""A comparison as a picture: per measure and class the difference to the first run and its interval, as plain SVG."""
+"""A comparison as a picture: per measure and class the difference to the first run and its interval, as plain SVG.
+
+The folds, where there are any, are one more measure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,13 +36,16 @@ class _Scale:
 
 def comparison_svg(table: Mapping[str, Any]) -> str:
     """Return comparison.svg: a panel per measure, a row per class and one for the mean, a mark per run."""
-    measures, names = table["measures"], [run["name"] for run in table["runs"]]
-    scale = _scale([one for entry in measures.values() for row in _rows(entry) for one in row[1] if one is not None])
+    names = [run["name"] for run in table["runs"]]
+    panels = {TITLES[measure]: _rows(entry) for measure, entry in table["measures"].items()}
+    if "folds" in table:
+        panels["Held-out image AP over folds"] = _fold_rows(table["folds"])
+    scale = _scale([one for rows in panels.values() for row in rows for one in row[1] if one is not None])
     parts, top = _legend(names), _HEAD * len(names)
-    for measure, entry in measures.items():
-        parts += _panel(f"{TITLES[measure]}, difference to {names[0]}", _rows(entry), scale, top)
-        top += _HEAD + _ROW * len(_rows(entry)) + _FOOT
-    label = escape(f"Differences of {', '.join(names[1:])} to {names[0]} with bootstrap intervals.")
+    for title, rows in panels.items():
+        parts += _panel(f"{title}, difference to {names[0]}", rows, scale, top)
+        top += _HEAD + _ROW * len(rows) + _FOOT
+    label = escape(f"Differences of {', '.join(names[1:])} to {names[0]} with their intervals.")
     size = f"{_LEFT + _WIDTH + _RIGHT:g} {top:g}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" role="img" aria-label="{label}">'
     return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>"]) + "\n"
@@ -49,6 +55,11 @@ def _rows(entry: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     """Return the classes and the mean, each with its differences."""
     rows = [(name, row["differences"]) for name, row in entry["classes"].items()]
     return [*rows, ("mean", entry["mean"]["differences"])]
+
+
+def _fold_rows(entry: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Return the same of the folds: the differences with the intervals of the corrected test."""
+    return [(name, [one["corrected"] for one in differences]) for name, differences in _rows(entry)]
 
 
 def _scale(differences: list[Mapping[str, float]]) -> _Scale:

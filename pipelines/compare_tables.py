@@ -57,7 +57,7 @@ def sheets(table: Mapping[str, Any]) -> Iterator[Sheet]:
         header = ["class", *names]
         for other in names[1:]:
             header += [f"{other} - {names[0]}", "p (Holm)", "p corrected (Holm)"]
-        title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s)"
+        title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s), corrected t-intervals"
         yield Sheet(title, header, [_fold_row(name, row) for name, row in _rows(folds)])
 
 
@@ -73,7 +73,7 @@ def _boot_row(name: str, row: Mapping[str, Any]) -> list[str]:
         if one is None:
             cells += ["-", "-"]
         else:
-            cells += [f"{one['difference']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]", _p(one)]
+            cells += [_between(one), _p(one)]
     return cells
 
 
@@ -82,8 +82,13 @@ def _fold_row(name: str, row: Mapping[str, Any]) -> list[str]:
     pairs = zip(row["means"], row["stds"], strict=True)
     cells = [name, *(f"{middle:.3f} ± {spread:.3f}" for middle, spread in pairs)]
     for one in row["differences"]:
-        cells += [f"{one['plain']['difference']:+.3f}", _p(one["plain"]), _p(one["corrected"])]
+        cells += [_between(one["corrected"]), _p(one["plain"]), _p(one["corrected"])]
     return cells
+
+
+def _between(one: Mapping[str, float]) -> str:
+    """Return a difference and its interval."""
+    return f"{one['difference']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
 
 
 def _p(test: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector, detect, score_many
+from lapsvm.detection import Detector, demoted, detect, score_many
 from lapsvm.errors import StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
@@ -105,12 +105,17 @@ def _detect_shards(
     return found
 
 
+def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
+    """Return the detections of one class in one picture, (k, 4) and (k,), from all its windows."""
+    lowered = demoted(scores, settings.demotion)
+    return detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+
+
 def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor) -> list[Found]:
     """Return one class's detections in the pictures of one shard."""
 
     def one(index: int) -> Found:
         rows = slice(shard.offsets[index], shard.offsets[index + 1])
-        boxes, kept = detect(scores[rows], shard.boxes[rows], settings.nms_threshold, max_after=settings.max_detections)
-        return shard.image_ids[index], boxes, kept
+        return shard.image_ids[index], *detect_windows(scores[rows], shard.boxes[rows], settings)
 
     return list(pool.map(one, range(len(shard.image_ids))))

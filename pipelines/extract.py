@@ -7,35 +7,28 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from lapsvm.arrays import Array
-from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
+from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.errors import ImageError, MissingError, SettingsError, ShardError
 from lapsvm.features import (
     Extractor,
     PictureWindows,
     assemble_shard,
     check_settings,
-    open_extractor,
     read_header,
     shard_name,
     write_shard,
 )
 from lapsvm.files import remove_stale, write_atomically
-from lapsvm.windows import propose, with_whole_image
 
 from .progress import Bar
+from .projection import open_run_extractor
+from .proposals import window_boxes
 from .run_folder import RunFolder
-from .settings import Settings, WindowSettings
+from .settings import Settings
 from .stages import Context
 
 IMAGES_PER_SHARD = 16
 ShardJob = tuple[Path, list[ImageRecord]]
-
-
-def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
-    """Return the windows of a picture, float32 of shape (n, 4); the first is the whole picture."""
-    boxes = propose(pixels, method=settings.method, mode=settings.mode, max_windows=settings.max_windows, seed=seed)
-    return with_whole_image(boxes, *pixels.shape[:2])[: settings.max_windows]
 
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
@@ -44,6 +37,7 @@ def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
         "method": settings.windows.method,
         "mode": settings.windows.mode,
         "max_windows": settings.windows.max_windows,
+        "max_area": settings.windows.max_area,
         "seed": settings.seed,
     }
     return {"windows": windows, "features": {"extractor": extractor.describe(), "dtype": settings.features.dtype}}
@@ -158,10 +152,10 @@ def extract_sets(context: Context) -> None:
     SettingsError
         If shards are there that were made otherwise.
     """
-    extractor = open_extractor(list(context.settings.features.extractors))
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
+    extractor = open_run_extractor(context, source)
     planned = []
     for set_name, records in context.data.records.items():
         work = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)

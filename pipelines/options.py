@@ -46,6 +46,13 @@ WINDOWS: Group = {
         "windows.max_windows",
         Annotated[int | None, typer.Option("--max-windows", help="Per picture; default: 2000.", min=1)],
     ),
+    "max_area": (
+        "windows.max_area",
+        Annotated[
+            float | None,
+            typer.Option("--max-area", help="Largest window, as a share of the picture; default: 1, all of it."),
+        ],
+    ),
 }
 
 FEATURES: Group = {
@@ -54,6 +61,15 @@ FEATURES: Group = {
         Annotated[
             list[str] | None,
             typer.Option("--extractor", help="hog or onnx:FILE; several are concatenated. Default: hog."),
+        ],
+    ),
+    "pca": (
+        "features.pca",
+        Annotated[
+            float | None,
+            typer.Option(
+                "--pca", help="Principal components kept of each extractor's features; below 1 a share of variance."
+            ),
         ],
     ),
     "shards_from": (
@@ -87,12 +103,52 @@ TRAIN: Group = {
             typer.Option("--J-relative", help="J times a class's labelled pictures per positive one."),
         ],
     ),
+    "ignored": (
+        "train.ignored",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--ignored", help="Share of each negative's most confusing windows to pass over (latent_svm); several."
+            ),
+        ],
+    ),
+    "path": (
+        "train.path",
+        Annotated[
+            bool | None,
+            typer.Option("--path/--no-path", help="Begin each C where the next larger one ended; default: tune does."),
+        ],
+    ),
     "tol": ("train.tol", Annotated[float | None, typer.Option("--tol", help="Relative duality gap; default: 0.001.")]),
     "init": (
         "train.init",
         Annotated[
             str | None,
             typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
+        ],
+    ),
+    "n_init": (
+        "train.n_init",
+        Annotated[
+            int | None, typer.Option("--n-init", help="Random starts (--init random), the lowest objective kept.")
+        ],
+    ),
+    "multifold": (
+        "train.multifold",
+        Annotated[
+            int | None,
+            typer.Option("--multifold", help="A positive's window is chosen by a model of the other parts; 0: not so."),
+        ],
+    ),
+    "keep_windows": (
+        "train.keep_windows",
+        Annotated[int | None, typer.Option("--keep-windows", help="Train on so many of a picture's windows; 0: all.")],
+    ),
+    "keep_by": (
+        "train.keep_by",
+        Annotated[
+            str | None,
+            typer.Option("--keep-by", help="A run whose models say which; default: the first ones proposed."),
         ],
     ),
     "top": (
@@ -106,7 +162,9 @@ TRAIN: Group = {
     ),
     "folds": (
         "train.folds",
-        Annotated[int | None, typer.Option("--folds", help="Folds for choosing C and J; default: 3 (tune: 5).", min=2)],
+        Annotated[
+            int | None, typer.Option("--folds", help="Folds for choosing constants; default: 3 (tune: 5).", min=2)
+        ],
     ),
 }
 
@@ -118,6 +176,13 @@ DETECT: Group = {
     "max_detections": (
         "detect.max_detections",
         Annotated[int | None, typer.Option("--max-detections", help="Per picture and class; default: 100.", min=1)],
+    ),
+    "demotion": (
+        "detect.demotion",
+        Annotated[
+            float | None,
+            typer.Option("--demotion", help="How far a picture's windows below its best one go down; default: 0."),
+        ],
     ),
 }
 
@@ -165,13 +230,14 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None and value != []}
     if "data.classes" in given:
         given["data.classes"] = tuple(_listed("--classes", given["data.classes"]))
-    for name, option in (("train.C", "--C"), ("train.J", "--J")):
+    for name, option in (("train.C", "--C"), ("train.J", "--J"), ("train.ignored", "--ignored")):
         if name in given:
             given[name] = tuple(_number(option, item) for item in _listed(option, given[name]))
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
         given.setdefault("train.J_relative", False)
-    if "data.root" in given:
-        given["data.root"] = str(Path(given["data.root"]).resolve())
+    for name in ("data.root", "train.keep_by"):
+        if given.get(name):
+            given[name] = str(Path(given[name]).resolve())
     if "features.extractors" in given:
         given["features.extractors"] = tuple(_with_whole_path(text) for text in given["features.extractors"])
     return given

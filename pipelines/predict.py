@@ -11,14 +11,15 @@ from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
-from lapsvm.detection import Detector, detect, score_many, to_json
+from lapsvm.detection import Detector, score_many, to_json
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, SettingsError
 from lapsvm.features import Extractor, open_extractor, settings_difference
 
-from .extract import window_boxes
+from .detect import detect_windows
 from .progress import Reporter
+from .proposals import window_boxes
 from .run_folder import RunFolder
-from .settings import WindowSettings
+from .settings import DetectSettings, WindowSettings
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
@@ -31,22 +32,21 @@ class Predictor:
     extractor: Extractor
     windows: WindowSettings
     seed: int
-    nms_threshold: float
-    max_detections: int
+    detection: DetectSettings
 
     def __call__(self, pixels: Pixels) -> dict[str, tuple[Array, Float64]]:
         """Return class -> (boxes, scores)."""
         boxes = window_boxes(pixels, self.windows, self.seed)
         scores = score_many(self.detectors, self.extractor(pixels, boxes))
         return {
-            detector.class_name: detect(scores[:, column], boxes, self.nms_threshold, max_after=self.max_detections)
+            detector.class_name: detect_windows(scores[:, column], boxes, self.detection)
             for column, detector in enumerate(self.detectors)
         }
 
 
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
-    nms_threshold: float, max_detections: int, threads: int, seed: int | None, quiet: bool, skip_bad: bool,
+    detection: DetectSettings, threads: int, seed: int | None, quiet: bool, skip_bad: bool,
 ) -> None:  # fmt: skip
     """Write the boxes in some pictures as JSON to standard output.
 
@@ -60,9 +60,7 @@ def predict_images(
         Folder for pictures with boxes.
     extractor_specs : sequence of str or None
         None: the models' own.
-    nms_threshold : float
-    max_detections : int
-        Per picture and class.
+    detection : DetectSettings
     threads : int
     seed : int or None
         None: the models' own.
@@ -73,10 +71,8 @@ def predict_images(
     MissingError, ImageError, SettingsError
     """
     files = _model_files(models)
-    detectors = [Detector.load(path) for path in files]
-    predictor = _predictor(
-        detectors, _extractor(detectors, files, extractor_specs), seed, nms_threshold, max_detections
-    )
+    detectors = [Detector.load(path).whole for path in files]
+    predictor = _predictor(detectors, _extractor(detectors, files, extractor_specs), seed, detection)
     pictures = _picture_files(images)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
@@ -158,7 +154,7 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _predictor(
-    detectors: Sequence[Detector], extractor: Extractor, seed: int | None, nms_threshold: float, max_detections: int
+    detectors: Sequence[Detector], extractor: Extractor, seed: int | None, detection: DetectSettings
 ) -> Predictor:
     """Return the predictor, having checked that the models share their windows and features."""
     shards = [detector.provenance["shards"] for detector in detectors]
@@ -175,14 +171,14 @@ def _predictor(
         extractor,
         WindowSettings(**stored),
         own_seed if seed is None else seed,
-        nms_threshold,
-        max_detections,
+        detection,
     )
 
 
 def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None) -> Extractor:
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
-    wanted = detectors[0].provenance["shards"]["features"]["extractor"]
+    stored = detectors[0].provenance["shards"]["features"]["extractor"]
+    wanted = stored.get("of", stored)  # a projection is part of the models' weights
     extractor = open_extractor(list(specs) if specs else _own_specs(files[0]))
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:

@@ -4,6 +4,7 @@
 
     RUN/run.toml                        resolved settings, versions, the command
     RUN/shards/<set>/*.safetensors      boxes and features
+    RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/evaluation.json  history.csv  timings.json  page/index.html
@@ -42,6 +43,7 @@ class RunFolder:
         self.path = Path(path)
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
+        self.projection = self.path / "projection.safetensors"
         self.choices_file = self.path / "choices.json"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"

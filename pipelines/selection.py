@@ -1,38 +1,25 @@
-"""Choosing C and J on the training set: k folds of pictures, image-level average precision of the held-out bags."""
+"""Choosing constants on the training set: k folds of pictures, image-level average precision of the held-out bags."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many
+from lapsvm.latent import LatentSolution
 
+from .fitting import Constants, Wanted, fit_wanted
 from .labels import Labels
 from .settings import Settings
 from .stages import Context
 
-_SIDE_BY_SIDE = 512  # trainings that share passes: each holds its planes, and a large grid has thousands
-_SAID = 3  # warnings spelt out
-
-
-class Constants(NamedTuple):
-    """The constants of one training; J is None where the learner has none."""
-
-    C: float
-    J: float | None
-
-    def known(self) -> dict[str, float]:
-        """Return the constants that the learner has, by name."""
-        return {"C": self.C} if self.J is None else {"C": self.C, "J": self.J}
+_AT_ONCE = 512  # weight vectors in one pass
 
 
 @dataclass(frozen=True)
@@ -42,9 +29,9 @@ class Choice:
     Attributes
     ----------
     constants : Constants
-    candidates : list of {"C", "J", "folds"}
-        The image-level AP on each fold's held-out pictures; empty where there was no choice, without J where the
-        learner has none.
+    candidates : list of {"C", "J", "ignored", "folds"}
+        The image-level AP on each fold's held-out pictures; empty where there was no choice, without the constants
+        that the learner does not have.
     history : list of rows for history.csv
     """
 
@@ -73,36 +60,21 @@ class Trial:
         return float(image_average_precision(best[self.held_out], self.y[self.held_out]) or 0.0)
 
 
-def problem(settings: Settings, y: Labels, constants: Constants) -> LatentProblem:
-    """Return the training problem of one class."""
-    train = settings.train
-    hinge = constants.J is not None
-    return LatentProblem(
-        y=y,
-        risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
-        C=constants.C,
-        init=train.init,
-        tol=train.tol,
-        top=train.top,
-        seed=settings.seed,
-        fit_intercept=hinge,
-    )
-
-
 def grid(settings: Settings, y: Labels) -> list[Constants]:
     """Return the constants that one class has to choose from, C by C, each in the order given, each once."""
     train = settings.train
     if train.learner != "latent_svm":
-        return [Constants(C, None) for C in dict.fromkeys(train.C)]
+        return [Constants(C) for C in dict.fromkeys(train.C)]
     unit = float(np.count_nonzero(y) / (y > 0).sum()) if train.J_relative else 1.0
-    return [Constants(C, J * unit) for C, J in product(dict.fromkeys(train.C), dict.fromkeys(train.J))]
+    values = product(dict.fromkeys(train.C), dict.fromkeys(train.J), dict.fromkeys(train.ignored))
+    return [Constants(C, J * unit, ignored) for C, J, ignored in values]
 
 
 def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
     Those with the highest mean score over the folds are taken; of equals the smallest C, for it regularises most,
-    then the smallest J.
+    then the smallest J, then the smallest ignored share.
 
     Raises
     ------
@@ -121,36 +93,13 @@ def fit_trials(
     context: Context, title: str, trials: Sequence[Trial], bags: Bags
 ) -> tuple[list[LatentSolution], list[float]]:
     """Train every trial, and return what came out with the image-level AP of the pictures that it did not see."""
-    solutions = fit_with_progress(
-        context, title, [problem(context.settings, trial.seen, trial.constants) for trial in trials], bags
-    )
+    solutions = fit_wanted(context, title, [Wanted(trial.seen, trial.constants) for trial in trials], bags)
     scores: list[float] = []
-    for start in range(0, len(trials), _SIDE_BY_SIDE):
-        part = slice(start, start + _SIDE_BY_SIDE)
+    for start in range(0, len(trials), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
         best = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score
         scores += [trial.score(best[:, column]) for column, trial in enumerate(trials[part])]
     return solutions, scores
-
-
-def fit_with_progress(
-    context: Context, title: str, problems: Sequence[LatentProblem], bags: Bags
-) -> list[LatentSolution]:
-    """Train problems side by side under a line that tells how far the last one to move is."""
-    solutions: list[LatentSolution] = []
-    with context.reporter.bar(f"{title} ({len(problems)} trainings, outer steps)", None) as bar:
-
-        def tell(_: int, record: Mapping[str, Any]) -> None:
-            bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}, pass {record['passes']}")
-
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", ConvergenceWarning)
-            for start in range(0, len(problems), _SIDE_BY_SIDE):
-                solutions += fit_many(problems[start : start + _SIDE_BY_SIDE], bags, progress=tell)
-    for warning in caught[:_SAID]:
-        context.reporter.say(f"{title}: {warning.message}")
-    if len(caught) > _SAID:
-        context.reporter.say(f"{title}: {len(caught) - _SAID} more of {len(problems)} trainings stopped early.")
-    return solutions
 
 
 def history_rows(class_name: str, role: str, constants: Constants, solution: LatentSolution) -> list[dict[str, Any]]:

@@ -39,21 +39,30 @@ class WindowSettings:
     method: str = "selective_search"
     mode: str = "fast"
     max_windows: int = 2000
+    max_area: float = 1.0
 
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """What is measured in a window, and how it is stored."""
+    """What is measured in a window, and how it is stored.
+
+    ``pca`` is how many principal components of each extractor's features are kept; below 1 the share of their variance,
+    0 leaves them as they are.
+    """
 
     extractors: tuple[str, ...] = ("hog",)
     dtype: str = "float16"
+    pca: float = 0.0
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Learner and its constants; several values of C and J are compared by cross-validation on the training set.
+    """Learner and its constants; several values of C, J and ignored are compared by cross-validation.
 
-    With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one.
+    With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
+    several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
+    the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
+    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none.
     """
 
     learner: str = "latent_rank_svm"
@@ -61,9 +70,15 @@ class TrainSettings:
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     J: tuple[float, ...] = (1.0,)
     J_relative: bool = False
+    ignored: tuple[float, ...] = (0.0,)
+    path: bool = False
     tol: float = 0.001
     init: str = "mean"
+    n_init: int = 1
+    multifold: int = 0
     top: float = 1.0
+    keep_windows: int = 0
+    keep_by: str = ""
     folds: int = 3
 
 
@@ -73,6 +88,7 @@ class DetectSettings:
 
     nms_threshold: float = 0.3
     max_detections: int = 100
+    demotion: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,7 +154,7 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     """Return `value` in the type of the default it replaces."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        example = 0.0 if name in ("C", "J") else ""
+        example = 0.0 if name in ("C", "J", "ignored") else ""
         return tuple(_as_kind_of(example, item, name, source) for item in items)
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -154,6 +170,7 @@ def check_settings(settings: Settings) -> Settings:
     ------
     OptionError, InputError
     """
+    from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
     from lapsvm.windows import propose
 
@@ -162,16 +179,41 @@ def check_settings(settings: Settings) -> Settings:
     _check_choice("--dtype", settings.features.dtype, DTYPES)
     _check_sets(settings.data)
     RankRisk(settings.train.loss)
-    propose(np.zeros((16, 16, 3), dtype=np.uint8), settings.windows.method, mode=settings.windows.mode)
+    windows = settings.windows
+    propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
+    if settings.features.pca:
+        check_positive("pca", settings.features.pca)
     for value in settings.train.C:
         check_positive("C", value)
     for value in settings.train.J:
         check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
+    _check_training(settings.train)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
+    demoted([0.0], settings.detect.demotion)
     return settings
+
+
+def _check_training(train: TrainSettings) -> None:
+    """Raise OptionError unless the options of latent training fit together."""
+    for value in train.ignored:
+        if not 0 <= value < 1:
+            raise OptionError(f"option --ignored must be at least 0 and below 1, got {value:g}.")
+    if train.n_init < 1 or (train.n_init > 1 and train.init != "random"):
+        raise OptionError(f"option --n-init must be 1, or more with --init random, got {train.n_init}.")
+    if train.multifold < 0 or train.multifold == 1:
+        raise OptionError(f"option --multifold must be 2 or more, or 0 for none, got {train.multifold}.")
+    if train.multifold and train.path:
+        raise OptionError("option --path must not go with --multifold, which begins anew for every C.")
+    if train.keep_windows < 0:
+        raise OptionError(f"option --keep-windows must be 1 or more, or 0 for all, got {train.keep_windows}.")
+    if train.keep_by and (not train.keep_windows or train.init == "whole_image"):
+        raise OptionError(
+            "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "
+            f"--keep-windows {train.keep_windows} --init {train.init}."
+        )
 
 
 def _check_sets(data: DataSettings) -> None:

@@ -15,16 +15,20 @@ from lapsvm.bags import Bags
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
+from lapsvm.features import Projection, ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
+from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
+from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
-from .selection import Choice, Constants, choose_constants, fit_with_progress, history_rows, problem
+from .projection import projection_of
+from .selection import Choice, choose_constants, history_rows
 from .settings import TrainSettings
 from .stages import Context
 
-HISTORY_COLUMNS = ("class", "role", "C", "J", "step", "objective", "dual", "gap", "calls", "planes", "changed")
+CONSTANTS = ("C", "J", "ignored")
+HISTORY_COLUMNS = ("class", "role", *CONSTANTS, "step", "objective", "dual", "gap", "calls", "planes", "changed")
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
             "labels": hash_of(y.tolist()),
             "positives": int((y > 0).sum()),
             "negatives": int((y < 0).sum()),
+            **kept_by(context.settings.train, name),
         },
         "shards": shards.provenance,
     }
@@ -92,8 +97,8 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
     """Return the settings that the learner reads."""
-    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative")}[settings.learner]
-    return {name: value for name, value in asdict(settings).items() if name not in unused}
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "ignored")}[settings.learner]
+    return {name: value for name, value in asdict(settings).items() if name not in (*unused, "keep_by")}
 
 
 def _is_done(task: ClassTask) -> bool:
@@ -116,31 +121,53 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
-    """Train classes side by side: choose C and J where there is a choice, then train on the whole set."""
+    """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
     bags, scale = open_bags(context, shards)
-    chosen = _chosen(context, bags, tasks)
-    problems = [problem(context.settings, task.y, chosen[task.name].constants) for task in tasks]
-    solutions = fit_with_progress(context, "train", problems, bags)
-    rows = [row for name in chosen for row in chosen[name].history]
+    parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    chosen = _chosen(context, parts, tasks)
+    found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
+    solutions = [found[task.name] for task in tasks]
+    rows = [row for task in tasks for row in chosen[task.name].history]
     for task, solution in zip(tasks, solutions, strict=True):
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
     _write_history(context, rows)
     context.save_settings()
+    projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        _detector(task, chosen[task.name], solution, scale).save(task.path)
+        _detector(task, chosen[task.name], solution, scale, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
-def _chosen(context: Context, bags: Bags, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
+def _fitted(context: Context, parts: Sequence[Group], wanted: Mapping[str, Wanted]) -> dict[str, LatentSolution]:
+    """Return the solution of every class."""
+    found: dict[str, LatentSolution] = {}
+    for bags, names in parts:
+        found |= zip(names, fit_wanted(context, "train", [wanted[name] for name in names], bags), strict=True)
+    return found
+
+
+def _chosen(context: Context, parts: Sequence[Group], tasks: Sequence[ClassTask]) -> dict[str, Choice]:
     """Return every class's constants; what an interrupted training has chosen already is not chosen again."""
-    kept = {} if context.redo else _kept_choices(context, tasks)
-    labels = {task.name: task.y for task in tasks if task.name not in kept}
-    chosen = kept | (choose_constants(context, bags, labels) if labels else {})
-    entries = {task.name: {"key": _choice_key(task), **asdict(chosen[task.name])} for task in tasks}
-    context.run.write(context.run.choices_file, json.dumps(entries, default=np.ndarray.item))
-    return {task.name: chosen[task.name] for task in tasks}
+    by_name = {task.name: task for task in tasks}
+    chosen = {} if context.redo else _kept_choices(context, tasks)
+    for bags, names in batches(context.settings.train, parts):
+        labels = {name: by_name[name].y for name in names if name not in chosen}
+        chosen |= choose_constants(context, bags, labels) if labels else {}
+        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in chosen.items()}
+        context.run.write(context.run.choices_file, json.dumps(entries, default=np.ndarray.item))
+    return chosen
+
+
+def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
+    """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
+    hinge = train.learner == "latent_svm"
+    paths = train.folds * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
+    size = max(1, SIDE_BY_SIDE // paths)
+    for bags, names in parts:
+        for first in range(0, len(names), size):
+            yield bags, names[first : first + size]
 
 
 def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
@@ -172,7 +199,9 @@ def _verified_features(shards: ShardSet) -> Iterator[Array]:
         yield shards.read(index, verify=True).features
 
 
-def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64) -> Detector:
+def _detector(
+    task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64, projection: Projection | None
+) -> Detector:
     """Return the detector of a class."""
     result = {
         **choice.constants.known(),
@@ -183,9 +212,8 @@ def _detector(task: ClassTask, choice: Choice, solution: LatentSolution, scale: 
         "cccp_steps": len(solution.history),
         "calls": solution.n_calls,
     }
-    return Detector(
-        task.name, solution.coef, solution.intercept, scale, provenance=task.provenance | {"result": result}
-    )
+    whole = None if projection is None else projection.unfold(solution.coef * scale)
+    return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
 
 
 def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:

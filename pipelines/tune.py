@@ -1,12 +1,14 @@
-"""Choosing C and J from a grid, told in full: `train` with the grids of the thesis, and how every candidate did.
+"""Choosing C, J and c from a grid, told in full: `train` with the grids of the thesis, and how every candidate did.
 
 The grids are those of the thesis's experiments (section 4.1, "Methods"): C in 10^-3, 10^-2, ..., 10^4; for latent SVM
-the weight J of the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1; five folds. The models come out as
+the weight J of the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the share c of most confusing
+windows that negatives ignore in 0, 0.1, ..., 0.9; five folds. The models come out as
 `train` with the same values would write them: the choice is the same code, and the refit as well.
 """
 
 import csv
 import io
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,12 +24,13 @@ from .options import setting_values
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context, run_stages
-from .train import train_classes
+from .train import CONSTANTS, train_classes
 
 C_GRID = tuple(10.0**power for power in range(-3, 5))
 J_GRID = tuple(10.0**power for power in range(-4, 2))  # times (|P| + |N|) / |P|
+IGNORED_GRID = tuple(tenths / 10 for tenths in range(10))  # the thesis's c
 FOLDS = 5
-COLUMNS = ("class", "C", "J", "fold", "image_ap")
+COLUMNS = ("class", *CONSTANTS, "fold", "image_ap")
 
 
 def tune(options: Mapping[str, Any]) -> None:
@@ -39,10 +42,10 @@ def tune(options: Mapping[str, Any]) -> None:
 
 
 def _defaults(settings: Settings) -> dict[str, Any]:
-    """Return the thesis's grids as settings; J where the learner has it."""
-    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS}
+    """Return the thesis's grids as settings, J and c where the learner has them; C is walked along."""
+    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": not settings.train.multifold}
     if settings.train.learner == "latent_svm":
-        values |= {"train.J": J_GRID, "train.J_relative": True}
+        values |= {"train.J": J_GRID, "train.J_relative": True, "train.ignored": IGNORED_GRID}
     return values
 
 
@@ -57,7 +60,8 @@ def tune_classes(context: Context) -> None:
         As `train_classes`.
     """
     train = context.settings.train
-    choices = len(set(train.C)) * (len(set(train.J)) if train.learner == "latent_svm" else 1)
+    more = (train.J, train.ignored) if train.learner == "latent_svm" else ()
+    choices = math.prod(len(set(values)) for values in (train.C, *more))
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
@@ -83,7 +87,7 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
 def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of one class."""
     return {
-        "chosen": {name: result[name] for name in ("C", "J") if name in result},
+        "chosen": {name: result[name] for name in CONSTANTS if name in result},
         "candidates": [
             {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
             for one in result["held_out_image_ap"]

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
@@ -143,6 +144,27 @@ class Bags:
             )
         starts = self._starts + np.maximum(chosen, 0)
         return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.scale)
+
+    def kept(self, count: int, weights: ArrayLike | None = None) -> "Bags":
+        """Return these bags with at most `count` windows each, in their order.
+
+        Without `weights` (d,) the first ones are kept, which are a proposal method's best, and nothing is copied. With
+        them those are kept, and copied, that score best, of equals the first (T of A. Behl's thesis, section 4.1).
+
+        Raises
+        ------
+        InputError
+            If `count` is no whole number of 1 or more.
+        """
+        if not (isinstance(count, Integral) and count >= 1):
+            raise InputError(f"count must be a whole number of 1 or more, got {count!r}.")
+        if weights is None:
+            return self._view(self._starts, np.minimum(self._stops, self._starts + count), self.scale)
+        scores = np.split(self.score_windows(weights), self.offsets[1:-1])
+        chosen = [np.sort(np.argsort(-own, kind="stable")[:count]) for own in scores]
+        rows = np.concatenate([start + own for start, own in zip(self._starts, chosen, strict=True)])
+        offsets = np.append(0, np.cumsum([len(own) for own in chosen]))
+        return type(self)(self._features[rows], offsets, self.scale, threads=self.threads)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""

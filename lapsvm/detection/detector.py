@@ -35,6 +35,8 @@ class Detector:
     provenance : dict, default empty
         What JSON can hold: loss, C, hashes of data, how windows and features were made. No path, time or host, so
         that the same training gives the same file.
+    whole_coef : array-like of shape (D,), optional
+        Where the d features are a projection of D, the weights that give the same scores from those, scale included.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Detector:
     intercept: float = 0.0
     scale: Float64 | float = 1.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    whole_coef: Float64 | None = None
 
     def __post_init__(self) -> None:
         coef = as_floats("coef", self.coef, 1)
@@ -60,6 +63,15 @@ class Detector:
         object.__setattr__(self, "coef", np.ascontiguousarray(coef))
         object.__setattr__(self, "scale", np.broadcast_to(scale, coef.shape).copy())
         object.__setattr__(self, "intercept", float(self.intercept))
+        if self.whole_coef is not None:
+            object.__setattr__(self, "whole_coef", np.ascontiguousarray(as_floats("whole_coef", self.whole_coef, 1)))
+
+    @property
+    def whole(self) -> "Detector":
+        """The detector of the features before projection; itself where there is none."""
+        if self.whole_coef is None:
+            return self
+        return Detector(self.class_name, self.whole_coef, self.intercept, 1.0, self.provenance)
 
     def score(self, features: ArrayLike) -> Float64:
         """Return the score of each window.
@@ -97,6 +109,8 @@ class Detector:
         from safetensors.numpy import save
 
         tensors = {"coef": self.coef, "scale": np.asarray(self.scale)}
+        if self.whole_coef is not None:
+            tensors["whole_coef"] = self.whole_coef
         description = {
             "format": FORMAT,
             "version": VERSION,
@@ -148,6 +162,7 @@ class Detector:
                 description["intercept"],
                 tensors["scale"],
                 description["provenance"],
+                tensors.get("whole_coef"),
             )
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"model {path} is damaged: {error}.") from None

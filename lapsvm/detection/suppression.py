@@ -9,6 +9,36 @@ from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 
 
+def demoted(scores: ArrayLike, amount: float = 1.0) -> Float64:
+    """Return the scores of one picture's windows, those below the best one moved further down.
+
+    s becomes s + amount (s - best). A picture's best window keeps its score, so pictures keep their order; its other
+    windows fall back behind the best ones of other pictures. Windows learned from image-level labels fire on many parts
+    of one picture, which a detector then lists before the objects of the next.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+    amount : float, default 1.0
+        At least 0; 0 changes nothing.
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+
+    Raises
+    ------
+    ShapeError, NotFiniteError
+        If the scores are no (n,) finite numbers.
+    InputError
+        If the amount is negative or not finite.
+    """
+    values = as_floats("scores", scores, 1)
+    if not (np.isfinite(amount) and amount >= 0):
+        raise InputError(f"the amount of demotion must be a finite number of at least 0, got {amount}.")
+    return values + amount * (values - values.max(initial=-np.inf)) if amount and len(values) else values
+
+
 def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: int | None = None) -> Index:
     """Return which boxes stay, best first.
 

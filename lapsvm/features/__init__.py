@@ -3,6 +3,7 @@
 from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
 from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
+from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
 from lapsvm.features.scaling import block_scales, mean_block_norms
 from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
 from lapsvm.features.shard_set import (
@@ -21,17 +22,22 @@ __all__ = [
     "Extractor",
     "PictureWindows",
     "PooledNetwork",
+    "Projected",
+    "Projection",
     "Shard",
     "ShardHeader",
     "ShardSet",
     "assemble_shard",
     "block_scales",
     "check_settings",
+    "fit_projection",
+    "load_projection",
     "mean_block_norms",
     "open_extractor",
     "open_shards",
     "read_header",
     "read_shard",
+    "save_projection",
     "settings_difference",
     "shard_name",
     "shard_paths",

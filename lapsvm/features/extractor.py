@@ -103,8 +103,9 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1) -> Extractor:
     ----------
     specs : str or sequence of str
         ``hog[?size=48&cell=8&bins=9]`` or
-        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none]``; ``onnx-cv2:FILE...`` lets
-        OpenCV run the network instead of ONNX Runtime. Of several, the features stand side by side.
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``;
+        ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime. Of several, the features stand side
+        by side.
     threads : int, default 1
         Threads that a network may use.
 

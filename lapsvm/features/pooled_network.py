@@ -3,6 +3,10 @@
 The picture is brought to a longest side of ``size`` pixels, both sides rounded to multiples of 32 (so that the strides
 of common backbones divide them), and runs through the network once. A window's features are the exact area mean of the
 map, taken as constant inside its cells, over the window's place in the map, and by default brought to length 1.
+
+A network's map says what is near a place as much as what is at it, and pictures with an object differ from others by
+their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
+times the same mean over the window's surroundings is taken away; docs/features.md has what that gives.
 """
 
 from hashlib import blake2b
@@ -15,8 +19,17 @@ from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.networks import Network, OpenCVNetwork, RuntimeNetwork, read_network_file
 from lapsvm.features.picture import check_pixels, clip_boxes, l2_normalise
-from lapsvm.features.pooling import pool_windows
-from lapsvm.features.specs import Spec, choice, one_or_three_numbers, positive_number, read_options, whole_number, word
+from lapsvm.features.pooling import pool_rings, pool_windows
+from lapsvm.features.specs import (
+    Spec,
+    choice,
+    one_or_three_numbers,
+    positive_number,
+    read_options,
+    share,
+    whole_number,
+    word,
+)
 
 DEFAULT_SIZE = 640
 MULTIPLE = 32
@@ -28,6 +41,7 @@ _OPTIONS = {
     "scale": positive_number,
     "size": whole_number(MULTIPLE, 8192),
     "norm": choice("l2", "none"),
+    "contrast": share,
 }
 
 
@@ -51,6 +65,9 @@ class PooledNetwork:
         Longest side of the picture that the network sees.
     norm : "l2" or "none"
         Whether each window's features are brought to length 1.
+    contrast : float, default 0
+        How much of the features of a window's surroundings is taken away from its own, in [0, 1]; less where the
+        picture ends (see `lapsvm.features.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
 
     Raises
     ------
@@ -71,11 +88,12 @@ class PooledNetwork:
         scale: float = 1 / 127.5,
         size: int | None = None,
         norm: str = "l2",
+        contrast: float = 0.0,
     ) -> None:
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         self._network, self._weights = network, weights
-        self._order, self._mean, self._scale, self._norm = order, mean, scale, norm
+        self._order, self._mean, self._scale, self._norm, self._contrast = order, mean, scale, norm, contrast
         self._size = DEFAULT_SIZE if size is None else size
         height, width = network.fixed_size or _PROBE
         outputs = network.run(np.zeros((1, 3, height, width), dtype=np.float32))
@@ -96,7 +114,7 @@ class PooledNetwork:
         """Return everything that the features depend on."""
         return {
             "kind": "pooled-network",
-            "version": 1,
+            "version": 2,
             "blocks": [self._channels],
             "engine": self._network.runtime["name"],
             "weights": self._weights,
@@ -106,6 +124,7 @@ class PooledNetwork:
             "scale": float(self._scale),
             "size": list(self._network.fixed_size or ()) or self._size,
             "norm": self._norm,
+            "contrast": float(self._contrast),
             "runtime": self._network.runtime,
         }
 
@@ -116,7 +135,15 @@ class PooledNetwork:
         windows = clip_boxes(boxes, height, width)
         feature_map = self.feature_map(pixels)
         rows, columns = feature_map.shape[1:]
-        pooled = pool_windows(feature_map, windows * [columns / width, rows / height, columns / width, rows / height])
+        cells = windows * [columns / width, rows / height, columns / width, rows / height]
+        inside = pool_windows(feature_map, cells)
+        if not self._contrast:
+            return self._normalised(inside)
+        around, weights = pool_rings(feature_map, cells, inside)
+        factors = np.float32(self._contrast) * weights[:, None]
+        return np.asarray(self._normalised(inside) - factors * self._normalised(around))
+
+    def _normalised(self, pooled: Float32) -> Float32:
         return l2_normalise(pooled) if self._norm == "l2" else pooled
 
     def feature_map(self, pixels: Array) -> Float32:

@@ -9,6 +9,9 @@ import numpy as np
 from lapsvm.arrays import Array, Float32, Float64
 
 _ROWS = 4096  # windows at a time: bounds the memory of the shares
+ENLARGED = 1.8  # sides of the window with its surroundings, in sides of the window
+FULL_RING = 0.5  # share of the enlarged window from which on a ring counts fully
+_THIN = 1e-4  # a smaller share is a difference of rounded sums, not a ring
 
 
 def pool_windows(feature_map: Array, windows: Float64) -> Float32:
@@ -32,6 +35,48 @@ def pool_windows(feature_map: Array, windows: Float64) -> Float32:
         part = slice(start, start + _ROWS)
         np.matmul(cell_shares(windows[part], rows, columns), cells, out=pooled[part])
     return pooled
+
+
+def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[Float32, Float32]:
+    """Return the mean of a map over each window's surroundings, and how much of them there is.
+
+    The surroundings are what lies in the window enlarged `ENLARGED` times about its centre, as far as the map goes,
+    and not in the window.
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns), float32
+    windows : ndarray of shape (n, 4), float64
+        x1, y1, x2, y2 in cells of the map, inside it.
+    inside : ndarray of shape (n, channels), float32
+        What `pool_windows` gives.
+
+    Returns
+    -------
+    means : ndarray of shape (n, channels), float32
+        Zeros where there are no surroundings, as for the whole map.
+    weights : ndarray of shape (n,), float32
+        From 0, no surroundings, to 1, at least `FULL_RING` of the enlarged window.
+    """
+    rows, columns = feature_map.shape[1:]
+    enlarged = enlarge(windows, rows, columns)
+    inner, outer = _areas(windows)[:, None], _areas(enlarged)[:, None]
+    ring = outer - inner
+    sums = pool_windows(feature_map, enlarged) * outer - inside * inner
+    means = np.divide(sums, ring, out=np.zeros_like(sums), where=ring > _THIN * outer)
+    weights = np.divide(ring, FULL_RING * outer, out=np.zeros_like(ring), where=outer > 0)
+    return means.astype(np.float32), np.minimum(weights, 1.0)[:, 0].astype(np.float32)
+
+
+def enlarge(windows: Float64, rows: int, columns: int) -> Float64:
+    """Return the windows (n, 4) enlarged about their centres, cut to the map."""
+    centres, halves = (windows[:, :2] + windows[:, 2:]) / 2, (windows[:, 2:] - windows[:, :2]) * (ENLARGED / 2)
+    return np.concatenate([np.maximum(centres - halves, 0), np.minimum(centres + halves, [columns, rows])], axis=1)
+
+
+def _areas(windows: Float64) -> Float64:
+    """Return the areas (n,)."""
+    return np.asarray((windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1]))
 
 
 def cell_shares(windows: Float64, rows: int, columns: int) -> Float32:

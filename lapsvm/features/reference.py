@@ -1,5 +1,7 @@
 """Slow, readable twins of what the extractors do fast, written from the definitions alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
@@ -10,7 +12,7 @@ def overlaps(low: float, high: float, size: int) -> Float64:
     return np.array([max(0.0, min(high, cell + 1.0) - max(low, float(cell))) for cell in range(size)])
 
 
-def pool(feature_map: Array, window: Array) -> Float64:
+def pool(feature_map: Array, window: Sequence[float] | Array) -> Float64:
     """Return the mean of a piecewise-constant map over a window, channel by channel, float64 of shape (channels,).
 
     Parameters
@@ -26,6 +28,21 @@ def pool(feature_map: Array, window: Array) -> Float64:
         for column, width in enumerate(overlaps(x1, x2, columns)):
             total += feature_map[:, row, column].astype(np.float64) * (height * width)
     return total / area if area > 0 else total
+
+
+def ring(
+    feature_map: Array, window: Sequence[float], enlarged: float = 1.8, full: float = 0.5
+) -> tuple[Float64, float]:
+    """Return the mean of a map over a window's surroundings, and their weight (see `pooling.pool_rings`)."""
+    _, rows, columns = feature_map.shape
+    x1, y1, x2, y2 = (float(value) for value in window)
+    x, y, half_width, half_height = (x1 + x2) / 2, (y1 + y2) / 2, enlarged * (x2 - x1) / 2, enlarged * (y2 - y1) / 2
+    outer = [max(x - half_width, 0), max(y - half_height, 0), min(x + half_width, columns), min(y + half_height, rows)]
+    outer_area, area = (outer[2] - outer[0]) * (outer[3] - outer[1]), (x2 - x1) * (y2 - y1)
+    if outer_area <= area:
+        return np.zeros(len(feature_map)), 0.0
+    total = pool(feature_map, outer) * outer_area - pool(feature_map, window) * area
+    return total / (outer_area - area), min(1.0, (outer_area - area) / (full * outer_area))
 
 
 def hog(grey: Float64, window: Array, *, size: int, cell: int, bins: int, floor: float, clip: float) -> Float64:

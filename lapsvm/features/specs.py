@@ -141,6 +141,18 @@ def positive_number(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    rule = "a number from 0 to 1"
+    try:
+        value = number(text)
+    except ValueError:
+        raise ValueError(rule) from None
+    if not 0 <= value <= 1:
+        raise ValueError(rule)
+    return value
+
+
 def one_or_three_numbers(text: str) -> tuple[float, float, float]:
     """Read a number for all channels, or one for each."""
     parts = text.split(",")

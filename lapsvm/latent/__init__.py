@@ -1,9 +1,19 @@
 """Training with latent windows: initialisation, imputation, CCCP, many problems side by side."""
 
 from lapsvm.latent.multifold import fit_multifold
+from lapsvm.latent.paths import fit_paths
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.risks import HingeRisk, RankRisk
 from lapsvm.latent.structural import StructuralProblem
 from lapsvm.latent.training import fit_many
 
-__all__ = ["HingeRisk", "LatentProblem", "LatentSolution", "RankRisk", "StructuralProblem", "fit_many", "fit_multifold"]
+__all__ = [
+    "HingeRisk",
+    "LatentProblem",
+    "LatentSolution",
+    "RankRisk",
+    "StructuralProblem",
+    "fit_many",
+    "fit_multifold",
+    "fit_paths",
+]

@@ -90,6 +90,11 @@ class StructuralTraining(Training):
         self._lowest = self._worst.index[self._negatives]
         return imputed
 
+    def _taken_over(self, before: Training) -> tuple[ImputedWindows, list[Plane]]:
+        if isinstance(before, StructuralTraining):
+            self._worst, self._lowest = before._worst, before._lowest
+        return super()._taken_over(before)
+
     def _solve(
         self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
     ) -> Generator[Float64, BestWindows, Solution]:

@@ -12,7 +12,7 @@ vectors of all problems and answers them from one pass over the windows.
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
 
+T = TypeVar("T")
 Passes = Generator[Float64, BestWindows, LatentSolution]
 
 _LOOSE = 0.1  # gap of the first outer step
@@ -39,6 +40,14 @@ class _Parts(NamedTuple):
 
     positive: Float64  # coefficients (n_pos,)
     negative: Float64  # sum (d,) over the negatives, with its sign
+
+
+class _End(NamedTuple):
+    """Where a training came to rest: the windows that follow, and planes for those before, of which some changed."""
+
+    imputed: ImputedWindows
+    planes: list[Plane]
+    changed: int
 
 
 def fit_many(
@@ -75,18 +84,41 @@ def fit_many(
     """
     data = as_bags(bags)
     trainings = [start(problem, data) for problem in problems]
-    running = [_Running(i, training.run(), training) for i, training in enumerate(trainings)]
+    solutions = side_by_side([(training, training.run()) for training in trainings], data, progress)
+    warn_unless_converged([training._problem for training in trainings], solutions)
+    return solutions
+
+
+class Asking(Protocol):
+    """What asks for points: a training, or several one after the other."""
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The records of the outer steps so far."""
+        ...
+
+    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return what a pass over all windows says of those that matter here."""
+        ...
+
+
+def side_by_side(
+    askers: Sequence[tuple[Asking, Generator[Float64, BestWindows, T]]],
+    bags: Bags,
+    progress: Callable[[int, dict[str, Any]], None] | None,
+) -> list[T]:
+    """Answer the points of all generators from one pass after the other; return what they return, in their order."""
+    running = [_Running(place, *one) for place, one in enumerate(askers)]
     with one_blas_thread():
-        solutions = _drive(running, data, progress)
-    _warn_unless_converged(trainings, solutions)
-    return [solutions[i] for i in range(len(trainings))]
+        found = _drive(running, bags, progress)
+    return [found[place] for place in range(len(askers))]
 
 
 def _drive(
-    running: list["_Running"], bags: Bags, progress: Callable[[int, dict[str, Any]], None] | None
-) -> dict[int, LatentSolution]:
-    """Answer the points of all that are running from one pass after the other; return the solutions by place."""
-    solutions: dict[int, LatentSolution] = {}
+    running: list["_Running[T]"], bags: Bags, progress: Callable[[int, dict[str, Any]], None] | None
+) -> dict[int, T]:
+    """Answer until all have returned; return the answers by place."""
+    solutions: dict[int, T] = {}
     answers: list[BestWindows | None] = [None] * len(running)
     while running:
         asking, points = [], []
@@ -103,10 +135,10 @@ def _drive(
     return solutions
 
 
-class _Running:
+class _Running(Generic[T]):
     """A training in progress, its history told as it grows."""
 
-    def __init__(self, place: int, passes: Passes, training: "Training"):
+    def __init__(self, place: int, training: Asking, passes: Generator[Float64, BestWindows, T]):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
         self._asked = np.zeros(0)
 
@@ -117,10 +149,11 @@ class _Running:
             self._asked = next(self._passes) if seen is None else self._passes.send(seen)
             return self._asked
         finally:
-            for record in self._training.history[self._told :]:
+            history = self._training.history
+            for record in history[self._told :]:
                 if progress is not None:
                     progress(self.place, record)
-            self._told = len(self._training.history)
+            self._told = len(history)
 
 
 class Training:
@@ -153,10 +186,17 @@ class Training:
             index[self._negatives], score[self._negatives] = self._trimming.best(w)
         return BestWindows(index, score)
 
-    def run(self) -> Passes:
-        """Yield the points to be answered; return the solution."""
-        imputed = yield from self._initialise()
-        tol, last, planes, proximity = max(self._problem.tol, _LOOSE), np.inf, list[Plane](), 1.0
+    def run(self, before: "Training | None" = None) -> Passes:
+        """Yield the points to be answered; return the solution.
+
+        It begins where `before` ended, the same problem at another C, if one is given.
+        """
+        planes: list[Plane] = []
+        if before is None:
+            imputed = yield from self._initialise()
+        else:
+            imputed, planes = self._taken_over(before)
+        tol, last, proximity = max(self._problem.tol, _LOOSE), np.inf, 1.0
         for step in range(self._problem.max_iter):
             solution = yield from self._solve(imputed, tol, planes, proximity)
             following, changed = self._impute(imputed)
@@ -171,7 +211,14 @@ class Training:
             # after given windows, one per image, the mean of several begins anew
             last = solution.objective if len(following.index) == len(imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
+        self._end = _End(following, solution.planes, changed)  # where the next training on a path begins
         return self._solution(solution, following, rests)
+
+    def _taken_over(self, before: "Training") -> tuple[ImputedWindows, list[Plane]]:
+        """Return the windows and planes with which another training ended, and make its best point the first one."""
+        self._w, self._answer, self._trimming = before._w, before._answer, before._trimming
+        imputed, planes, changed = before._end
+        return imputed, self._carried(planes, imputed) if changed else planes
 
     def _carried(self, planes: list[Plane], imputed: ImputedWindows) -> list[Plane]:
         """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
@@ -323,9 +370,9 @@ def start(problem: LatentProblem, bags: Bags) -> Training:
     return Training(problem, bags)
 
 
-def _warn_unless_converged(trainings: Sequence[Training], solutions: dict[int, LatentSolution]) -> None:
-    for i, training in enumerate(trainings):
-        found, problem = solutions[i], training._problem
+def warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable[LatentSolution]) -> None:
+    """Warn of each solution that stopped early, saying what to do; the warning is that of the caller's caller."""
+    for problem, found in zip(problems, solutions, strict=True):
         if found.converged:
             continue
         last = found.history[-1]

@@ -33,6 +33,7 @@ def propose(
     mode: str | Mode = "fast",
     max_windows: int | None = 2000,
     min_side: float | None = None,
+    max_area: float = 1.0,
     seed: int = 0,
     threads: int = 1,
 ) -> Float32:
@@ -52,6 +53,8 @@ def propose(
         Keep the first so many; None keeps all.
     min_side : float or None, default None
         Drop boxes with a side below so many pixels. None: a sixteenth of the shorter side of the picture, at most 20.
+    max_area : float, default 1.0
+        Drop boxes of more than this share of the picture's area, in (0, 1].
     seed : int, default 0
         Of the chance in the order of selective search. The same seed gives the same boxes in the same order, in
         every process and for any number of threads. "grid" and the packages do not use it.
@@ -62,7 +65,7 @@ def propose(
     -------
     ndarray of shape (n, 4), float32
         x1, y1, x2, y2, 0-based, half-open, in whole pixels inside the picture, best first, no two equal. At least
-        one: where no box is left, the whole picture.
+        one: where no box is left, that in the middle with a share `max_area` of the area, by default the whole picture.
 
     Raises
     ------
@@ -87,8 +90,27 @@ def propose(
     height, width = image.shape[:2]
     least = default_min_side(height, width) if min_side is None else _check_side(min_side)
     boxes = METHODS[method](np.ascontiguousarray(image), mode, seed, threads)
-    kept = tidy(boxes, height, width, least)[:max_windows]
-    return kept if len(kept) else whole_image(height, width)[None]
+    kept = _not_above(_check_area(max_area), tidy(boxes, height, width, least), height, width)[:max_windows]
+    return kept if len(kept) else middle(height, width, max_area)[None]
+
+
+def middle(height: int, width: int, area: float) -> Float32:
+    """Return the box (4,) in the middle of a picture that has its shape and a share `area` of its area."""
+    margins = np.array([width, height]) * (1 - np.sqrt(area)) / 2
+    return np.asarray(np.concatenate([margins, [width, height] - margins]), dtype=np.float32)
+
+
+def _not_above(area: float, boxes: Float32, height: int, width: int) -> Float32:
+    """Return the boxes that cover at most a share `area` of the picture."""
+    sides = (boxes[:, 2:] - boxes[:, :2]).astype(np.float64)
+    return boxes[sides.prod(axis=1) <= area * (height * width)]
+
+
+def _check_area(area: float) -> float:
+    """Return `area` if it is a share greater than 0."""
+    if not isinstance(area, int | float | np.number) or not 0 < area <= 1:
+        raise InputError(f"max_area must be greater than 0 and at most 1, got {area!r}.")
+    return float(area)
 
 
 def check_image(image: Any) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.detection import detect, nms, reference
+from lapsvm.detection import demoted, detect, nms, reference
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 
@@ -147,3 +147,23 @@ def test_no_windows_no_detections():
 def test_limits_below_1_are_refused(name):
     with pytest.raises(InputError, match=rf"^{name} must be at least 1, got 0\.$"):
         detect([], [], **{name: 0})
+
+
+def test_demotion_moves_all_but_the_best_down():
+    np.testing.assert_array_equal(demoted([3.0, 5.0, 4.0], 2.0), [3 + 2 * (3 - 5), 5, 4 + 2 * (4 - 5)])
+
+
+def test_no_demotion_changes_nothing():
+    np.testing.assert_array_equal(demoted([3.0, -5.0], 0), [3, -5])
+    assert demoted([], 1).shape == (0,)
+
+
+@pytest.mark.parametrize("amount", [-1, np.nan, np.inf])
+def test_an_amount_of_demotion_below_zero_is_refused(amount):
+    with pytest.raises(InputError, match="the amount of demotion must be a finite number of at least 0, got"):
+        demoted([1.0], amount)
+
+
+def test_demotion_needs_finite_scores():
+    with pytest.raises(NotFiniteError):
+        demoted([1.0, np.nan])

@@ -68,6 +68,30 @@ def test_rows_have_length_one_by_default(path):
     assert unit.dtype == np.float32
 
 
+def test_contrast_takes_the_surroundings_away(path):
+    box = [32, 32, 64, 64]  # enlarged 1.8 times: 12.8 pixels more on every side
+    plain = open_extractor(f"onnx:{path}?size=128")
+    contrast = open_extractor(f"onnx:{path}?size=128&contrast=.35")
+    outer = [32 - 12.8, 32 - 12.8, 64 + 12.8, 64 + 12.8]
+    raw = open_extractor(f"onnx:{path}?size=128&norm=none")(PICTURE, [box, outer])
+    ring = (raw[1] * 57.6**2 - raw[0] * 32**2) / (57.6**2 - 32**2)
+    expected = plain(PICTURE, [box])[0] - 0.35 * ring / np.linalg.norm(ring)
+    np.testing.assert_allclose(contrast(PICTURE, [box])[0], expected, atol=1e-5)
+    assert contrast.dim == plain.dim
+
+
+def test_the_whole_picture_has_no_surroundings_to_take_away(path):
+    whole = [BOXES["whole"]]
+    plain = open_extractor(f"onnx:{path}?size=128")(PICTURE, whole)
+    np.testing.assert_array_equal(open_extractor(f"onnx:{path}?size=128&contrast=1")(PICTURE, whole), plain)
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "nan", "much"])
+def test_a_contrast_that_is_no_share_is_refused(path, value):
+    with pytest.raises(OptionError, match=f"contrast must be a number from 0 to 1, got '{value}'"):
+        open_extractor(f"onnx:{path}?contrast={value}")
+
+
 def test_a_map_of_zeros_gives_zeros(tmp_path, write_network):
     """A white background through a rectifier: 0/0 must not come about."""
     path = write_network(tmp_path / "net.onnx", -np.eye(3), relu=True)

@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm.features import reference
 from lapsvm.features.picture import l2_normalise
-from lapsvm.features.pooling import cell_shares, pool_windows
+from lapsvm.features.pooling import cell_shares, enlarge, pool_rings, pool_windows
 
 MAP = np.random.default_rng(0).normal(size=(5, 6, 7)).astype(np.float32)
 FINE = 16
@@ -73,3 +73,51 @@ def test_a_row_of_zeros_is_not_divided():
     rows = np.array([[0, 0, 0], [3, 0, 4], [1e-30, 0, 0]], dtype=np.float32)
     np.testing.assert_allclose(l2_normalise(rows), [[0, 0, 0], [0.6, 0, 0.8], [1, 0, 0]], rtol=1e-6)
     assert l2_normalise(rows).dtype == np.float32
+
+
+def rings(windows):
+    windows = np.asarray(windows, dtype=float)
+    return pool_rings(MAP, windows, pool_windows(MAP, windows))
+
+
+@pytest.mark.parametrize("window", [[2, 2, 4, 4], [0, 0, 1.5, 6], [1.3, 2.2, 1.4, 2.21], [0.1, 0.2, 6.8, 5.9]])
+def test_surroundings_equal_their_twin(window):
+    means, weights = rings([window])
+    expected, weight = reference.ring(MAP, window)
+    np.testing.assert_allclose(means[0], expected, atol=1e-4)
+    np.testing.assert_allclose(weights[0], weight, rtol=1e-5)
+
+
+def test_surroundings_are_the_enlarged_window_without_the_window():
+    means, weights = rings([[3, 2.5, 4, 3.5]])  # enlarged: 2.6 to 4.4 and 2.1 to 3.9, inside the cells 2-4 and 2-3
+    shares = np.zeros((6, 7))
+    shares[2:4, 2:5] = np.outer([0.9, 0.9], [0.4, 1, 0.4])
+    shares[2:4, 3] -= 0.5
+    np.testing.assert_allclose(means[0], (MAP * shares).sum(axis=(1, 2)) / shares.sum(), atol=1e-5)
+    assert weights[0] == 1  # the ring is 69 % of the enlarged window
+
+
+def test_the_whole_map_has_no_surroundings():
+    means, weights = rings([[0, 0, 7, 6], [0, 0, 7, 3]])
+    assert not means[0].any()
+    assert weights[0] == 0
+    np.testing.assert_allclose(
+        means[1], (MAP[:, 3:4].sum(axis=(1, 2)) + 0.2 * MAP[:, 4].sum(axis=1)) / (1.2 * 7), atol=1e-5
+    )
+    np.testing.assert_allclose(weights[1], (4.2 - 3) / 4.2 / 0.5, rtol=1e-6)
+
+
+def test_a_window_without_area_has_no_surroundings():
+    means, weights = rings([[2, 2, 2, 3]])
+    assert not means.any()
+    assert weights[0] == 0
+
+
+def test_a_window_is_enlarged_about_its_centre_and_cut_to_the_map():
+    np.testing.assert_allclose(
+        enlarge(np.array([[3.0, 2, 4, 4], [0, 0, 2, 1]]), 6, 7)[:, :],
+        [
+            [2.6, 1.2, 4.4, 4.8],
+            [0, 0, 2.8, 1.4],
+        ],
+    )

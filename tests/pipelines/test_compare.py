@@ -122,6 +122,18 @@ def test_fold_values_have_the_tests_of_scipy(table):
     )
 
 
+@pytest.mark.parametrize("kind", ["plain", "corrected"])
+def test_the_interval_of_the_folds_is_what_the_test_does_not_reject(table, kind):
+    for name in CLASSES:
+        row = table["folds"]["classes"][name]
+        values = np.diff(row["values"], axis=0)[0]
+        overlap = {"plain": 0.0, "corrected": 1 / (table["folds"]["folds"] - 1)}[kind]
+        error = np.sqrt((1 / len(values) + overlap) * values.var(ddof=1))
+        expected = stats.t.interval(0.95, len(values) - 1, values.mean(), error) if error else [values.mean()] * 2
+        found = row["differences"][0][kind]
+        assert [found["low"], found["high"]] == pytest.approx(np.clip(expected, -1, 1).tolist())
+
+
 def test_a_fold_value_is_the_runs_learner_on_the_other_folds(table, finished, digits):
     from sklearn.model_selection import StratifiedKFold
 
@@ -158,7 +170,8 @@ def test_the_plot_has_a_mark_for_every_difference(compared, table):
     parser.StartElementHandler = lambda tag, attributes: drawing.setdefault(tag, []).append(attributes)
     parser.Parse((compared / "comparison.svg").read_bytes(), True)
     circles = drawing["circle"]
-    assert len(circles) == 1 + len(table["measures"]) * (len(CLASSES) + 1)  # and the legend's
+    panels = len(table["measures"]) + 1  # the folds are one more
+    assert len(circles) == 1 + panels * (len(CLASSES) + 1)  # and the legend's
     width, height = map(float, drawing["svg"][0]["viewBox"].split()[2:])
     assert all(0 <= float(one["cx"]) <= width and 0 <= float(one["cy"]) <= height for one in circles)
 

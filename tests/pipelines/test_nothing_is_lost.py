@@ -112,12 +112,12 @@ def test_constants_chosen_before_an_interruption_are_not_chosen_again(run_copy, 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    fit = train.fit_with_progress
-    monkeypatch.setattr(train, "fit_with_progress", interrupted)
+    fit = train.fit_wanted
+    monkeypatch.setattr(train, "fit_wanted", interrupted)
     assert command("train", "--out", run_copy, "--redo").status == 130
     for path in (run_copy / "models").iterdir():
         path.unlink()
-    monkeypatch.setattr(train, "fit_with_progress", fit)
+    monkeypatch.setattr(train, "fit_wanted", fit)
     monkeypatch.setattr(train, "choose_constants", interrupted)
     assert command("train", "--out", run_copy).status == 0
     assert made(run_copy, "models/*", "history.csv") == made(finished, "models/*", "history.csv")

@@ -316,3 +316,26 @@ class TestPackages:
         monkeypatch.setattr(cv2, "ximgproc", contrib, raising=False)
         image = np.broadcast_to(np.array([1, 2, 3], np.uint8), (10, 20, 3))
         assert propose(image, "opencv").tolist() == [[0, 0, 20, 10], [1, 2, 6, 8]]
+
+
+class TestAreaLimit:
+    def test_no_box_is_larger_than_the_share(self):
+        image = noise((60, 80))
+        everything, limited = (propose(image, "grid", max_area=area, max_windows=None) for area in (1.0, 0.1))
+        areas = (everything[:, 2] - everything[:, 0]) * (everything[:, 3] - everything[:, 1])
+        np.testing.assert_array_equal(limited, everything[areas <= 0.1 * 60 * 80])
+        assert 0 < len(limited) < len(everything)
+
+    def test_the_limit_comes_before_the_number(self):
+        image = noise((60, 80))
+        limited = propose(image, "grid", max_area=0.1, max_windows=None)
+        np.testing.assert_array_equal(propose(image, "grid", max_area=0.1, max_windows=5), limited[:5])
+
+    def test_where_nothing_is_left_the_middle_stands_alone(self):
+        found = propose(np.zeros((30, 40, 3), np.uint8), max_area=0.25)
+        np.testing.assert_allclose(found, [[10, 7.5, 30, 22.5]])
+
+    @pytest.mark.parametrize("area", [0, -1, 1.1, float("nan"), "all"])
+    def test_a_share_that_is_none_is_refused(self, area):
+        with pytest.raises(InputError, match="max_area must be greater than 0 and at most 1, got"):
+            propose(noise((8, 8)), max_area=area)

@@ -1,0 +1,211 @@
+"""Fewer features: principal components of each part, found on a sample of training windows.
+
+Shards and passes shrink with the number of features, and what the last components hold is mostly noise. No mean is
+taken away first: it would add the same to every window's score, which changes no ranking.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32, Float64, check_positive
+from lapsvm.errors import MissingError, ModelFileError, SettingsError, ShapeError
+from lapsvm.features.extractor import Extractor
+from lapsvm.features.shard_set import settings_difference
+from lapsvm.files import write_atomically
+
+FORMAT = "lapsvm projection"
+VERSION = 1
+_METADATA = "lapsvm"
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """The first principal components of every part of some features.
+
+    Attributes
+    ----------
+    components : tuple of ndarray of shape (d_i, k_i), float32
+        For each part; orthonormal columns, those of largest variance first.
+    kept : tuple of float
+        The share of each part's variance that its components hold.
+    """
+
+    components: tuple[Float32, ...]
+    kept: tuple[float, ...]
+
+    def apply(self, features: Float32) -> Float32:
+        """Return features (n, sum of d_i) as (n, sum of k_i)."""
+        parts = np.split(features, np.cumsum([len(part) for part in self.components])[:-1], axis=1)
+        return np.concatenate([part @ own for part, own in zip(parts, self.components, strict=True)], axis=1)
+
+    def unfold(self, weights: ArrayLike) -> Float64:
+        """Return the weights (sum of d_i,) of the whole features that score as `weights` (sum of k_i,) do here."""
+        parts = np.split(
+            np.asarray(weights, dtype=np.float64), np.cumsum([part.shape[1] for part in self.components])[:-1]
+        )
+        return np.concatenate([own @ part for part, own in zip(parts, self.components, strict=True)])
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the components: 32 hex digits."""
+        digest = blake2b(digest_size=16)
+        for part in self.components:
+            digest.update(f"{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+
+class Projected:
+    """An extractor whose features are projected (see `Extractor`).
+
+    Parameters
+    ----------
+    whole : Extractor
+    projection : Projection
+
+    Raises
+    ------
+    ShapeError
+        If the projection is of other features.
+    """
+
+    def __init__(self, whole: Extractor, projection: Projection) -> None:
+        sizes = tuple(len(part) for part in projection.components)
+        if sizes != tuple(whole.blocks):
+            raise ShapeError(f"the projection must be of parts of {list(whole.blocks)} features, got {list(sizes)}.")
+        self.whole, self.projection = whole, projection
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return sum(self.blocks)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Number of components of each part."""
+        return tuple(part.shape[1] for part in self.projection.components)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the whole features' description and the components' hash."""
+        return {
+            "kind": "projection",
+            "version": VERSION,
+            "blocks": list(self.blocks),
+            "components": self.projection.fingerprint,
+            "of": self.whole.describe(),
+        }
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the projected features, float32 of shape (n, dim)."""
+        return self.projection.apply(self.whole(pixels, boxes))
+
+
+def fit_projection(samples: Iterable[Array], blocks: Sequence[int], size: float) -> Projection:
+    """Find the principal components of every part of some features.
+
+    Parameters
+    ----------
+    samples : iterable of arrays of shape (n, d)
+        Features of windows, for instance some of each training picture.
+    blocks : sequence of int
+        Number of features of each part; they sum to d.
+    size : float
+        From 1 on how many components a part keeps, at most all; below 1 the share of its variance to keep at least.
+
+    Returns
+    -------
+    Projection
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than two windows.
+    InputError
+        If `size` is no finite number greater than 0.
+    """
+    check_positive("the size of a projection", size)
+    edges = np.append(0, np.cumsum(blocks))
+    moments = [np.zeros((block, block)) for block in blocks]
+    total, count = np.zeros(edges[-1]), 0
+    for rows in (np.asarray(sample, dtype=np.float64) for sample in samples):
+        total, count = total + rows.sum(axis=0), count + len(rows)
+        parts = np.split(rows, edges[1:-1], axis=1)
+        moments = [moment + part.T @ part for moment, part in zip(moments, parts, strict=True)]
+    if count < 2:
+        raise ShapeError(f"a projection needs at least two windows, got {count}.")
+    means = np.split(total / count, edges[1:-1])
+    found = [
+        _principal(moment / count - np.outer(mean, mean), size) for moment, mean in zip(moments, means, strict=True)
+    ]
+    return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found))
+
+
+def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
+    """Return the components (d, k) of one part, and the share of variance that they hold."""
+    variances, vectors = np.linalg.eigh(covariance)
+    variances, vectors = np.maximum(variances[::-1], 0), vectors[:, ::-1]
+    shares = np.cumsum(variances) / max(variances.sum(), np.finfo(float).tiny)
+    count = int(min(size, len(shares)) if size >= 1 else np.searchsorted(shares, size - 1e-12) + 1)
+    count = min(count, len(shares))
+    chosen = vectors[:, :count]
+    largest = np.take_along_axis(chosen, np.abs(chosen).argmax(axis=0)[None], axis=0)
+    return (chosen * np.where(largest < 0, -1, 1)).astype(np.float32), float(shares[count - 1])
+
+
+def save_projection(path: str | Path, projection: Projection, made_with: Mapping[str, Any]) -> None:
+    """Write a projection to a safetensors file, with what decides how it comes out."""
+    from safetensors.numpy import save
+
+    tensors = {f"components{i}": np.ascontiguousarray(part) for i, part in enumerate(projection.components)}
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kept": list(projection.kept),
+        "made_with": dict(made_with),
+        "digest": projection.fingerprint,
+    }
+    write_atomically(path, save(tensors, metadata={_METADATA: json.dumps(description, sort_keys=True)}))
+
+
+def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None) -> Projection:
+    """Read a projection.
+
+    Parameters
+    ----------
+    path : str or Path
+    made_with : mapping, optional
+        What it must have been made with (see `save_projection`).
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ModelFileError
+        If it is damaged, or no projection of this version.
+    SettingsError
+        If it was made with something else.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise MissingError(f"projection {path} is not there.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            description = json.loads((file.metadata() or {})[_METADATA])
+            components = tuple(file.get_tensor(f"components{i}") for i in range(len(description["kept"])))
+        projection = Projection(components, tuple(description["kept"]))
+        whole = (description["format"], description["version"]) == (FORMAT, VERSION)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"projection {path} is damaged or no projection: {error}.") from None
+    if not whole or description["digest"] != projection.fingerprint:
+        raise ModelFileError(f"projection {path} is damaged, or not of version {VERSION}.")
+    difference = "" if made_with is None else settings_difference(description["made_with"], made_with)
+    if difference:
+        raise SettingsError(f"projection {path} was made with {difference}; use another --out, or --redo.")
+    return projection

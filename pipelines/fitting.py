@@ -1,0 +1,130 @@
+"""Training with the constants that are wanted: along paths of C, from several starts, with progress."""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sklearn.exceptions import ConvergenceWarning
+
+from lapsvm.bags import Bags
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_multifold, fit_paths
+
+from .labels import Labels
+from .progress import Bar
+from .settings import Settings, TrainSettings
+from .stages import Context
+
+SIDE_BY_SIDE = 512  # paths that share passes: each holds its planes, and a large grid has thousands
+_SAID = 3  # warnings spelt out
+
+
+class Constants(NamedTuple):
+    """The constants of one training; J and the ignored share are None where the learner has none."""
+
+    C: float
+    J: float | None = None
+    ignored: float | None = None
+
+    def known(self) -> dict[str, float]:
+        """Return the constants that the learner has, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+class Wanted(NamedTuple):
+    """One training: labels, 0 leaving a picture out, and constants."""
+
+    y: Labels
+    constants: Constants
+
+
+def problem(settings: Settings, wanted: Wanted) -> LatentProblem:
+    """Return the training problem of one class."""
+    train, constants = settings.train, wanted.constants
+    return LatentProblem(
+        y=wanted.y,
+        risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
+        C=constants.C,
+        init=train.init,
+        tol=train.tol,
+        top=train.top,
+        seed=settings.seed,
+        fit_intercept=constants.J is not None,
+        ignored=constants.ignored or 0.0,
+    )
+
+
+def fit_wanted(context: Context, title: str, wanted: Sequence[Wanted], bags: Bags) -> list[LatentSolution]:
+    """Train all that is wanted side by side, under a line that tells how far the last one to move is.
+
+    With ``train.path`` a training begins where that with the next larger C of the settings ended, whether that one is
+    wanted or not; those that differ in C alone share their path. Of ``train.n_init`` starts the lowest objective is
+    kept for each C.
+    """
+    settings, paths = context.settings, _paths(context.settings.train, wanted)
+    starts = [
+        (replace(problem(settings, wanted[places[0]]), seed=settings.seed + number), values)
+        for places, values in paths
+        for number in range(settings.train.n_init)
+    ]
+    with _told(context, title, len(wanted)) as bar:
+        walked = _walk(settings.train, starts, bags, bar)
+    solutions: dict[int, LatentSolution] = {}
+    for number, (places, values) in enumerate(paths):
+        tried = walked[number * settings.train.n_init : (number + 1) * settings.train.n_init]
+        for place in places:
+            step = values.index(wanted[place].constants.C)
+            solutions[place] = min((path[step] for path in tried), key=lambda found: found.objective)
+    return [solutions[place] for place in range(len(wanted))]
+
+
+def _paths(train: TrainSettings, wanted: Sequence[Wanted]) -> list[tuple[list[int], list[float]]]:
+    """Return paths: the places of what is wanted on each, and its values of C, the largest first."""
+    shared: dict[Any, list[int]] = {}
+    for place, (y, constants) in enumerate(wanted):
+        key = (y.tobytes(), constants._replace(C=0.0)) if train.path else place
+        shared.setdefault(key, []).append(place)
+    return [(places, _values(train, [wanted[place].constants.C for place in places])) for places in shared.values()]
+
+
+def _values(train: TrainSettings, wanted: Sequence[float]) -> list[float]:
+    """Return the values of C on the way to the wanted ones."""
+    before = [C for C in train.C if min(wanted) < C] if train.path else []
+    return sorted({*wanted, *before}, reverse=True)
+
+
+def _walk(
+    train: TrainSettings, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, bar: Bar
+) -> list[list[LatentSolution]]:
+    """Train every problem for its values of C."""
+    if train.multifold:
+        walked = []
+        for one, values in starts:
+            walked.append([fit_multifold(replace(one, C=C), bags, train.multifold) for C in values])
+            bar.step(1, f"objective {walked[-1][-1].objective:.4g}")
+        return walked
+
+    def tell(_: int, record: Mapping[str, Any]) -> None:
+        bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}, pass {record['passes']}")
+
+    walked = []
+    for first in range(0, len(starts), SIDE_BY_SIDE):
+        problems, values = zip(*starts[first : first + SIDE_BY_SIDE], strict=True)
+        walked += fit_paths(problems, values, bags, progress=tell)
+    return walked
+
+
+@contextmanager
+def _told(context: Context, title: str, count: int) -> Iterator[Bar]:
+    """Show progress, and afterwards say which trainings stopped early."""
+    with (
+        context.reporter.bar(f"{title} ({count} trainings, outer steps)", None) as bar,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield bar
+    for warning in caught[:_SAID]:
+        context.reporter.say(f"{title}: {warning.message}")
+    if len(caught) > _SAID:
+        context.reporter.say(f"{title}: {len(caught) - _SAID} more of {count} trainings stopped early.")

@@ -1,0 +1,125 @@
+"""The projection of a run's features: found on some training pictures before they are extracted, kept in its folder."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from lapsvm.arrays import Array
+from lapsvm.catalog import ImageRecord
+from lapsvm.errors import ImageError, MissingError, ModelFileError, SettingsError
+from lapsvm.features import (
+    Extractor,
+    Projected,
+    Projection,
+    ShardSet,
+    fit_projection,
+    load_projection,
+    open_extractor,
+    save_projection,
+)
+
+from .labels import hash_of
+from .proposals import window_boxes
+from .run_folder import RunFolder
+from .stages import Context
+
+PICTURES = 200
+WINDOWS = 60  # of each picture
+
+
+def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
+    """Return the extractor that the settings name, its features projected if they say so.
+
+    The projection is the one in the run folder, or that of the run whose shards are taken, or is found now.
+
+    Raises
+    ------
+    SettingsError
+        If there is one that was made otherwise.
+    """
+    whole = open_extractor(list(context.settings.features.extractors))
+    if not context.settings.features.pca:
+        return whole
+    chosen = _chosen(context)
+    made_with = {
+        "extractor": whole.describe(),
+        "windows": vars(context.settings.windows),
+        "pca": context.settings.features.pca,
+        "seed": context.settings.seed,
+        "pictures": hash_of([record.id for record in chosen]),
+    }
+    projection = None if context.redo else _kept(context.run, source, made_with)
+    if projection is None:
+        projection = fit_projection(_samples(context, whole, chosen), whole.blocks, context.settings.features.pca)
+        shares = ", ".join(f"{share:.3f}" for share in projection.kept)
+        context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
+    context.run.path.mkdir(parents=True, exist_ok=True)
+    save_projection(context.run.projection, projection, made_with)
+    return Projected(whole, projection)
+
+
+def projection_sizes(projection: Projection) -> str:
+    """Return how many components each part keeps, as text."""
+    return " + ".join(str(part.shape[1]) for part in projection.components)
+
+
+def projection_of(run: RunFolder, shards: ShardSet) -> Projection | None:
+    """Return the projection that a run's shards were made with, or None.
+
+    Raises
+    ------
+    SettingsError
+        If the one in the run folder is another one.
+    """
+    wanted = shards.provenance["features"]["extractor"].get("components")
+    if wanted is None:
+        return None
+    projection = load_projection(run.projection)
+    if projection.fingerprint != wanted:
+        raise SettingsError(f"{run.projection} is not what the shards were made with; run lapsvm extract --redo.")
+    return projection
+
+
+def _kept(run: RunFolder, source: RunFolder | None, made_with: dict[str, object]) -> Projection | None:
+    """Return the projection of this run, or of the one whose shards are taken; None if neither has a whole one."""
+    for folder in (run, source):
+        if folder is not None and folder.projection.is_file():
+            try:
+                return load_projection(folder.projection, made_with)
+            except ModelFileError:
+                continue  # damaged: it is found again
+    return None
+
+
+def _chosen(context: Context) -> list[ImageRecord]:
+    """Return the pictures that the components are found on."""
+    records = context.data.records[context.settings.data.train_set]
+    order = np.random.default_rng(context.settings.seed).permutation(len(records))[:PICTURES]
+    return [records[place] for place in np.sort(order)]
+
+
+def _samples(context: Context, extractor: Extractor, records: list[ImageRecord]) -> Iterator[Array]:
+    """Yield the features of some windows of each picture."""
+
+    def measure(record: ImageRecord) -> Array | None:
+        try:
+            pixels = record.pixels()
+        except (ImageError, MissingError):
+            if not context.settings.data.skip_bad:
+                raise
+            return None
+        boxes = window_boxes(pixels, context.settings.windows, context.settings.seed)
+        step = max(1, len(boxes) // WINDOWS)  # windows come best first, so every n-th is a fair sample
+        return extractor(pixels, boxes[::step][:WINDOWS])
+
+    with (
+        context.reporter.bar("projection", len(records)) as bar,
+        threadpool_limits(1),
+        ThreadPoolExecutor(context.threads) as pool,
+    ):
+        for features in pool.map(measure, records):
+            bar.step()
+            if features is not None:
+                yield features

@@ -1,0 +1,55 @@
+"""The best windows of every bag."""
+
+import numpy as np
+import pytest
+
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError, NotFiniteError, ShapeError
+
+
+@pytest.fixture
+def bags():
+    """Return bags of 1 to 6 windows, scaled."""
+    rng = np.random.default_rng(5)
+    sizes = [3, 1, 6, 4]
+    return Bags(rng.normal(size=(sum(sizes), 3)).astype(np.float32), np.cumsum([0, *sizes]), [2.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 9])
+def test_the_first_windows_are_kept(bags, count):
+    kept = bags.kept(count)
+    for i in range(bags.n_bags):
+        np.testing.assert_array_equal(kept[i], bags[i][:count])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 9])
+def test_the_best_scored_windows_are_kept_in_their_order(bags, count):
+    w = np.array([1.0, -2.0, 0.5])
+    kept = bags.subset([2, 0, 3]).kept(count, w)
+    for i, bag in enumerate([2, 0, 3]):
+        scores = bags[bag] @ w
+        best = sorted(range(len(scores)), key=lambda k: -scores[k])[:count]
+        np.testing.assert_array_equal(kept[i], bags[bag][sorted(best)])
+
+
+def test_a_bags_best_window_stays_its_best(bags):
+    w = np.array([0.3, 0.2, -1.0])
+    np.testing.assert_array_equal(bags.kept(2, w).best(w).score, bags.best(w).score)
+
+
+def test_of_equal_windows_the_first_are_kept(bags):
+    for i in range(bags.n_bags):
+        np.testing.assert_array_equal(bags.kept(2, np.zeros(3))[i], bags[i][:2])
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2"])
+def test_a_wrong_count_is_refused(bags, count):
+    with pytest.raises(InputError, match="count must be a whole number of 1 or more"):
+        bags.kept(count)
+
+
+def test_wrong_weights_are_refused(bags):
+    with pytest.raises(ShapeError, match="weights must have 3 rows"):
+        bags.kept(2, np.zeros(4))
+    with pytest.raises(NotFiniteError, match="weights"):
+        bags.kept(2, [0.0, np.nan, 0.0])
