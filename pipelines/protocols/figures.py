@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.detection import detect
 from lapsvm.evaluation import (
     Detections,
     corloc,
@@ -21,6 +20,7 @@ from lapsvm.evaluation import (
     share_draws,
 )
 
+from ..detect import detect_windows
 from ..settings import DetectSettings
 from .pictures import Pictures
 
@@ -69,8 +69,7 @@ def _detections(coef: Float64, pictures: Pictures, settings: DetectSettings) -> 
     """Return what is left of every picture's windows after suppression."""
     scores = np.split(pictures.bags.score_windows(coef), pictures.bags.offsets[1:-1])
     images = zip(pictures.ids, pictures.boxes, scores, strict=True)
-    limits = settings.nms_threshold, None, settings.max_detections
-    return Detections.from_images((image, *detect(own, boxes, *limits)) for image, boxes, own in images)
+    return Detections.from_images((image, *detect_windows(own, boxes, settings)) for image, boxes, own in images)
 
 
 def _figure(value: float | None, draws: Float64) -> dict[str, Any]:
