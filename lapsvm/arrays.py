@@ -1,5 +1,6 @@
 """Checks at the doors: one clear sentence for every array that breaks a rule."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,53 @@ def as_floats(name: str, values: ArrayLike, ndim: int) -> Float64:
     NotFiniteError
         If one is NaN or infinite.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers; {error}.") from None
+    array = as_numbers(name, values)
     if array.ndim != ndim:
         raise ShapeError(f"{name} must have {ndim} dimension(s), got shape {array.shape}.")
     check_finite(name, array)
     return array
+
+
+def as_numbers(name: str, values: ArrayLike) -> Float64:
+    """Return `values` as a float64 array of any shape.
+
+    Raises
+    ------
+    InputError
+        If they are not real numbers; a text is none, whatever it says.
+    """
+    if values is None:
+        raise InputError(f"{name} must be numbers, got None.")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise InputError(f"{name} must be numbers, got {array.dtype}.")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} must be numbers; {error}.") from None
+
+
+def as_whole_numbers(name: str, values: ArrayLike) -> Index:
+    """Return `values` as an intp array of one dimension.
+
+    Raises
+    ------
+    ShapeError
+        If the number of dimensions differs.
+    InputError
+        If the values are not whole numbers by their type; floats are none.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} must be whole numbers; {error}.") from None
+    if array.dtype.kind not in "iu" and array.size:
+        raise InputError(f"{name} must be whole numbers, got {array.dtype}.")
+    if array.ndim != 1:
+        raise ShapeError(f"{name} must have 1 dimension(s), got shape {array.shape}.")
+    return array.astype(np.intp, copy=False)
 
 
 def check_finite(name: str, array: Array) -> None:
@@ -52,9 +92,25 @@ def check_same_length(first_name: str, first: Array, second_name: str, second: A
         )
 
 
-def check_positive(name: str, value: float) -> float:
+def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float if it is a finite number > 0, else raise InputError."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InputError(f"{name} must be a finite number greater than 0, got {value!r}.")
     number = float(value)
     if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a finite number greater than 0, got {value}.")
     return number
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number of at least `least`, else raise InputError."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of {least} or more, got {value!r}.")
+    return int(value)
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """Return `value` as a bool if it is True or False, else raise InputError."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Array, Float64
+from lapsvm.arrays import Array, Float64, Index, as_floats
 from lapsvm.errors import ShapeError
 
 _VOC_SHIFT = np.array([1.0, 1.0, 0.0, 0.0])
@@ -72,3 +72,38 @@ def iou(first: ArrayLike, second: ArrayLike) -> Float64:
 def whole_image(height: int, width: int) -> Array:
     """Return the box of a whole picture, float32 of shape (4,)."""
     return np.array([0, 0, width, height], dtype=np.float32)
+
+
+def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> Index:
+    """Return each picture's most central window: the one that overlaps most with the middle half of the picture.
+
+    That is the box of half the picture's area with its centre and its proportions; overlap is intersection over union.
+
+    Parameters
+    ----------
+    boxes : array-like of shape (n, 4)
+        The windows of picture 0, then those of picture 1, ...
+    offsets : array-like of shape (m + 1,), int
+        Picture i owns the windows ``offsets[i]`` to ``offsets[i + 1] - 1``, at least one.
+    sizes : array-like of shape (m, 2)
+        Height and width of each picture.
+
+    Returns
+    -------
+    ndarray of shape (m,), intp
+        0-based within the picture; the first of equally central ones.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, or a picture has no window.
+    """
+    windows, bounds, pixels = as_boxes(boxes), np.asarray(offsets), as_floats("sizes", sizes, ndim=2)
+    if pixels.shape[1] != 2 or bounds.shape != (len(pixels) + 1,):
+        raise ShapeError(f"sizes must have shape (m, 2) for m + 1 offsets, got {pixels.shape} and {bounds.shape}.")
+    if bounds[-1] != len(windows) or bounds[0] != 0 or (np.diff(bounds) < 1).any():
+        raise ShapeError(f"offsets must rise from 0 to the number of boxes {len(windows)}, got {bounds.tolist()}.")
+    middle, half = pixels[:, ::-1] / 2, pixels[:, ::-1] * np.sqrt(1 / 8)
+    centred = np.hstack([middle - half, middle + half])
+    parts = zip(np.split(windows, bounds[1:-1]), centred, strict=True)
+    return np.array([int(iou(own, box[None]).argmax()) for own, box in parts], dtype=np.intp)

@@ -15,6 +15,7 @@ from .labels import Labels
 from .progress import Bar
 from .settings import Settings, TrainSettings
 from .stages import Context
+from .starts import started
 
 SIDE_BY_SIDE = 512  # paths that share passes: each holds its planes, and a large grid has thousands
 _SAID = 3  # warnings spelt out
@@ -46,7 +47,7 @@ def problem(settings: Settings, wanted: Wanted) -> LatentProblem:
         y=wanted.y,
         risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
         C=constants.C,
-        init=train.init,
+        init="whole_image" if train.init == "centre" else train.init,  # see starts: window 0 is then the central one
         tol=train.tol,
         top=train.top,
         seed=settings.seed,
@@ -69,7 +70,7 @@ def fit_wanted(context: Context, title: str, wanted: Sequence[Wanted], bags: Bag
         for number in range(settings.train.n_init)
     ]
     with _told(context, title, len(wanted)) as bar:
-        walked = _walk(settings.train, starts, bags, bar)
+        walked = _walk(settings.train, started(context, starts, bags), bags, bar)
     solutions: dict[int, LatentSolution] = {}
     for number, (places, values) in enumerate(paths):
         tried = walked[number * settings.train.n_init : (number + 1) * settings.train.n_init]

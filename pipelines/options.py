@@ -124,7 +124,7 @@ TRAIN: Group = {
         "train.init",
         Annotated[
             str | None,
-            typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, random."),
+            typer.Option("--init", help="Start: mean of a picture's windows (default), whole_image, centre, random."),
         ],
     ),
     "n_init": (

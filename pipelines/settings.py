@@ -16,7 +16,7 @@ from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("mean", "whole_image", "random")
+INITS = ("mean", "whole_image", "centre", "random")
 DTYPES = ("float16", "float32")
 
 
@@ -189,14 +189,14 @@ def check_settings(settings: Settings) -> Settings:
         check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
-    _check_training(settings.train)
+    _check_training(settings.train, windows.max_area)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     demoted([0.0], settings.detect.demotion)
     return settings
 
 
-def _check_training(train: TrainSettings) -> None:
+def _check_training(train: TrainSettings, max_area: float) -> None:
     """Raise OptionError unless the options of latent training fit together."""
     for value in train.ignored:
         if not 0 <= value < 1:
@@ -209,6 +209,13 @@ def _check_training(train: TrainSettings) -> None:
         raise OptionError("option --path must not go with --multifold, which begins anew for every C.")
     if train.keep_windows < 0:
         raise OptionError(f"option --keep-windows must be 1 or more, or 0 for all, got {train.keep_windows}.")
+    if train.init == "whole_image" and max_area < 1:
+        raise OptionError(f"option --init whole_image needs a --max-area of 1, got {max_area:g}.")
+    if train.keep_windows and train.init == "centre":
+        raise OptionError(
+            "option --init centre needs all windows, for the central one may not be kept, got --keep-windows "
+            f"{train.keep_windows}."
+        )
     if train.keep_by and (not train.keep_windows or train.init == "whole_image"):
         raise OptionError(
             "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "

@@ -81,17 +81,29 @@ def plan(starts: Index, stops: Index) -> Layout:
 
 
 def best_windows(
-    features: Array, layout: Layout, weights: Float64, threads: int, block_numbers: int = BLOCK_NUMBERS
+    features: Array,
+    layout: Layout,
+    weights: Float64,
+    threads: int,
+    block_numbers: int = BLOCK_NUMBERS,
+    excluded: Array | None = None,
 ) -> BestWindows:
-    """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
+    """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in.
+
+    `excluded` tells of every window, bag after bag, whether it does not compete; each bag has one that does.
+    """
     n_bags, k = len(layout.starts), weights.shape[1]
     index, best = np.zeros((n_bags, k), dtype=np.intp), np.full((n_bags, k), -np.inf)
     scorer = _Scorer(features, weights, block_numbers)
+    before = np.append(0, np.cumsum(layout.stops - layout.starts))  # windows of the bags before each bag
 
     def one(chunk: Chunk) -> None:
         bags = slice(chunk.first, chunk.last)
         offsets = np.append(layout.starts[bags], layout.stops[chunk.last - 1]) - chunk.start
         for row, scores in scorer.blocks(chunk.start, chunk.stop):
+            if excluded is not None:
+                place = before[chunk.first] + row - chunk.start
+                scores[excluded[place : place + len(scores)]] = -np.inf
             _kernel.keep_best(scores, row - chunk.start, offsets, index[bags], best[bags])
 
     run_side_by_side(one, layout.chunks, threads if features.size * k >= _WORTH_THREADS else 1, blas=scorer.needs_blas)

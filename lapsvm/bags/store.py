@@ -3,15 +3,25 @@
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import Array, Float64, Index, check_finite
+from lapsvm.arrays import (
+    Array,
+    Float64,
+    Index,
+    as_floats,
+    as_numbers,
+    as_whole_numbers,
+    check_count,
+    check_finite,
+    check_same_length,
+)
+from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
 from lapsvm.bags.scoring import (
     BLOCK_NUMBERS,
     BestWindows,
@@ -21,9 +31,7 @@ from lapsvm.bags.scoring import (
     plan,
     window_scores,
 )
-from lapsvm.errors import InputError, NotFiniteError, ShapeError, StageError
-
-_STORED = (np.float16, np.float32, np.float64)
+from lapsvm.errors import InputError, ShapeError, StageError
 
 
 class Bags:
@@ -58,20 +66,19 @@ class Bags:
         *,
         threads: int | None = None,
     ):
-        self._features = _as_features(features)
-        bounds = _as_offsets(offsets, len(self._features))
+        self._features = as_features(features)
+        bounds = as_offsets(offsets, len(self._features))
         self._starts, self._stops = bounds[:-1], bounds[1:]
-        self.scale = _as_scale(scale, self.dim)
-        self.threads = _available_threads() if threads is None else threads
+        self._excluded: NDArray[np.bool_] | None = None
+        self.scale = as_scale(scale, self.dim)
+        self.threads = available_threads() if threads is None else check_count("threads", threads)
 
     @classmethod
     def from_arrays(
         cls, arrays: Sequence[ArrayLike], scale: ArrayLike | None = None, *, threads: int | None = None
     ) -> "Bags":
         """Return bags made of one (n_i, d) array per image; they are copied into one array."""
-        parts = [np.asarray(array) for array in arrays]
-        if not parts:
-            raise ShapeError("bags must be one or more, got 0.")
+        parts = as_parts(arrays)
         for i, part in enumerate(parts):
             if part.ndim != 2 or not len(part) or part.shape[1] != parts[0].shape[-1]:
                 raise ShapeError(
@@ -113,11 +120,16 @@ class Bags:
 
     def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
         """Return these bags, in this order, over the same features (nothing is copied); a mask (n_bags,) works too."""
-        places = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
-        chosen = np.arange(self.n_bags)[places]
+        places: Any = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
+        if isinstance(places, np.ndarray) and places.dtype != np.bool_:
+            places = as_whole_numbers("bag_indices", places)
+        try:
+            chosen = np.arange(self.n_bags)[places]
+        except IndexError as error:
+            raise InputError(f"bag_indices must be those of {self.n_bags} bags; {error}.") from None
         if chosen.ndim != 1 or not len(chosen):
             raise ShapeError(f"bag_indices must choose one or more bags, got shape {chosen.shape}.")
-        return self._view(self._starts[chosen], self._stops[chosen], self.scale)
+        return self._view(self._starts[chosen], self._stops[chosen], self.offsets[chosen])
 
     def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
         """Return these bags, of which bag i has only its window index[i], or all where that is -1; nothing is copied.
@@ -131,19 +143,48 @@ class Bags:
         InputError
             If an index is no whole number, below -1 or outside its bag.
         """
-        chosen, sizes = np.asarray(index), self._stops - self._starts
+        chosen, sizes = as_whole_numbers(name, index), self._stops - self._starts
         if chosen.shape != (self.n_bags,):
             raise ShapeError(f"{name} must have one window per bag, got shape {chosen.shape} for {self.n_bags} bags.")
-        if chosen.dtype.kind not in "iu":
-            raise InputError(f"{name} must be whole numbers, got {chosen.dtype}.")
         wrong = np.flatnonzero((chosen < -1) | (chosen >= sizes))
         if len(wrong):
             raise InputError(
                 f"{name} must be -1 or a window inside its bag, got {chosen[wrong[0]]} for bag {wrong[0]} of "
                 f"{sizes[wrong[0]]} windows."
             )
-        starts = self._starts + np.maximum(chosen, 0)
-        return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.scale)
+        before = np.maximum(chosen, 0)
+        starts = self._starts + before
+        return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.offsets[:-1] + before)
+
+    def excluding(self, windows: ArrayLike) -> "Bags":
+        """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
+
+        Windows keep their numbers; nothing is copied. What was excluded before still is.
+
+        Parameters
+        ----------
+        windows : (n_windows,) bool
+            True for those that are excluded, in the order of `score_windows`.
+
+        Raises
+        ------
+        ShapeError
+            If there is not one value per window, or a bag has no window left.
+        InputError
+            If the values are not true or false.
+        """
+        excluded = np.asarray(windows)
+        if excluded.dtype != np.bool_:
+            raise InputError(f"windows must be true or false, got {excluded.dtype}.")
+        if excluded.shape != (self.n_windows,):
+            raise ShapeError(f"windows must be one per window, {self.n_windows}, got shape {excluded.shape}.")
+        excluded = excluded if self._excluded is None else excluded | self._excluded
+        empty = np.flatnonzero(np.logical_and.reduceat(excluded, self.offsets[:-1]))
+        if len(empty):
+            raise ShapeError(f"every bag must keep one or more windows, got none for bag {empty[0]}.")
+        view = self._view(self._starts, self._stops, self.offsets[:-1])
+        view._excluded = excluded
+        return view
 
     def kept(self, count: int, weights: ArrayLike | None = None) -> "Bags":
         """Return these bags with at most `count` windows each, in their order.
@@ -156,24 +197,32 @@ class Bags:
         InputError
             If `count` is no whole number of 1 or more.
         """
-        if not (isinstance(count, Integral) and count >= 1):
-            raise InputError(f"count must be a whole number of 1 or more, got {count!r}.")
+        check_count("count", count)
         if weights is None:
-            return self._view(self._starts, np.minimum(self._stops, self._starts + count), self.scale)
+            stops = np.minimum(self._stops, self._starts + count)
+            return self._view(self._starts, stops, self.offsets[:-1])
         scores = np.split(self.score_windows(weights), self.offsets[1:-1])
-        chosen = [np.sort(np.argsort(-own, kind="stable")[:count]) for own in scores]
+        best = [np.argsort(-own, kind="stable")[:count] for own in scores]
+        chosen = [np.sort(order[own[order] > -np.inf]) for order, own in zip(best, scores, strict=True)]
         rows = np.concatenate([start + own for start, own in zip(self._starts, chosen, strict=True)])
         offsets = np.append(0, np.cumsum([len(own) for own in chosen]))
         return type(self)(self._features[rows], offsets, self.scale, threads=self.threads)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
-        return self._view(self._starts, self._stops, np.asarray(self.scale * _as_scale(factor, self.dim)))
+        view = self._view(self._starts, self._stops, self.offsets[:-1])
+        view.scale = np.asarray(self.scale * as_scale(factor, self.dim))
+        return view
 
-    def _view(self, starts: Index, stops: Index, scale: Float64) -> "Bags":
+    def _view(self, starts: Index, stops: Index, first: Index) -> "Bags":
+        """Return bags over the same store, `first` telling which window here is the first of each."""
         view = object.__new__(type(self))
-        view._features, view.threads = self._features, self.threads
-        view._starts, view._stops, view.scale = starts, stops, scale
+        view._features, view.scale, view.threads = self._features, self.scale, self.threads
+        view._starts, view._stops, view._excluded = starts, stops, None
+        if self._excluded is not None:
+            sizes = stops - starts
+            places = np.repeat(first - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+            view._excluded = self._excluded[places]
         return view
 
     @property
@@ -185,6 +234,14 @@ class Bags:
     def n_windows(self) -> int:
         """Number of windows of all bags."""
         return int(self.offsets[-1])
+
+    @property
+    def n_competing(self) -> Index:
+        """How many windows of each bag compete (n_bags,): all that are not excluded."""
+        sizes = np.diff(self.offsets)
+        return (
+            sizes if self._excluded is None else sizes - np.add.reduceat(self._excluded, self.offsets[:-1], dtype=int)
+        )
 
     @property
     def dim(self) -> int:
@@ -248,16 +305,19 @@ class Bags:
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
-        found = best_windows(self._features, self._layout, columns, self.threads, block_numbers)
+        found = best_windows(self._features, self._layout, columns, self.threads, block_numbers, self._excluded)
         return found.column(0) if folded.ndim == 1 else found
 
     def score_windows(self, weights: ArrayLike) -> Float64:
         """Return the score (n_windows,) of every window, bag after bag, summed in float64."""
-        return window_scores(self._features, self._layout, self._folded(weights, most=1), self.threads)
+        scores = window_scores(self._features, self._layout, self._folded(weights, most=1), self.threads)
+        if self._excluded is not None:
+            scores[self._excluded] = -np.inf
+        return scores
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
-        return self._scaled(self._features[self._rows(np.asarray(bags), np.asarray(index))])
+        return self._scaled(self._features[self._rows(bags, index)])
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""
@@ -265,24 +325,23 @@ class Bags:
 
     def sum_rows(self, coefficients: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over i of coefficients[i] times window index[i] of bag bags[i]."""
-        factors = np.asarray(coefficients, dtype=np.float64)
-        used = np.flatnonzero(factors)
-        total = np.zeros(self.dim)
-        rows = self._rows(np.asarray(bags)[used], np.asarray(index)[used])
-        _kernel.add_rows(as_stored(self._features), rows, factors[used], total)
+        factors, rows = as_floats("coefficients", coefficients, ndim=1), self._rows(bags, index)
+        check_same_length("coefficients", factors, "index", rows)
+        used, total = np.flatnonzero(factors), np.zeros(self.dim)
+        _kernel.add_rows(as_stored(self._features), rows[used], factors[used], total)
         return np.asarray(total * self.scale)
 
     def score_rows(self, weights: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the score (m,) of window index[i] of bag bags[i], summed in float64."""
         folded = self._folded(weights, most=1)[None]
-        rows = self._rows(np.asarray(bags), np.asarray(index))[:, None]
+        rows = self._rows(bags, index)[:, None]
         scores = np.empty((len(rows), 1))
         _kernel.row_scores(as_stored(self._features), rows, folded, scores)
         return scores[:, 0]
 
     def means(self, bags: ArrayLike | None = None) -> Float64:
         """Return the mean (m, d), float64, of the scaled windows of each of these bags, by default of all."""
-        chosen = np.arange(self.n_bags) if bags is None else np.asarray(bags)
+        chosen = np.arange(self.n_bags) if bags is None else self._bags(bags)
         means = np.zeros((len(chosen), self.dim))
         for mean, start, stop in zip(means, self._starts[chosen], self._stops[chosen], strict=True):
             rows = np.arange(start, stop)
@@ -295,24 +354,34 @@ class Bags:
         parts = (self._features[chunk.start : chunk.stop] for chunk in self._layout.chunks)
         return sum(_kernel.sum_of_norms(as_stored(part), scale) for part in parts) / self.n_windows
 
-    def _rows(self, bags: Index, index: Index) -> Index:
+    def _bags(self, bags: ArrayLike) -> Index:
+        """Return checked places of bags."""
+        chosen = as_whole_numbers("bags", bags)
+        if ((chosen < 0) | (chosen >= self.n_bags)).any():
+            wrong = chosen[(chosen < 0) | (chosen >= self.n_bags)][0]
+            raise InputError(f"bags must be from 0 to {self.n_bags - 1}, got {wrong}.")
+        return chosen
+
+    def _rows(self, bags: ArrayLike, index: ArrayLike) -> Index:
         """Return places in the store; a window outside its bag is refused, for the kernels do not look."""
-        starts, stops = self._starts[bags], self._stops[bags]
-        rows = starts + index
-        if ((index < 0) | (rows >= stops)).any():
-            wrong = int(np.argmax((index < 0) | (rows >= stops)))
+        owners, windows = self._bags(bags), as_whole_numbers("index", index)
+        check_same_length("bags", owners, "index", windows)
+        starts, stops = self._starts[owners], self._stops[owners]
+        rows = starts + windows
+        if ((windows < 0) | (rows >= stops)).any():
+            wrong = int(np.argmax((windows < 0) | (rows >= stops)))
             raise InputError(
-                f"a window's index must lie inside its bag, got {index[wrong]} for a bag of "
+                f"a window's index must lie inside its bag, got {windows[wrong]} for a bag of "
                 f"{stops[wrong] - starts[wrong]} windows."
             )
-        return rows.astype(np.intp)
+        return rows
 
     def _scaled(self, features: Array) -> Float64:
         return np.asarray(features.astype(np.float64) * self.scale)
 
     def _folded(self, weights: ArrayLike, most: int = 2) -> Float64:
         """Return checked weights with the scale multiplied in, contiguous."""
-        array = np.asarray(weights, dtype=np.float64)
+        array = as_numbers("weights", weights)
         if array.ndim not in range(1, most + 1) or len(array) != self.dim:
             raise ShapeError(f"weights must have {self.dim} rows, one per feature, got shape {array.shape}.")
         check_finite("weights", array)
@@ -323,49 +392,3 @@ class Bags:
 def as_bags(bags: "Bags | Sequence[ArrayLike]") -> Bags:
     """Return `bags` itself, or bags made of a sequence of (n_i, d) arrays."""
     return bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
-
-
-def _available_threads() -> int:
-    """Return how many processors this process may use; macOS and Windows tell only how many there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _as_features(features: ArrayLike) -> Array:
-    array = np.asarray(features)
-    if array.dtype not in _STORED:
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"features must be numbers, got {array.dtype}.") from None
-    array = np.ascontiguousarray(array)
-    if array.ndim != 2 or not array.shape[1]:
-        raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")
-    row = _kernel.first_broken_row(as_stored(array))
-    if row >= 0:
-        raise NotFiniteError(f"features must be finite, got {_first_broken(array[row])} in window {row}.")
-    return array
-
-
-def _first_broken(row: Array) -> float:
-    return float(row[~np.isfinite(row)][0])
-
-
-def _as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
-    given = np.asarray(offsets)
-    bounds = given.astype(np.intp)
-    if given.ndim != 1 or len(given) < 2 or not np.array_equal(given, bounds):
-        raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got shape {given.shape} of {given.dtype}.")
-    if bounds[0] != 0 or bounds[-1] != n_windows:
-        raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
-    if (np.diff(bounds) < 1).any():
-        bag = int(np.argmax(np.diff(bounds) < 1))
-        raise ShapeError(f"every bag must have one or more windows, got {bounds[bag + 1] - bounds[bag]} for bag {bag}.")
-    return bounds
-
-
-def _as_scale(scale: ArrayLike | None, dim: int) -> Float64:
-    array = np.asarray(1.0 if scale is None else scale, dtype=np.float64)
-    if array.shape not in ((), (dim,)):
-        raise ShapeError(f"scale must be one number or {dim}, got shape {array.shape}.")
-    check_finite("scale", np.atleast_1d(array))
-    return array

@@ -1,22 +1,19 @@
 """A trained detector of one class: scores windows by their features, and is kept in one file."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, as_floats, check_finite
-from lapsvm.errors import InputError, MissingError, ModelFileError, NotFiniteError, ShapeError
-from lapsvm.files import write_atomically
+from lapsvm.arrays import Float64, as_floats, check_finite
+from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
+from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"
 VERSION = 1
-_METADATA = "lapsvm"  # one key: with several, the order of the header changes from process to process
 _ROWS = 4096  # features are widened to float64 this many windows at a time
 
 
@@ -106,8 +103,6 @@ class Detector:
         InputError
             If the provenance cannot be written as JSON.
         """
-        from safetensors.numpy import save
-
         tensors = {"coef": self.coef, "scale": np.asarray(self.scale)}
         if self.whole_coef is not None:
             tensors["whole_coef"] = self.whole_coef
@@ -118,11 +113,7 @@ class Detector:
             "intercept": self.intercept,
             "provenance": dict(self.provenance),
         }
-        try:
-            text = json.dumps(description | {"digest": _digest(description, tensors)}, sort_keys=True, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"provenance must be what JSON can hold; {error}.") from None
-        write_atomically(path, save(tensors, metadata={_METADATA: text}))
+        write_model(path, description, tensors, "provenance")
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
@@ -143,18 +134,7 @@ class Detector:
         ModelFileError
             If the file is damaged, of another kind, or of a version that is not known.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise MissingError(f"model {path} is not there.")
-        description, tensors = _read(path)
-        if description.get("format") != FORMAT:
-            raise ModelFileError(f"{path} is no detector of lapsvm, but {description.get('format')!r}.")
-        if description.get("version") != VERSION:
-            raise ModelFileError(
-                f"model {path} must have format version {VERSION}, got {description.get('version')!r}."
-            )
-        if description.pop("digest", None) != _digest(description, tensors):
-            raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
+        description, tensors = read_model(path, FORMAT, VERSION)
         try:
             return cls(
                 description["class_name"],
@@ -166,34 +146,6 @@ class Detector:
             )
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"model {path} is damaged: {error}.") from None
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the description and the arrays of a model file."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get(_METADATA)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
-    if text is None:
-        raise ModelFileError(f"{path} is no detector of lapsvm: its header has no {_METADATA!r} entry.")
-    try:
-        description = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ModelFileError(f"model {path} is damaged: its description is no JSON ({error}).") from None
-    return (description if isinstance(description, dict) else {}), tensors
-
-
-def _digest(description: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
-    """Return a hash of all that a model file says: 32 hex digits."""
-    digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16)
-    for name in sorted(tensors):
-        digest.update(f"{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
-    return digest.hexdigest()
 
 
 def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:

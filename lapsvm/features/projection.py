@@ -4,7 +4,6 @@ Shards and passes shrink with the number of features, and what the last componen
 taken away first: it would add the same to every window's score, which changes no ranking.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64, check_positive
-from lapsvm.errors import MissingError, ModelFileError, SettingsError, ShapeError
+from lapsvm.errors import ModelFileError, SettingsError, ShapeError
 from lapsvm.features.extractor import Extractor
 from lapsvm.features.shard_set import settings_difference
-from lapsvm.files import write_atomically
+from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm projection"
 VERSION = 1
-_METADATA = "lapsvm"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,17 +158,9 @@ def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
 
 def save_projection(path: str | Path, projection: Projection, made_with: Mapping[str, Any]) -> None:
     """Write a projection to a safetensors file, with what decides how it comes out."""
-    from safetensors.numpy import save
-
-    tensors = {f"components{i}": np.ascontiguousarray(part) for i, part in enumerate(projection.components)}
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kept": list(projection.kept),
-        "made_with": dict(made_with),
-        "digest": projection.fingerprint,
-    }
-    write_atomically(path, save(tensors, metadata={_METADATA: json.dumps(description, sort_keys=True)}))
+    tensors = {f"components{i}": part for i, part in enumerate(projection.components)}
+    kept, settings = list(projection.kept), dict(made_with)
+    write_model(path, {"format": FORMAT, "version": VERSION, "kept": kept, "made_with": settings}, tensors, "made_with")
 
 
 def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None) -> Projection:
@@ -191,21 +181,13 @@ def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None
     SettingsError
         If it was made with something else.
     """
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise MissingError(f"projection {path} is not there.")
+    description, tensors = read_model(path, FORMAT, VERSION)
     try:
-        with safe_open(path, framework="numpy") as file:
-            description = json.loads((file.metadata() or {})[_METADATA])
-            components = tuple(file.get_tensor(f"components{i}") for i in range(len(description["kept"])))
-        projection = Projection(components, tuple(description["kept"]))
-        whole = (description["format"], description["version"]) == (FORMAT, VERSION)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"projection {path} is damaged or no projection: {error}.") from None
-    if not whole or description["digest"] != projection.fingerprint:
-        raise ModelFileError(f"projection {path} is damaged, or not of version {VERSION}.")
-    difference = "" if made_with is None else settings_difference(description["made_with"], made_with)
+        kept = tuple(description["kept"])
+        projection = Projection(tuple(tensors[f"components{i}"] for i in range(len(kept))), kept)
+        difference = "" if made_with is None else settings_difference(description["made_with"], made_with)
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"projection {path} is damaged: it lacks {error}.") from None
     if difference:
         raise SettingsError(f"projection {path} was made with {difference}; use another --out, or --redo.")
     return projection

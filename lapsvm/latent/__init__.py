@@ -3,6 +3,7 @@
 from lapsvm.latent.multifold import fit_multifold
 from lapsvm.latent.paths import fit_paths
 from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.refinement import Refinement, refine
 from lapsvm.latent.risks import HingeRisk, RankRisk
 from lapsvm.latent.structural import StructuralProblem
 from lapsvm.latent.training import fit_many
@@ -12,8 +13,10 @@ __all__ = [
     "LatentProblem",
     "LatentSolution",
     "RankRisk",
+    "Refinement",
     "StructuralProblem",
     "fit_many",
     "fit_multifold",
     "fit_paths",
+    "refine",
 ]

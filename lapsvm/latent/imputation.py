@@ -87,7 +87,7 @@ class ImputedMeans:
 
 def top_counts(bags: Bags, images: Index, top: float) -> Index:
     """Return how many windows stand for each image: `top` itself, or that share (< 1) of its windows, rounded up."""
-    sizes = np.diff(bags.offsets)[images]
+    sizes = bags.n_competing[images]
     wanted = np.ceil(top * sizes - 1e-9) if top < 1 else np.full(len(sizes), top)
     return np.asarray(np.clip(wanted, 1, sizes), dtype=np.intp)
 

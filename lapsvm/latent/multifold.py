@@ -10,7 +10,7 @@ from numbers import Integral
 
 import numpy as np
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
 from lapsvm.latent.problem import LatentProblem, LatentSolution
@@ -49,9 +49,10 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
     ConvergenceWarning
         For each model that stopped early.
     """
+    check_count("rounds", rounds)
     labels, known = problem.labels(bags), problem.known(bags)
     bags.narrowed(known, "known_windows")
-    parts = _parts(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
+    parts = deal(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
     windows, calls, passes = known.astype(np.intp), 0, 0
     for _ in range(rounds):
         solutions = fit_many([_without(problem, labels, windows, part) for part in parts], bags)
@@ -67,11 +68,11 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
     return replace(last, n_calls=calls + last.n_calls, n_passes=passes + last.n_passes)
 
 
-def _parts(positives: Index, folds: int, seed: int) -> list[Index]:
+def deal(positives: Index, folds: int, seed: int) -> list[Index]:
     """Return the positives dealt to the folds."""
     if not (isinstance(folds, Integral) and 2 <= folds <= len(positives)):
         raise InputError(
-            f"folds must be from 2 to the number of positive images without known windows, {len(positives)}, "
+            f"folds must be from 2 to the number of positive images to be dealt to them, {len(positives)}, "
             f"got {folds!r}."
         )
     return np.array_split(np.random.default_rng(seed).permutation(positives), folds)

@@ -1,12 +1,22 @@
 """What is to be trained, and what came out."""
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_positive
+from lapsvm.arrays import (
+    Float64,
+    Index,
+    as_floats,
+    as_whole_numbers,
+    check_count,
+    check_finite,
+    check_positive,
+    check_switch,
+)
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent.imputation import Imputed, ImputedMeans, ImputedWindows
@@ -30,8 +40,8 @@ class LatentProblem:
     init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
         Where the positives' first windows come from. By name: they are the best ones for weights trained on one
         vector per image, positive or negative: the mean of its windows; its window 0, which by convention is the
-        whole image; or a random window. Whole numbers are the first windows themselves, other numbers are weights
-        whose best windows are taken.
+        whole image; or a random window. Whole numbers are the first windows themselves, for instance those that
+        `lapsvm.boxes.central_windows` finds; other numbers are weights whose best windows are taken.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
     top : float, default 1
@@ -76,12 +86,15 @@ class LatentProblem:
     def __post_init__(self) -> None:
         check_positive("C", self.C)
         check_positive("tol", self.tol)
-        check_positive("top", self.top)
-        for name in ("max_iter", "max_calls"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 or more, got {getattr(self, name)}.")
-        if not 0 <= self.ignored < 1:
-            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored}.")
+        if check_positive("top", self.top) > 1 and self.top % 1:
+            raise InputError(f"top must be a share below 1 or a whole number, got {self.top}.")
+        for name, least in (("max_iter", 1), ("max_calls", 1), ("seed", 0)):
+            check_count(name, getattr(self, name), least)
+        check_switch("fit_intercept", self.fit_intercept)
+        if not (isinstance(self.ignored, Real) and 0 <= self.ignored < 1):
+            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored!r}.")
+        if not callable(getattr(self.risk, "violation", None)):
+            raise InputError(f"risk must have a method violation, got {self.risk!r}.")
         known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
         if not known:
             raise OptionError(f"init must be one of {', '.join(INITS)}, windows or weights, got {self.init!r}.")
@@ -100,7 +113,11 @@ class LatentProblem:
 
     def known(self, bags: Bags) -> Index:
         """Return the known windows (n_bags,), -1 where they are not."""
-        return np.full(bags.n_bags, -1) if self.known_windows is None else np.asarray(self.known_windows)
+        return (
+            np.full(bags.n_bags, -1)
+            if self.known_windows is None
+            else as_whole_numbers("known_windows", self.known_windows)
+        )
 
     def given_windows(self, bags: Bags, positives: Index) -> Index | None:
         """Return the windows that `init` gives to the positives, or None where it gives none."""
@@ -139,7 +156,12 @@ class LatentProblem:
         return ImputedWindows(bags, images, np.floor(draws * np.diff(bags.offsets)[images]).astype(np.intp))
 
     def _gives(self, kinds: str) -> bool:
-        return not isinstance(self.init, str) and np.asarray(self.init).dtype.kind in kinds
+        if isinstance(self.init, str):
+            return False
+        try:
+            return np.asarray(self.init).dtype.kind in kinds
+        except ValueError:  # rows of different lengths
+            return False
 
 
 @dataclass(frozen=True)

@@ -1,147 +1,11 @@
 """Latent AP-SVM and its kin: detectors from image-level labels, on the scikit-learn interface."""
 
-import warnings
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from numbers import Integral
-from typing import Any, Self
-
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_positive
-from lapsvm.bags import Bags, as_bags
-from lapsvm.errors import InputError, OneClassError, OptionError
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_many, fit_multifold
-from lapsvm.models.threshold import balanced_intercept
-from lapsvm.ranking import RankLoss, ZeroOneLoss, average_precision
-
-_ALIKE = 1e-12  # a spread of scores that is rounding; the features have a mean norm of 1
-
-BagsLike = Bags | Sequence[ArrayLike]
-Callback = Callable[[dict[str, Any]], None]
-
-
-class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
-
-    init: "str | ArrayLike"
-    n_init: int
-    folds: int | None
-    callback: Callback | None
-    scale: "str | float | None"
-    classes_: Array
-    coef_: Float64
-    intercept_: float
-    feature_scale_: float
-    objective_: float
-    duality_gap_: float
-    n_iter_: int
-    history_: list[dict[str, Any]]
-
-    @abstractmethod
-    def problem(self, y: ArrayLike) -> LatentProblem:
-        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
-
-    @abstractmethod
-    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:
-        """Return the intercept, given the best windows' scores."""
-
-    def fit(self, bags: BagsLike, y: ArrayLike, known_windows: ArrayLike | None = None) -> Self:
-        """Train on images with labels.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each image.
-        y : (n_bags,) of two values
-            The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
-        known_windows : (n_bags,) int, optional
-            The window of each image where it is known, else -1: a known image has no other window in training.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            If the labels do not fit the bags or are not of two classes, or a parameter breaks its rule.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If training stopped before the duality gap was at most `tol`.
-        """
-        raw = as_bags(bags)
-        self.classes_, labels = two_classes(y)
-        self.feature_scale_ = feature_scale(self.scale, raw)
-        data, used = raw.scaled(self.feature_scale_), labels != 0
-        problem = replace(self.problem(labels), known_windows=known_windows)
-        weights = problem.given_weights(data)
-        if weights is not None:
-            problem = replace(problem, init=weights / self.feature_scale_)
-        found = self._train(problem, data)
-        self.coef_ = found.coef * self.feature_scale_
-        self.objective_, self.duality_gap_ = found.objective, found.gap
-        self.n_iter_, self.history_ = found.n_calls, found.history
-        self.n_features_in_ = data.dim
-        scores = data.best(found.coef).score[used]
-        self.intercept_ = self._intercept(found, scores, labels[used])
-        if np.ptp(scores) <= _ALIKE:
-            warnings.warn(
-                "training ended at w = 0, which scores every image alike; raise C, or choose another init.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return self
-
-    def _train(self, problem: LatentProblem, bags: Bags) -> LatentSolution:
-        """Return the solution with the lowest objective over the restarts, the first of equal ones."""
-        if not (isinstance(self.n_init, Integral) and self.n_init >= 1):
-            raise InputError(f"n_init must be a whole number of 1 or more, got {self.n_init!r}.")
-        if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
-            raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
-        restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
-        return min(self._solved(restarts, bags), key=lambda found: found.objective)
-
-    def _solved(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
-        callback, folds = self.callback, self.folds
-        if folds is not None:
-            return [fit_multifold(problem, bags, folds) for problem in problems]
-        told = None if callback is None else lambda place, record: callback({"restart": place, **record})
-        return fit_many(problems, bags, told)
-
-    def decision_function(self, bags: BagsLike) -> Float64:
-        """Return each image's score (n_bags,): its best window's, plus the intercept."""
-        return np.asarray(self._best(bags).score + self.intercept_)
-
-    def predict(self, bags: BagsLike) -> Array:
-        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
-        positive = self.decision_function(bags) > 0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
-
-    def best_windows(self, bags: BagsLike) -> Index:
-        """Return each image's best window (n_bags,), 0-based within its bag."""
-        return np.asarray(self._best(bags).index)
-
-    def score_windows(self, bags: BagsLike) -> Float64:
-        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
-        check_is_fitted(self)
-        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
-
-    def score(self, bags: BagsLike, y: ArrayLike) -> float:
-        """Return the average precision of the images' scores; label 0 leaves an image out."""
-        labels = two_classes(y)[1]
-        scores = self.decision_function(bags)[labels != 0]
-        return float(average_precision(scores, labels[labels != 0]))
-
-    def _best(self, bags: BagsLike) -> Any:
-        check_is_fitted(self)
-        return as_bags(bags).best(self.coef_)
+from lapsvm.arrays import Float64
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk
+from lapsvm.models.latent_estimator import Callback, LatentEstimator
+from lapsvm.ranking import RankLoss, ZeroOneLoss
 
 
 class LatentRankSVM(LatentEstimator):
@@ -232,35 +96,13 @@ class LatentRankSVM(LatentEstimator):
         folds: int | None = None,
         callback: Callback | None = None,
     ):
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.loss = loss
-        self.C = C
-        self.tol = tol
-        self.init = init
         self.top = top
-        self.scale = scale
-        self.max_iter = max_iter
-        self.max_calls = max_calls
-        self.random_state = random_state
-        self.n_init = n_init
-        self.folds = folds
-        self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
-        return LatentProblem(
-            y,
-            risk=RankRisk(self.loss),
-            C=self.C,
-            init=self.init,
-            top=self.top,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_calls=self.max_calls,
-            seed=self.random_state,
-        )
-
-    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
-        return balanced_intercept(scores, labels > 0)
+        return LatentProblem(y, risk=RankRisk(self.loss), top=self.top, **self._options())
 
 
 class LatentSVM(LatentEstimator):
@@ -309,71 +151,22 @@ class LatentSVM(LatentEstimator):
         folds: int | None = None,
         callback: Callback | None = None,
     ):
-        self.C = C
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.J = J
         self.c = c
-        self.tol = tol
         self.fit_intercept = fit_intercept
-        self.init = init
         self.top = top
-        self.scale = scale
-        self.max_iter = max_iter
-        self.max_calls = max_calls
-        self.random_state = random_state
-        self.n_init = n_init
-        self.folds = folds
-        self.callback = callback
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
         return LatentProblem(
             y,
             risk=HingeRisk(self.J),
-            C=self.C,
-            init=self.init,
             top=self.top,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_calls=self.max_calls,
-            seed=self.random_state,
             fit_intercept=self.fit_intercept,
             ignored=self.c,
+            **self._options(),
         )
 
     def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
         return found.intercept
-
-
-def feature_scale(scale: "str | float | None", bags: Bags) -> float:
-    """Return the factor that a `scale` parameter means for these bags.
-
-    Raises
-    ------
-    OptionError
-        If it is neither "mean_norm", None nor a number.
-    """
-    if scale is None:
-        return 1.0
-    if isinstance(scale, str):
-        if scale != "mean_norm":
-            raise OptionError(f"scale must be 'mean_norm', None or a number, got {scale!r}.")
-        norm = bags.mean_norm()
-        return 1.0 / norm if norm > 0 else 1.0
-    return check_positive("scale", scale)
-
-
-def two_classes(y: ArrayLike) -> tuple[Array, Float64]:
-    """Return the two classes, and the labels as +1 for the larger one, -1, and 0 for images that are left out.
-
-    Raises
-    ------
-    OneClassError
-        If there are not two classes.
-    """
-    labels = as_floats("y", y, ndim=1)
-    values = np.unique(labels)
-    if np.isin(values, (-1, 0, 1)).all() and {-1, 1} <= set(values):
-        return np.array([-1, 1]), labels
-    if len(values) != 2:
-        raise OneClassError(f"y must hold two classes, got {len(values)}.")
-    return np.unique(np.asarray(y)), np.where(labels == values[1], 1.0, -1.0)

@@ -2,10 +2,8 @@
 
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64
-from lapsvm.latent import LatentSolution, RankRisk, StructuralProblem
-from lapsvm.models.latent import Callback, LatentEstimator
-from lapsvm.models.threshold import balanced_intercept
+from lapsvm.latent import RankRisk, StructuralProblem
+from lapsvm.models.latent_estimator import Callback, LatentEstimator
 from lapsvm.ranking import RankLoss
 
 
@@ -31,28 +29,13 @@ class LatentStructSVM(LatentEstimator):
     init : str or array, default "mean"
         Where the first windows come from, as for `LatentRankSVM`. Where windows are given, they are the positives';
         the negatives then begin with their window 0.
-    scale : {"mean_norm"}, float or None, default "mean_norm"
-        What the features are multiplied with, as for `LatentRankSVM`.
-    max_iter : int, default 50
-        Most outer steps.
-    max_calls : int, default 1000
-        Most loss-augmented inferences in one outer step.
-    random_state : int, default 0
-        Seed of ``init="random"``.
-    n_init, folds, callback
+    scale, max_iter, max_calls, random_state, n_init, folds, callback
         As for `LatentRankSVM`.
 
     Attributes
     ----------
-    classes_ : (2,)
-        The classes; the second one is the positive one.
-    coef_ : (d,) float64
-        Weights of the features as they are given; a window scores ``x @ coef_ + intercept_``.
-    feature_scale_ : float
-        What `scale` came to.
-    intercept_ : float
-        Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
-        training images.
+    classes_, coef_, feature_scale_, intercept_, n_iter_
+        As for `LatentRankSVM`.
     objective_ : float
         The objective at `coef_` over the constraints that were found: a lower bound of the true objective there, for
         the search may miss a worse ranking.
@@ -60,8 +43,6 @@ class LatentStructSVM(LatentEstimator):
         (objective_ - dual) / abs(objective_) of the last convex problem. The dual value is a true lower bound of that
         problem's minimum; with `objective_` being one too, a small gap says that no constraint which the search can
         find is left, not that the minimum is reached.
-    n_iter_ : int
-        Loss-augmented inferences.
     history_ : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed. The objective may rise
         from one step to the next by what the search had missed before.
@@ -98,32 +79,10 @@ class LatentStructSVM(LatentEstimator):
         folds: int | None = None,
         callback: Callback | None = None,
     ):
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.loss = loss
-        self.C = C
-        self.tol = tol
         self.truth = truth
-        self.init = init
-        self.scale = scale
-        self.max_iter = max_iter
-        self.max_calls = max_calls
-        self.random_state = random_state
-        self.n_init = n_init
-        self.folds = folds
-        self.callback = callback
 
     def problem(self, y: ArrayLike) -> StructuralProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
-        return StructuralProblem(
-            y,
-            risk=RankRisk(self.loss),
-            C=self.C,
-            init=self.init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_calls=self.max_calls,
-            seed=self.random_state,
-            truth=self.truth,
-        )
-
-    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
-        return balanced_intercept(scores, labels > 0)
+        return StructuralProblem(y, risk=RankRisk(self.loss), truth=self.truth, **self._options())

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lapsvm.arrays import Array, Float64, check_positive
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, ShapeError
-from lapsvm.latent import RankRisk
+from lapsvm.latent import HingeRisk, RankRisk
 from lapsvm.latent.risks import Risk, Violation
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import Plane, Solution, minimise
@@ -84,6 +84,18 @@ class GroupedRisk:
         return Violation(offset, coefficients)
 
 
+class WeightedZeroOneRisk:
+    """The mean hinge loss, that of the loss "zero_one", the positives' hinges times J."""
+
+    def __init__(self, J: float):
+        self._hinges = HingeRisk(J)
+
+    def violation(self, scores: Float64, labels: Float64) -> Violation:
+        """Return the plane of the samples inside the margin."""
+        found = self._hinges.violation(scores, labels)
+        return Violation(found.offset / len(scores), found.coefficients / len(scores))
+
+
 class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What trained linear rankers share: scores, classes and tags; `fit` sets coef_, intercept_ and classes_."""
 
@@ -123,6 +135,9 @@ class RankSVM(LinearRanker):
     fit_intercept : bool, default False
         Learn the intercept as the weight of a feature that is 1 everywhere. Only "zero_one" can: a rank loss does not
         see an intercept.
+    J : float, default 1.0
+        Weight of the positives' hinges, > 0. Only "zero_one" has it: a rank loss compares positives with negatives,
+        and a weight of one class would be a factor of C.
     max_calls : int, default 1000
         Most loss-augmented inferences.
 
@@ -159,12 +174,14 @@ class RankSVM(LinearRanker):
         tol: float = 1e-3,
         *,
         fit_intercept: bool = False,
+        J: float = 1.0,
         max_calls: int = 1000,
     ):
         self.loss = loss
         self.C = C
         self.tol = tol
         self.fit_intercept = fit_intercept
+        self.J = J
         self.max_calls = max_calls
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
@@ -203,12 +220,20 @@ class RankSVM(LinearRanker):
             )
         self.classes_, labels = two_classes(targets)
         samples = as_samples(_with_ones(checked) if learned else checked)
-        risk = RankRisk(self.loss) if groups is None else GroupedRisk(RankRisk(self.loss), _as_groups(groups, labels))
+        risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
         dim = self.n_features_in_ + learned
         found = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
         self._keep(found)
         self.intercept_ = float(found.w[-1]) if learned else balanced_intercept(samples.scores(found.w), labels > 0)
         return self
+
+    def _risk(self) -> Risk:
+        """Return the risk of one query."""
+        if check_positive("J", self.J) == 1:
+            return RankRisk(self.loss)
+        if not isinstance(as_loss(self.loss), ZeroOneLoss):
+            raise InputError(f"J must be 1 for the loss {self.loss!r}, which weighs no class, got {self.J}.")
+        return WeightedZeroOneRisk(self.J)
 
     def _keep(self, found: Solution) -> None:
         """Set the fitted attributes."""

@@ -103,7 +103,8 @@ def middle(height: int, width: int, area: float) -> Float32:
 def _not_above(area: float, boxes: Float32, height: int, width: int) -> Float32:
     """Return the boxes that cover at most a share `area` of the picture."""
     sides = (boxes[:, 2:] - boxes[:, :2]).astype(np.float64)
-    return boxes[sides.prod(axis=1) <= area * (height * width)]
+    kept: Float32 = boxes[sides.prod(axis=1) <= area * (height * width)]
+    return kept
 
 
 def _check_area(area: float) -> float:

@@ -150,7 +150,7 @@ def test_training_before_extraction_is_told(tmp_path):
         (np.zeros((3, 2)), [0, 2, 1, 3], ShapeError, "every bag must have one or more windows, got -1 for bag 1."),
         (np.zeros((3, 2)), [0, 2], ShapeError, "offsets must run from 0 to 3, got 0 to 2."),
         (np.zeros((3, 2)), [1, 3], ShapeError, "offsets must run from 0 to 3, got 1 to 3."),
-        (np.zeros((3, 2)), [0.5, 3], ShapeError, "offsets must be n_bags + 1 >= 2 whole numbers"),
+        (np.zeros((3, 2)), [0.5, 3], InputError, "offsets must be whole numbers, got float64."),
         (np.zeros((3, 2)), [0], ShapeError, "offsets must be n_bags + 1 >= 2 whole numbers"),
         (np.zeros(3), [0, 3], ShapeError, "features must have shape (n_windows, d) with d >= 1, got (3,)."),
         (np.array([["a"]]), [0, 1], InputError, "features must be numbers"),

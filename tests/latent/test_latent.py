@@ -293,7 +293,7 @@ def test_stopping_early_is_told_with_the_remedy(options, message):
         ({"C": 0}, InputError, "C must be a finite number greater than 0, got 0."),
         ({"C": np.inf}, InputError, "C must be a finite number greater than 0, got inf."),
         ({"tol": -1.0}, InputError, "tol must be a finite number greater than 0, got -1.0."),
-        ({"max_iter": 0}, InputError, "max_iter must be 1 or more, got 0."),
+        ({"max_iter": 0}, InputError, "max_iter must be a whole number of 1 or more, got 0."),
         ({"init": "centre"}, OptionError, "init must be one of mean, whole_image, random, windows or weights"),
         ({"init": np.array(["a"])}, OptionError, "init must be one of mean, whole_image, random, windows or weights"),
         ({"init": np.zeros(3, int)}, ShapeError, "init must have one window per bag, got shape (3,) for 40 bags."),

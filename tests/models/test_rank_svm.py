@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lapsvm.errors import InputError
@@ -97,6 +98,23 @@ def test_a_learned_intercept_is_for_the_zero_one_loss_alone():
         RankSVM("ap", fit_intercept=True).fit(X, y)
 
 
+@pytest.mark.parametrize("J", [0.5, 4.0])
+def test_positives_weigh_J_times_as_in_linear_svc(J):
+    X, y = samples()
+    model = RankSVM("zero_one", C=60.0, J=J, tol=1e-8, fit_intercept=True).fit(X, y)
+    peer = LinearSVC(loss="hinge", C=60.0 / 120, class_weight={1: J}, tol=1e-10, max_iter=10**6).fit(X, y)
+    w, b = peer.coef_[0], peer.intercept_[0]
+    hinges = np.maximum(0, 1 - np.where(y > 0, 1, -1) * (X @ w + b)) * np.where(y > 0, J, 1.0)
+    assert model.objective_ == pytest.approx((w @ w + b**2) / 2 + 60.0 * hinges.mean(), rel=1e-6)
+    np.testing.assert_allclose(model.coef_, w, atol=1e-3)
+
+
+def test_a_J_of_one_is_the_loss_itself():
+    X, y = samples()
+    one, other = (RankSVM("zero_one", C=9.0, J=J, tol=1e-6).fit(X, y) for J in (1.0, 1.0 + 1e-12))
+    assert one.objective_ == pytest.approx(other.objective_, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "y", "message"),
     [
@@ -104,6 +122,8 @@ def test_a_learned_intercept_is_for_the_zero_one_loss_alone():
         ({}, np.arange(120) % 3, "Only binary classification is supported"),
         ({"C": 0}, None, "C must be a finite number greater than 0, got 0."),
         ({"tol": np.inf}, None, "tol must be a finite number greater than 0, got inf."),
+        ({"J": 0, "loss": "zero_one"}, None, "J must be a finite number greater than 0, got 0."),
+        ({"J": 2.0}, None, "J must be 1 for the loss 'ap', which weighs no class, got 2.0."),
         ({"loss": "mean"}, None, "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
     ],
 )

@@ -1,0 +1,67 @@
+"""What bags are made of, checked once at the door."""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm._ext import bags as _kernel
+from lapsvm.arrays import Array, Float64, Index, as_numbers, as_whole_numbers, check_finite
+from lapsvm.bags.scoring import as_stored
+from lapsvm.errors import InputError, NotFiniteError, ShapeError
+
+STORED = (np.float16, np.float32, np.float64)
+
+
+def as_parts(arrays: Any) -> list[Array]:
+    """Return one array per bag."""
+    if isinstance(arrays, str) or not hasattr(arrays, "__len__"):
+        raise InputError(f"bags must be a sequence of arrays, got {arrays!r}.")
+    if not len(arrays):
+        raise ShapeError("bags must be one or more, got 0.")
+    return [part if isinstance(part, np.ndarray) else as_numbers("bags", part) for part in arrays]
+
+
+def available_threads() -> int:
+    """Return how many processors this process may use; macOS and Windows tell only how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def as_features(features: ArrayLike) -> Array:
+    """Return a store's features (n_windows, d) in a type that is stored, contiguous and finite."""
+    stored = isinstance(features, np.ndarray) and features.dtype in STORED
+    array: Array = np.asarray(features) if stored else as_numbers("features", features)
+    array = np.ascontiguousarray(array)
+    if array.ndim != 2 or not array.shape[1]:
+        raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")
+    row = _kernel.first_broken_row(as_stored(array))
+    if row >= 0:
+        raise NotFiniteError(f"features must be finite, got {_first_broken(array[row])} in window {row}.")
+    return array
+
+
+def _first_broken(row: Array) -> float:
+    return float(row[~np.isfinite(row)][0])
+
+
+def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
+    """Return offsets (n_bags + 1,) that cut so many windows into bags, none empty."""
+    bounds = as_whole_numbers("offsets", offsets)
+    if len(bounds) < 2:
+        raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got {len(bounds)}.")
+    if bounds[0] != 0 or bounds[-1] != n_windows:
+        raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
+    if (np.diff(bounds) < 1).any():
+        bag = int(np.argmax(np.diff(bounds) < 1))
+        raise ShapeError(f"every bag must have one or more windows, got {bounds[bag + 1] - bounds[bag]} for bag {bag}.")
+    return bounds
+
+
+def as_scale(scale: ArrayLike | None, dim: int) -> Float64:
+    """Return a factor for all features, or one for each; 1 by default."""
+    array = as_numbers("scale", 1.0 if scale is None else scale)
+    if array.shape not in ((), (dim,)):
+        raise ShapeError(f"scale must be one number or {dim}, got shape {array.shape}.")
+    check_finite("scale", np.atleast_1d(array))
+    return array

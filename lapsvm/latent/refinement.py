@@ -1,0 +1,153 @@
+"""Self-training: a detector of objects out of one of pictures that hold them.
+
+Latent training tells pictures apart, so its windows need only hold something that no negative picture holds: a part of
+the object, or what is always around it. Refinement takes the windows chosen so far for objects and adds what detectors
+trained on boxes have: negatives from the same picture. Every positive picture takes part twice, with its windows near
+the chosen one as a positive, and with those far from it as a negative, of which training takes the most confusing one
+as it does of every negative. Then held-out models choose the windows anew, for a model trained on a window keeps it.
+
+(Cinbis, Verbeek and Schmid, TPAMI 2017, for the held-out choice; Tang et al., "Multiple instance detection network with
+online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Float64, Index, as_whole_numbers
+from lapsvm.bags import Bags
+from lapsvm.boxes import as_boxes, iou
+from lapsvm.errors import InputError, ShapeError
+from lapsvm.latent.multifold import deal
+from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.training import fit_many
+
+NEAR = 0.7
+FAR = 0.3
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """One round of refinement.
+
+    Attributes
+    ----------
+    solution : LatentSolution
+        The model of all pictures; `windows` are each picture's best at its weights.
+    windows : (n_bags,) intp
+        The positives' windows as the held-out models choose them, what the next round begins with; the others' are
+        those of `solution`.
+    """
+
+    solution: LatentSolution
+    windows: Index
+
+
+def refine(
+    problem: LatentProblem,
+    bags: Bags,
+    boxes: ArrayLike,
+    windows: ArrayLike,
+    *,
+    near: float = NEAR,
+    far: float = FAR,
+    folds: int = 3,
+    progress: Callable[[int, dict[str, Any]], None] | None = None,
+) -> Refinement:
+    """Train a model of the chosen windows against all that is far from them, and choose the windows anew.
+
+    Parameters
+    ----------
+    problem : LatentProblem
+        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` deals the positives to the folds; `init` and
+        `known_windows` are not. With ``top=1`` a positive is its best window near the chosen one; a larger `top` takes
+        the mean of so many.
+    bags : Bags
+        The pictures.
+    boxes : (n_windows, 4)
+        The boxes of their windows, in the same order.
+    windows : (n_bags,) int
+        The chosen window of every positive picture; those of others are not read.
+    near : float, default 0.7
+        A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
+    far : float, default 0.3
+        Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
+    folds : int, default 3
+        Parts of the positives whose windows models without them choose. All models are trained side by side.
+    progress : callable, optional
+        As for `fit_many`.
+
+    Returns
+    -------
+    Refinement
+
+    Raises
+    ------
+    ShapeError
+        If boxes or windows do not fit the bags.
+    InputError
+        If a window lies outside its bag, there are more folds than positives, or not 0 < far <= near <= 1.
+
+    Warns
+    -----
+    ConvergenceWarning
+        For each model that stopped early.
+    """
+    labels, places = problem.labels(bags), as_boxes(boxes)
+    positives = np.flatnonzero(labels > 0)
+    chosen = _checked_windows(bags, places, windows, positives)
+    if not 0 < far <= near <= 1:
+        raise InputError(f"near and far must be 0 < far <= near <= 1, got near={near} and far={far}.")
+    parts = deal(positives, folds, problem.seed)
+    excluded, has_far = _excluded(bags, places, positives, chosen, near, far)
+    pictures = np.append(np.arange(bags.n_bags), positives)
+    twice = bags.subset(pictures).excluding(excluded)
+    y = np.append(labels, np.where(has_far, -1.0, 0.0))
+    start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
+    whole = replace(problem, y=y, init=start, known_windows=None)
+    problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
+    solutions = fit_many(problems, twice, progress)
+    best = bags.best(np.stack([solution.coef for solution in solutions], axis=1)).index
+    renewed = best[:, 0].copy()
+    for column, part in enumerate(parts, start=1):
+        renewed[part] = best[part, column]
+    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), renewed)
+
+
+def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:
+    """Return the chosen windows, inside their bags where they are read."""
+    if len(boxes) != bags.n_windows:
+        raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(boxes)}.")
+    chosen = as_whole_numbers("windows", windows)
+    if chosen.shape != (bags.n_bags,):
+        raise ShapeError(f"windows must be one per bag, {bags.n_bags}, got shape {chosen.shape}.")
+    sizes = np.diff(bags.offsets)
+    wrong = positives[(chosen[positives] < 0) | (chosen[positives] >= sizes[positives])]
+    if len(wrong):
+        raise InputError(
+            f"windows must lie inside their bags, got {chosen[wrong[0]]} for bag {wrong[0]} of {sizes[wrong[0]]} "
+            "windows."
+        )
+    return chosen
+
+
+def _excluded(
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, near: float, far: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
+
+    In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
+    """
+    first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
+    for bag in positives:
+        own = slice(bags.offsets[bag], bags.offsets[bag + 1])
+        overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
+        first[own] = overlaps < near
+        first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
+        second.append(overlaps >= far)
+    has_far = np.array([not close.all() for close in second])
+    second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
+    return np.concatenate([first, *second]), has_far

@@ -1,0 +1,214 @@
+"""What the latent estimators share: fitting by CCCP, scoring an image by its best window."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_count, check_positive, check_same_length
+from lapsvm.bags import Bags, as_bags
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
+from lapsvm.latent import LatentProblem, LatentSolution, fit_many, fit_multifold
+from lapsvm.models.threshold import balanced_intercept
+from lapsvm.ranking import average_precision
+
+_ALIKE = 1e-12  # a spread of scores that is rounding; the features have a mean norm of 1
+
+BagsLike = Bags | Sequence[ArrayLike]
+Callback = Callable[[dict[str, Any]], None]
+
+
+class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
+
+    classes_: Array
+    coef_: Float64
+    intercept_: float
+    feature_scale_: float
+    objective_: float
+    duality_gap_: float
+    n_iter_: int
+    history_: list[dict[str, Any]]
+
+    def __init__(
+        self,
+        C: float,
+        tol: float,
+        init: "str | ArrayLike",
+        scale: "str | float | None",
+        max_iter: int,
+        max_calls: int,
+        random_state: int,
+        n_init: int,
+        folds: int | None,
+        callback: Callback | None,
+    ):
+        self.C = C
+        self.tol = tol
+        self.init = init
+        self.scale = scale
+        self.max_iter = max_iter
+        self.max_calls = max_calls
+        self.random_state = random_state
+        self.n_init = n_init
+        self.folds = folds
+        self.callback = callback
+
+    @abstractmethod
+    def problem(self, y: ArrayLike) -> LatentProblem:
+        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+
+    def _options(self) -> dict[str, Any]:
+        """Return the parameters that every problem takes."""
+        return {
+            "C": self.C,
+            "init": self.init,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "max_calls": self.max_calls,
+            "seed": check_count("random_state", self.random_state, least=0),
+        }
+
+    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
+        """Return the intercept, given the best windows' scores."""
+        return balanced_intercept(scores, labels > 0)
+
+    def fit(self, bags: BagsLike, y: ArrayLike, known_windows: ArrayLike | None = None) -> Self:
+        """Train on images with labels.
+
+        Parameters
+        ----------
+        bags : Bags or sequence of (n_i, d) arrays
+            The windows of each image.
+        y : (n_bags,) of two values
+            The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
+        known_windows : (n_bags,) int, optional
+            The window of each image where it is known, else -1: a known image has no other window in training.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If the labels do not fit the bags or are not of two classes, or a parameter breaks its rule.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training stopped before the duality gap was at most `tol`.
+        """
+        raw = as_bags(bags)
+        self.classes_, labels = image_labels(y)
+        self.feature_scale_ = feature_scale(self.scale, raw)
+        data, used = raw.scaled(self.feature_scale_), labels != 0
+        problem = replace(self.problem(labels), known_windows=known_windows)
+        weights = problem.given_weights(data)
+        if weights is not None:
+            problem = replace(problem, init=weights / self.feature_scale_)
+        found = self._train(problem, data)
+        self.coef_ = found.coef * self.feature_scale_
+        self.objective_, self.duality_gap_ = found.objective, found.gap
+        self.n_iter_, self.history_ = found.n_calls, found.history
+        self.n_features_in_ = data.dim
+        scores = data.best(found.coef).score[used]
+        self.intercept_ = self._intercept(found, scores, labels[used])
+        if np.ptp(scores) <= _ALIKE:
+            where = "with weights that score" if found.coef.any() else "at w = 0, which scores"
+            warnings.warn(
+                f"training ended {where} every image alike; raise C, or choose another init.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _train(self, problem: LatentProblem, bags: Bags) -> LatentSolution:
+        """Return the solution with the lowest objective over the restarts, the first of equal ones."""
+        check_count("n_init", self.n_init)
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be callable or None, got {self.callback!r}.")
+        if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
+            raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
+        restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
+        return min(self._solved(restarts, bags), key=lambda found: found.objective)
+
+    def _solved(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
+        callback, folds = self.callback, self.folds
+        if folds is not None:
+            return [fit_multifold(problem, bags, folds) for problem in problems]
+        told = None if callback is None else lambda place, record: callback({"restart": place, **record})
+        return fit_many(problems, bags, told)
+
+    def decision_function(self, bags: BagsLike) -> Float64:
+        """Return each image's score (n_bags,): its best window's, plus the intercept."""
+        return np.asarray(self._best(bags).score + self.intercept_)
+
+    def predict(self, bags: BagsLike) -> Array:
+        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
+        positive = self.decision_function(bags) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def best_windows(self, bags: BagsLike) -> Index:
+        """Return each image's best window (n_bags,), 0-based within its bag."""
+        return np.asarray(self._best(bags).index)
+
+    def score_windows(self, bags: BagsLike) -> Float64:
+        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
+        check_is_fitted(self)
+        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
+
+    def score(self, bags: BagsLike, y: ArrayLike) -> float:
+        """Return the average precision of the images' scores; label 0 leaves an image out."""
+        labels, scores = image_labels(y)[1], self.decision_function(bags)
+        check_same_length("y", labels, "bags", scores)
+        return float(average_precision(scores[labels != 0], labels[labels != 0]))
+
+    def _best(self, bags: BagsLike) -> Any:
+        check_is_fitted(self)
+        return as_bags(bags).best(self.coef_)
+
+
+def feature_scale(scale: "str | float | None", bags: Bags) -> float:
+    """Return the factor that a `scale` parameter means for these bags.
+
+    Raises
+    ------
+    OptionError
+        If it is neither "mean_norm", None nor a number.
+    """
+    if scale is None:
+        return 1.0
+    if isinstance(scale, str):
+        if scale != "mean_norm":
+            raise OptionError(f"scale must be 'mean_norm', None or a number, got {scale!r}.")
+        norm = bags.mean_norm()
+        if not np.isfinite(norm):
+            raise NotFiniteError(f"the features' mean norm must be finite, got {norm}; give them another unit.")
+        return 1.0 / norm if norm > 0 else 1.0
+    return check_positive("scale", scale)
+
+
+def image_labels(y: ArrayLike) -> tuple[Array, Float64]:
+    """Return the two classes, and the labels as +1 for the larger one, -1, and 0 for images that are left out.
+
+    Raises
+    ------
+    OneClassError
+        If there are not two classes.
+    """
+    labels = as_floats("y", y, ndim=1)
+    values = np.unique(labels)
+    if {-1, 1} <= set(values) <= {-1, 0, 1}:
+        return np.array([-1, 1]), labels
+    if len(values) != 2:
+        raise OneClassError(f"y must hold two classes, got {len(values)}.")
+    if set(values) == {-1, 0}:
+        raise OneClassError("y must hold two classes, got -1 alone, for beside it 0 leaves an image out.")
+    return np.unique(np.asarray(y)), np.where(labels == values[1], 1.0, -1.0)

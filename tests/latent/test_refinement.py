@@ -1,0 +1,141 @@
+"""Refinement: the chosen windows against everything far from them, in the same pictures too."""
+
+import numpy as np
+import pytest
+
+from lapsvm.bags import Bags
+from lapsvm.boxes import iou
+from lapsvm.errors import InputError, ShapeError
+from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
+from lapsvm.latent.multifold import deal
+
+FAR, NEAR = 0.3, 0.7
+POSITIONS, WIDTHS = (0, 10, 20, 30, 40), (8, 9, 10)  # of one position every two windows overlap at least .8
+
+
+def planted(seed=0, n_bags=24, dim=7):
+    """Windows of three widths at five positions; in every third picture the object is at position 1.
+
+    What surrounds it, at position 3, is in positive pictures too, and a bit stronger.
+    """
+    rng = np.random.default_rng(seed)
+    boxes = np.array([[x, 0, x + width, 10] for x in POSITIONS for width in WIDTHS], dtype=float)
+    y = np.where(np.arange(n_bags) % 3 == 0, 1, -1)
+    windows = rng.normal(size=(n_bags, len(boxes), dim)) / 4
+    windows[y > 0, 3:6, 0] += 2
+    windows[y > 0, 9:12, 1] += 2.5
+    return windows, y, boxes
+
+
+def refined(windows, y, boxes, chosen, **options):
+    problem = LatentProblem(y, **{"C": 10.0, **options.pop("problem", {})})
+    return problem, refine(problem, Bags.from_arrays(windows), np.tile(boxes, (len(windows), 1)), chosen, **options)
+
+
+def by_hand(windows, y, boxes, chosen, out=()):
+    """The same problem, its bags written out: positives' near windows, negatives, positives' far windows."""
+    near, far = (
+        [pick(iou(boxes, boxes[chosen[i]][None])[:, 0]) for i in range(len(y))]
+        for pick in (lambda overlap: overlap >= NEAR, lambda overlap: overlap < FAR)
+    )
+    positives = [i for i in np.flatnonzero(y > 0) if i not in out]
+    arrays = [windows[i][near[i]] for i in positives]
+    start = [int(np.flatnonzero(near[i]).tolist().index(chosen[i])) for i in positives]
+    negatives = [windows[i] for i in np.flatnonzero(y < 0)] + [windows[i][far[i]] for i in positives]
+    labels = np.repeat([1, -1], [len(arrays), len(negatives)])
+    return Bags.from_arrays(arrays + negatives), labels, np.append(start, np.zeros(len(negatives), dtype=int))
+
+
+@pytest.mark.parametrize("risk", [RankRisk("ap"), HingeRisk(2.0)])
+def test_it_is_the_problem_of_near_windows_against_negatives_and_far_windows(risk):
+    windows, y, boxes = planted()
+    chosen = np.where(y > 0, 4, 0)
+    problem, found = refined(windows, y, boxes, chosen, problem={"risk": risk})
+    bags, labels, start = by_hand(windows, y, boxes, chosen)
+    alone = fit_many([LatentProblem(labels, risk=risk, C=10.0, init=start)], bags)[0]
+    assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
+    np.testing.assert_allclose(found.solution.coef, alone.coef, atol=0.05)
+    assert found.solution.gap <= problem.tol
+
+
+def test_each_positive_window_is_chosen_by_a_model_without_its_picture():
+    windows, y, boxes = planted(seed=3)
+    chosen = np.where(y > 0, 10, 0)
+    problem, found = refined(windows, y, boxes, chosen)
+    for part in deal(np.flatnonzero(y > 0), 3, problem.seed):
+        bags, labels, start = by_hand(windows, y, boxes, chosen, out=part)
+        model = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
+        for i in part:
+            scores = windows[i] @ model.coef
+            assert scores[found.windows[i]] >= scores.max() - 0.05
+
+
+def test_right_windows_teach_it_to_tell_the_object_from_its_surroundings():
+    """Latent training takes the stronger surroundings for the object; refinement from right windows does not."""
+    windows, y, boxes = planted()
+    latent = fit_many([LatentProblem(y, C=10.0)], Bags.from_arrays(windows))[0]
+    assert np.isin(latent.windows[y > 0], (9, 10, 11)).all()
+    _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
+    assert np.isin(found.windows[y > 0], (3, 4, 5)).all()
+    assert np.isin(found.solution.windows[y > 0], (3, 4, 5)).all()
+
+
+def test_the_mean_of_several_near_windows_may_stand_for_a_positive():
+    windows, y, boxes = planted()
+    chosen = np.where(y > 0, 4, 0)
+    _, found = refined(windows, y, boxes, chosen, problem={"top": 99})
+    bags, labels, _ = by_hand(windows, y, boxes, chosen)
+    means = [bags[i].mean(axis=0)[None] if labels[i] > 0 else bags[i] for i in range(len(labels))]
+    alone = fit_many([LatentProblem(labels, C=10.0)], means)[0]
+    assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
+
+
+def test_a_picture_without_far_windows_is_a_positive_only():
+    windows, y, boxes = planted()
+    same = np.tile([0.0, 0, 10, 10], (len(boxes), 1))
+    _, found = refined(windows, y, same, np.zeros(len(y), dtype=int))
+    assert np.isfinite(found.solution.coef).all()
+    plain = fit_many([LatentProblem(y, C=10.0, init=np.zeros(len(y), dtype=int))], Bags.from_arrays(windows))[0]
+    np.testing.assert_array_equal(found.solution.coef, plain.coef)
+
+
+def test_pictures_left_out_stay_out():
+    windows, y, boxes = planted()
+    chosen, kept = np.where(y > 0, 4, 0), np.flatnonzero(np.arange(len(y)) % 4)
+    _, found = refined(windows, np.where(np.arange(len(y)) % 4, y, 0), boxes, chosen)
+    _, alone = refined(windows[kept], y[kept], boxes, chosen[kept])
+    np.testing.assert_allclose(found.solution.coef, alone.solution.coef, atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same():
+    windows, y, boxes = planted()
+    one, other = (refined(windows, y, boxes, np.where(y > 0, 4, 0))[1] for _ in range(2))
+    np.testing.assert_array_equal(one.solution.coef, other.solution.coef)
+    np.testing.assert_array_equal(one.windows, other.windows)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"folds": 1}, InputError, "folds must be from 2 to the number of positive images"),
+        ({"folds": 9}, InputError, "folds must be from 2 to the number of positive images .* 8, got 9"),
+        ({"near": 0.2}, InputError, "near and far must be 0 < far <= near <= 1, got near=0.2 and far=0.3"),
+        ({"far": 0}, InputError, "near and far must be"),
+        ({"near": 1.5}, InputError, "near and far must be"),
+    ],
+)
+def test_options_that_break_their_rule_are_refused(options, error, sentence):
+    windows, y, boxes = planted()
+    with pytest.raises(error, match=sentence):
+        refined(windows, y, boxes, np.zeros(len(y), dtype=int), **options)
+
+
+def test_boxes_and_windows_must_fit_the_bags():
+    windows, y, boxes = planted()
+    bags, problem = Bags.from_arrays(windows), LatentProblem(y)
+    with pytest.raises(ShapeError, match="boxes must be one per window, 360, got 15"):
+        refine(problem, bags, boxes, np.zeros(len(y), dtype=int))
+    with pytest.raises(ShapeError, match=r"windows must be one per bag, 24, got shape \(3,\)"):
+        refine(problem, bags, np.tile(boxes, (24, 1)), [0, 0, 0])
+    with pytest.raises(InputError, match="windows must lie inside their bags, got 15 for bag 0 of 15 windows"):
+        refine(problem, bags, np.tile(boxes, (24, 1)), np.full(24, 15))
