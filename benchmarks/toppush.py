@@ -44,7 +44,7 @@ def main() -> None:
         X, y = problem(shift)
         base = fit_time(LogisticRegression(C=0.01, solver="lbfgs"), X, y)
         print(f"| {shift} | logistic regression (C=0.01) | | {base:.2f} | | | | |", flush=True)
-        cases = [("squared_hinge", 1, 3), ("squared_hinge", 0.1, 3), ("logistic", 1, 1), ("exponential", 1, 1)]
+        cases = [("squared_hinge", 1, 3), ("squared_hinge", 0.1, 3), ("logistic", 1, 3), ("exponential", 1, 3)]
         for loss, lam, repeats in cases:
             model = TopPush(lam, loss=loss)
             spent = fit_time(model, X, y, repeats)

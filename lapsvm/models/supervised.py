@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lapsvm.arrays import Array, Float64, check_positive
+from lapsvm.arrays import Array, Float64, check_count, check_positive, check_switch
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, ShapeError
 from lapsvm.latent import HingeRisk, RankRisk
@@ -19,6 +19,9 @@ from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import Plane, Solution, minimise
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
+
+LARGEST = 1e50
+"""Of the numbers of X: what lies beyond overflows somewhere on the way to a certificate."""
 
 _TYPES = (np.float64, np.float32)
 
@@ -213,7 +216,9 @@ class RankSVM(LinearRanker):
         checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=_TYPES)
         check_positive("C", self.C)
         check_positive("tol", self.tol)
-        learned = bool(self.fit_intercept)
+        check_count("max_calls", self.max_calls)
+        check_moderate(checked)
+        learned = check_switch("fit_intercept", self.fit_intercept)
         if learned and not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(
                 f"fit_intercept must be False for the loss {self.loss!r}, which sees no intercept, got True."
@@ -266,6 +271,14 @@ def as_samples(X: Any) -> Samples:
     return SparseSamples(X) if sparse.issparse(X) else DenseSamples(X)
 
 
+def check_moderate(X: Any) -> None:
+    """Raise InputError unless all numbers of an array or sparse matrix can be squared and summed."""
+    values = X.data if sparse.issparse(X) else X
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > LARGEST:
+        raise InputError(f"the numbers of X must be within {LARGEST:g} of 0, got {largest:g}; scale the features.")
+
+
 def two_classes(y: Array) -> tuple[Array, Float64]:
     """Return the two classes and the labels: +1 for the larger class, -1 for the other.
 
@@ -290,6 +303,9 @@ def _as_groups(groups: ArrayLike, labels: Float64) -> Array:
     array = np.asarray(groups)
     if array.shape != labels.shape:
         raise ShapeError(f"groups must have one entry per sample, got shape {array.shape} for {len(labels)}.")
+    # a missing value equals nothing, so its samples would be in no group
+    if any(group is None for group in array.tolist()) or (array.dtype.kind == "f" and np.isnan(array).any()):
+        raise InputError("groups must name a query for every sample, got a missing value.")
     return array
 
 

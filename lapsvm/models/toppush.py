@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from lapsvm.arrays import Float64, Index, check_positive
-from lapsvm.errors import InputError, OptionError
-from lapsvm.models.supervised import LinearRanker, as_samples, two_classes
+from lapsvm.arrays import Float64, Index, check_count, check_positive
+from lapsvm.errors import OptionError
+from lapsvm.models.supervised import LinearRanker, as_samples, check_moderate, two_classes
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import TopPushSolution, top_push
 
@@ -55,8 +55,8 @@ class TopPush(LinearRanker):
     Notes
     -----
     If the positives' mean lies in the convex hull of the negatives, w = 0 is the minimum for every `lam`: no direction
-    lifts the positives above all negatives on average, and the ranking that is returned says little. The dual value
-    is then l(0), and the fit says so by a warning.
+    lifts the positives above all negatives on average. The dual value is then l(0), `coef_` is 0 unless a tiny one does
+    better, and the fit says so by a warning.
 
     Examples
     --------
@@ -101,7 +101,10 @@ class TopPush(LinearRanker):
         """
         checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         lam, tol = check_positive("lam", self.lam), check_positive("tol", self.tol)
-        self._check_options()
+        check_count("max_iter", self.max_iter)
+        if self.loss not in _LOSSES:
+            raise OptionError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r}.")
+        check_moderate(checked)
         self.classes_, labels = two_classes(targets)
         found = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)
         self.coef_, self.objective_, self.duality_gap_ = found.w, found.objective, found.gap
@@ -109,12 +112,6 @@ class TopPush(LinearRanker):
         self.intercept_ = balanced_intercept(found.scores, labels > 0)
         _warn_if_wanting(found, tol)
         return self
-
-    def _check_options(self) -> None:
-        if self.loss not in _LOSSES:
-            raise OptionError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r}.")
-        if not (isinstance(self.max_iter, int) and self.max_iter >= 1):
-            raise InputError(f"max_iter must be a whole number of 1 or more, got {self.max_iter!r}.")
 
 
 class _Rows:

@@ -3,13 +3,13 @@
     minimise  lam/2 |w|^2 + 1/m sum_i l(max_j w.x-_j - w.x+_i)          (Li, Jin and Zhou, NIPS 2014, problem 6)
 
 Only the few negatives that compete for the maximum matter, so a working set of them is kept. The problem over the
-working set is solved in the dual by the paper's accelerated projected gradient (squared hinge), or by cutting planes
-(logistic, exponential: the conjugates of these have no bounded slope at 0, so a gradient step has no length). Its dual
-value bounds the whole problem from below, for the dual variables of all other negatives may be 0. One pass over the
-samples then gives the primal value and the negatives that are missing.
+working set is solved by Newton steps, which factor a matrix of the size of the features. Where these are many, it is
+solved in the dual by the paper's accelerated projected gradient (squared hinge), or by cutting planes (logistic,
+exponential: the conjugates of these have no bounded slope at 0, so a gradient step has no length). Its dual value
+bounds the whole problem from below, for the dual variables of all other negatives may be 0. One pass over the samples
+then gives the primal value and the negatives that are missing.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -20,38 +20,19 @@ from lapsvm.blas import one_blas_thread
 from lapsvm.optim.accelerated import Dual, accelerated_dual
 from lapsvm.optim.bundle import Plane
 from lapsvm.optim.cutting_plane import cutting_plane, drive, relative_gap
+from lapsvm.optim.margins import Margin, margin
+from lapsvm.optim.toppush_newton import MISSED_GAIN, NO_GAIN, NewtonSteps
 
 ENTERING = 256
 """Most negatives that enter the working set after a pass."""
 
+NEWTON_DIM = {"squared_hinge": 500, "logistic": 2000, "exponential": 2000}
+"""Most features for which Newton steps, which factor a matrix of that size, are faster than what else there is."""
+
 _INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is solved
 _LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
-_MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
+_NOTHING = 1e-15  # relative gain over w = 0 that rounding may feign
 _ROUNDING = 1e-15  # relative gap below which no step can tell
-_NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the minimum
-
-
-class Margin(NamedTuple):
-    """A convex, rising loss l(z) and its slope."""
-
-    value: Callable[[Float64], Float64]
-    slope: Callable[[Float64], Float64]
-
-
-def margin(loss: str, m: int) -> Margin:
-    """Return a loss for `m` positives.
-
-    The exponential is continued by its tangent above z = log(m) + 1, so that nothing overflows. Where the objective is
-    at most that of w = 0, which is 1, no positive has z > log(m): there, and at the minimum, nothing changes.
-    """
-    if loss == "squared_hinge":
-        return Margin(lambda z: np.maximum(1.0 + z, 0.0) ** 2, lambda z: 2.0 * np.maximum(1.0 + z, 0.0))
-    if loss == "logistic":
-        return Margin(lambda z: np.logaddexp(0.0, z), lambda z: np.exp(-np.logaddexp(0.0, -z)))
-    top = float(np.log(m)) + 1.0
-    return Margin(
-        lambda z: np.exp(np.minimum(z, top)) * (1.0 + np.maximum(z - top, 0.0)), lambda z: np.exp(np.minimum(z, top))
-    )
 
 
 class Rows(Protocol):
@@ -83,7 +64,7 @@ class TopPushSolution(NamedTuple):
     history : list of dict
         Per pass: step, objective (best so far), dual, gap, steps (of the inner solver), working_set.
     idle : bool
-        Whether w = 0 is a minimum too, up to rounding: `w` then ranks by little or nothing.
+        Whether the minimum gains next to nothing over w = 0; where it gains no more than rounding, `w` is 0.
     converged : bool
     """
 
@@ -189,14 +170,15 @@ class _Run:
 
     def done(self, tol: float) -> bool:
         """Whether the gap is small, and small beside what the minimum gains over w = 0 unless that is nothing."""
-        small = self.best - self.dual <= _MISSED_GAIN * (self._at_zero() - self.dual)
+        small = self.best - self.dual <= MISSED_GAIN * (self.at_zero - self.dual)
         return self.gap <= tol and (small or self.idle(tol))
 
     def idle(self, tol: float) -> bool:
         """Whether the bound leaves nothing to be gained over w = 0."""
-        return self._at_zero() - self.dual <= _NO_GAIN * tol * self._at_zero()
+        return self.at_zero - self.dual <= NO_GAIN * tol * self.at_zero
 
-    def _at_zero(self) -> float:
+    @property
+    def at_zero(self) -> float:
         """Return the objective of w = 0."""
         return float(self.loss.value(np.zeros(1))[0])
 
@@ -222,6 +204,7 @@ def top_push(
     *,
     max_passes: int = 100,
     max_steps: int = 5000,
+    newton_dim: int | None = None,
 ) -> TopPushSolution:
     """Minimise TopPush's objective.
 
@@ -239,6 +222,9 @@ def top_push(
         Most passes over all samples.
     max_steps : int, default 5000
         Most steps on one working set.
+    newton_dim : int, optional
+        Most features for which the working sets are solved by Newton steps; by default 500 for the squared hinge, 2000
+        for the others.
 
     Returns
     -------
@@ -250,8 +236,7 @@ def top_push(
         w = _towards(near) - _towards(rows.take(negatives[:: len(negatives) // len(positives) + 1]))
         scores = rows.scores(w)
         run = _Run(rows, positives, negatives, lam, margin(loss, len(positives)), w, scores)
-        smooth = loss == "squared_hinge"
-        inner = _DualSteps(lam, len(positives), max_steps) if smooth else _Planes(lam, run.loss, max_steps)
+        inner = _inner(loss, run, max_steps, NEWTON_DIM[loss] if newton_dim is None else newton_dim)
         run.enter(scores)
         inner_tol = max(_INNER_SHARE * tol, _LOOSE_SHARE)
         for _ in range(max_passes):
@@ -264,7 +249,19 @@ def top_push(
             if missing:
                 run.working = run.working[inner.forget()]
                 run.enter(scores)
+    if run.idle(tol) and run.best >= run.at_zero * (1 - _NOTHING):
+        # what is left is rounding, and a ranking by rounding would be a lie
+        run.w, run.scores, run.best = np.zeros_like(run.w), np.zeros_like(run.scores), run.at_zero
     return TopPushSolution(run.w, run.scores, run.best, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol)
+
+
+def _inner(loss: str, run: _Run, max_steps: int, newton_dim: int) -> NewtonSteps | _DualSteps | _Planes:
+    """Return what solves the working sets."""
+    if len(run.w) <= newton_dim:
+        return NewtonSteps(run.lam, run.loss, max_steps)
+    if loss == "squared_hinge":
+        return _DualSteps(run.lam, len(run.positives), max_steps)
+    return _Planes(run.lam, run.loss, max_steps)
 
 
 def _next_tol(last: float, gap: float, missing: bool, tol: float) -> float:

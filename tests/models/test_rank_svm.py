@@ -122,6 +122,12 @@ def test_a_J_of_one_is_the_loss_itself():
         ({}, np.arange(120) % 3, "Only binary classification is supported"),
         ({"C": 0}, None, "C must be a finite number greater than 0, got 0."),
         ({"tol": np.inf}, None, "tol must be a finite number greater than 0, got inf."),
+        ({"C": "1"}, None, "C must be a finite number greater than 0, got '1'."),
+        ({"C": None}, None, "C must be a finite number greater than 0, got None."),
+        ({"max_calls": 1.5}, None, "max_calls must be a whole number of 1 or more, got 1.5."),
+        ({"max_calls": 0}, None, "max_calls must be a whole number of 1 or more, got 0."),
+        ({"max_calls": "9"}, None, "max_calls must be a whole number of 1 or more, got '9'."),
+        ({"fit_intercept": "yes"}, None, "fit_intercept must be True or False, got 'yes'."),
         ({"J": 0, "loss": "zero_one"}, None, "J must be a finite number greater than 0, got 0."),
         ({"J": 2.0}, None, "J must be 1 for the loss 'ap', which weighs no class, got 2.0."),
         ({"loss": "mean"}, None, "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
@@ -137,3 +143,40 @@ def test_groups_must_fit_the_samples():
     X, y = samples()
     with pytest.raises(ValueError, match=r"groups must have one entry per sample, got shape \(3,\) for 120"):
         RankSVM().fit(X, y, groups=[0, 1, 2])
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_a_sample_of_no_group_is_refused(missing):
+    X, y = samples()
+    with pytest.raises(InputError, match=r"^groups must name a query for every sample, got a missing value\.$"):
+        RankSVM().fit(X, y, groups=[missing, *[1] * 119])
+
+
+def test_numbers_too_large_to_be_squared_are_refused():
+    X, y = samples()
+    X[3, 1] = 1e160
+    with pytest.raises(InputError, match=r"^the numbers of X must be within 1e\+50 of 0, got 1e\+160; scale"):
+        RankSVM().fit(X, y)
+
+
+def test_one_positive_is_enough():
+    X, y = samples()
+    y = np.arange(len(y)) == 7
+    X[7] = 5
+    model = RankSVM("ap", C=1000).fit(X, y)
+    assert model.duality_gap_ <= 1e-3
+    assert np.argmax(model.decision_function(X)) == 7
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_features_and_c_scale_together(scale):
+    X, y = samples()
+    plain = RankSVM("ap", C=10, tol=1e-6).fit(X, y)
+    model = RankSVM("ap", C=10 / scale**2, tol=1e-6).fit(X * scale, y)
+    assert model.objective_ * scale**2 == pytest.approx(plain.objective_, rel=2e-6)
+
+
+def test_alike_samples_end_at_zero_and_a_constant_feature_gets_no_weight():
+    X, y = samples()
+    np.testing.assert_allclose(RankSVM().fit(np.ones_like(X), y).coef_, 0, atol=1e-12)
+    assert RankSVM().fit(np.c_[X, np.full(len(X), 7.0)], y).coef_[-1] == pytest.approx(0, abs=1e-9)

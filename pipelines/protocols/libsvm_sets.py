@@ -1,0 +1,106 @@
+"""Binary data sets from a user's folder, in the LIBSVM format or as the UCI's table, with their official split."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lapsvm.arrays import Array
+from lapsvm.errors import DataError, MissingError
+
+TABLES = ("spambase",)
+"""Sets that come as a table `<name>.data`: numbers divided by commas, the class (0 or 1) last."""
+
+SPLIT_SUFFIX = "_toppush_official_split.mat"
+"""Of the file with the arrays Xtr, ytr, Xte, yte beside a set."""
+
+
+class Samples(NamedTuple):
+    """Rows of features, dense or CSR, and their labels, +1 or -1."""
+
+    X: Any
+    y: Array
+
+
+def read_set(root: Path, name: str) -> Samples:
+    """Read a set; for one in the LIBSVM format a test file `<name>.t` beside it is taken in, too.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    DataError
+        If it cannot be read, or does not hold two classes.
+    """
+    if name in TABLES:
+        return _read_table(_existing(root / f"{name}.data"))
+    from sklearn.datasets import load_svmlight_files
+
+    paths = [_existing(root / name), *(path for path in [root / f"{name}.t"] if path.is_file())]
+    try:
+        read = load_svmlight_files([str(path) for path in paths])
+    except ValueError as error:
+        raise DataError(f"{paths[0]} must be in the LIBSVM format, got {error}.") from error
+    return _stacked(paths[0], read[0::2], read[1::2])
+
+
+def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None:
+    """Return the official training and test part of a set; None where there is no file of it."""
+    path = root / f"{name}{SPLIT_SUFFIX}"
+    if not path.is_file():
+        return None
+    from scipy.io import loadmat
+
+    held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    if set(held) < {"Xtr", "ytr", "Xte", "yte"}:
+        raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(held)))}.")
+    training, test = (
+        Samples(_dense(held[f"X{part}"]), _signs(path, held[f"y{part}"].ravel())) for part in ("tr", "te")
+    )
+    return training, test
+
+
+def scaled(training: Any, test: Any) -> tuple[Any, Any]:
+    """Return both parts with every dense feature in [0, 1] on the training part; sparse ones stay as they are."""
+    if not isinstance(training, np.ndarray):
+        return training, test
+    low, span = training.min(axis=0), np.ptp(training, axis=0)
+    span[span == 0] = 1.0
+    return (training - low) / span, (test - low) / span
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingError(f"data file {path} must exist, got no such file.")
+    return path
+
+
+def _read_table(path: Path) -> Samples:
+    try:
+        table = np.loadtxt(path, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise DataError(f"{path} must be a table of numbers divided by commas, got {error}.") from error
+    return Samples(table[:, :-1], _signs(path, table[:, -1]))
+
+
+def _stacked(path: Path, parts: Any, labels: Any) -> Samples:
+    """Return the parts of a set as one; few and mostly full columns as an array."""
+    from scipy import sparse
+
+    X = sparse.vstack(parts, format="csr")
+    # scikit-learn's solvers take indices of 32 bits only
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    dense = X.nnz > 0.5 * X.shape[0] * X.shape[1]
+    return Samples(X.toarray() if dense else X, _signs(path, np.concatenate(labels)))
+
+
+def _signs(path: Path, y: Array) -> Array:
+    """Return +1 for the larger class, -1 for the other."""
+    classes = np.unique(y)
+    if len(classes) != 2:
+        raise DataError(f"{path} must hold two classes, got {len(classes)}.")
+    return np.where(y == classes[1], 1, -1)
+
+
+def _dense(X: Any) -> Any:
+    return X if isinstance(X, np.ndarray) else X.toarray()
