@@ -83,6 +83,18 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
+class RefineSettings:
+    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement."""
+
+    rounds: int = 0
+    C: float = 30.0
+    near: float = 0.7
+    far: float = 0.3
+    top: float = 1.0
+    folds: int = 3
+
+
+@dataclass(frozen=True)
 class DetectSettings:
     """How scores become detections."""
 
@@ -99,6 +111,7 @@ class Settings:
     windows: WindowSettings = field(default_factory=WindowSettings)
     features: FeatureSettings = field(default_factory=FeatureSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
+    refine: RefineSettings = field(default_factory=RefineSettings)
     detect: DetectSettings = field(default_factory=DetectSettings)
     seed: int = 0
 
@@ -193,6 +206,7 @@ def check_settings(settings: Settings) -> Settings:
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     demoted([0.0], settings.detect.demotion)
+    _check_refinement(settings.refine)
     return settings
 
 
@@ -220,6 +234,20 @@ def _check_training(train: TrainSettings, max_area: float) -> None:
         raise OptionError(
             "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "
             f"--keep-windows {train.keep_windows} --init {train.init}."
+        )
+
+
+def _check_refinement(refine: RefineSettings) -> None:
+    """Raise unless the constants of refinement keep their rules."""
+    check_positive("refine-C", refine.C)
+    check_positive("refine-top", refine.top)
+    if refine.rounds < 0:
+        raise OptionError(f"option --refine must be 0 or more rounds, got {refine.rounds}.")
+    if refine.folds < 2:
+        raise OptionError(f"option --refine-folds must be 2 or more, got {refine.folds}.")
+    if not 0 < refine.far <= refine.near <= 1:
+        raise OptionError(
+            f"options --far and --near must be 0 < far <= near <= 1, got {refine.far:g} and {refine.near:g}."
         )
 
 

@@ -1,7 +1,5 @@
 """Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,15 +18,13 @@ from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
+from .history import history_rows, write_history
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
-from .selection import Choice, choose_constants, history_rows
+from .selection import Choice, choose_constants
 from .settings import TrainSettings
 from .stages import Context
-
-CONSTANTS = ("C", "J", "ignored")
-HISTORY_COLUMNS = ("class", "role", *CONSTANTS, "step", "objective", "dual", "gap", "calls", "planes", "changed")
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,19 @@ def train_classes(context: Context) -> None:
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
-    context.run.models.mkdir(parents=True, exist_ok=True)
-    remove_stale(context.run.models)
-    tasks = _tasks(context, shards)
+    folder = context.trained_model("").parent
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder)
+    tasks = class_tasks(context, shards)
     with context.run.timed("train") as counts:
-        to_do = [task for task in tasks if context.redo or not _is_done(task)]
+        to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
             _train(context, shards, to_do)
 
 
-def _tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
-    """Return one task per class, with labels in the shards' order."""
+def class_tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
+    """Return the training of every class, with labels in the shards' order."""
     by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
     missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
     if missing:
@@ -92,7 +89,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
         },
         "shards": shards.provenance,
     }
-    return ClassTask(name, y, provenance, context.run.model(name))
+    return ClassTask(name, y, provenance, context.trained_model(name))
 
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
@@ -101,7 +98,7 @@ def _relevant(settings: TrainSettings) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in (*unused, "keep_by")}
 
 
-def _is_done(task: ClassTask) -> bool:
+def is_done(task: ClassTask) -> bool:
     """Tell whether a model is there and was trained the same way."""
     if not task.path.exists():
         return False
@@ -132,11 +129,13 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
-    _write_history(context, rows)
+    write_history(context.run, rows)
     context.save_settings()
     projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        _detector(task, chosen[task.name], solution, scale, projection).save(task.path)
+        choice = chosen[task.name]
+        known = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
+        fitted_detector(task, known, solution, scale, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
@@ -199,13 +198,12 @@ def _verified_features(shards: ShardSet) -> Iterator[Array]:
         yield shards.read(index, verify=True).features
 
 
-def _detector(
-    task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64, projection: Projection | None
+def fitted_detector(
+    task: ClassTask, known: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None
 ) -> Detector:
-    """Return the detector of a class."""
+    """Return the detector of a class; `known` is what its provenance says of its constants."""
     result = {
-        **choice.constants.known(),
-        "held_out_image_ap": choice.candidates,
+        **known,
         "objective": solution.objective,
         "dual": solution.dual,
         "duality_gap": solution.gap,
@@ -214,17 +212,3 @@ def _detector(
     }
     whole = None if projection is None else projection.unfold(solution.coef * scale)
     return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
-
-
-def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:
-    """Write history.csv: the new rows, and those of the classes that were not trained now."""
-    trained = {row["class"] for row in rows}
-    old: list[dict[str, Any]] = []
-    if context.run.history_file.is_file():
-        with context.run.history_file.open(encoding="utf-8", newline="") as file:
-            old = [row for row in csv.DictReader(file) if row["class"] not in trained]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*old, *rows])
-    context.run.write(context.run.history_file, text.getvalue())
