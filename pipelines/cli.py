@@ -34,10 +34,15 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if arguments is None else arguments
+    call(app, given or ["--help"])
+
+
+def call(app: typer.Typer, arguments: list[str]) -> None:
+    """Run an application and exit as `main` does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        status = app(arguments or ["--help"], standalone_mode=False)
+        status = app(arguments, standalone_mode=False)
     except LapsvmError as error:
         status = _fail(str(error))
     except OSError as error:
