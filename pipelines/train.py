@@ -23,6 +23,7 @@ from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
+from .scenery import scenery_image_aps, warnings_of
 from .selection import Choice, choose_constants, history_rows
 from .settings import TrainSettings
 from .stages import Context
@@ -124,6 +125,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
     bags, scale = open_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    scenery = scenery_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
     solutions = [found[task.name] for task in tasks]
@@ -136,7 +138,10 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     context.save_settings()
     projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        _detector(task, chosen[task.name], solution, scale, projection).save(task.path)
+        result = _result(chosen[task.name], solution) | {"scenery_image_ap": scenery.get(task.name)}
+        for sentence in warnings_of(task.name, result):
+            context.reporter.say(f"train: {sentence}")
+        _detector(task, result, solution, scale, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
@@ -163,7 +168,8 @@ def _chosen(context: Context, parts: Sequence[Group], tasks: Sequence[ClassTask]
 def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
     """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
     hinge = train.learner == "latent_svm"
-    paths = train.folds * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
+    parts_of_one = train.folds + (train.criterion == "agreement")
+    paths = parts_of_one * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
     size = max(1, SIDE_BY_SIDE // paths)
     for bags, names in parts:
         for first in range(0, len(names), size):
@@ -199,19 +205,35 @@ def _verified_features(shards: ShardSet) -> Iterator[Array]:
         yield shards.read(index, verify=True).features
 
 
-def _detector(
-    task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64, projection: Projection | None
-) -> Detector:
-    """Return the detector of a class."""
-    result = {
+def _result(choice: Choice, solution: LatentSolution) -> dict[str, Any]:
+    """Return what a model's provenance says of how it came out."""
+    return {
         **choice.constants.known(),
-        "held_out_image_ap": choice.candidates,
+        **_held_out(choice.candidates),
         "objective": solution.objective,
         "dual": solution.dual,
         "duality_gap": solution.gap,
         "cccp_steps": len(solution.history),
         "calls": solution.n_calls,
     }
+
+
+def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how the candidates did in the folds: image-level AP, and agreement if that is the criterion."""
+    constants = [{name: one[name] for name in CONSTANTS if name in one} for one in candidates]
+    told = {
+        f"held_out_{title}": [
+            {**known, "folds": one[key]} for known, one in zip(constants, candidates, strict=True) if key in one
+        ]
+        for title, key in (("image_ap", "folds"), ("agreement", "agreement"))
+    }
+    return {name: entries for name, entries in told.items() if entries or name == "held_out_image_ap"}
+
+
+def _detector(
+    task: ClassTask, result: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None
+) -> Detector:
+    """Return the detector of a class."""
     whole = None if projection is None else projection.unfold(solution.coef * scale)
     return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
 
