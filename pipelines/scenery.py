@@ -60,6 +60,12 @@ def _mean_windows(bags: Bags) -> Bags:
     return means.scaled(1 / norm) if norm > 0 else means
 
 
+def learned_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `warnings_of` reads in a result, for a model that is made from another."""
+    names = ("scenery_image_ap", "held_out_image_ap", "held_out_agreement")
+    return {name: result[name] for name in names if name in result}
+
+
 def warnings_of(class_name: str, result: Mapping[str, Any]) -> list[str]:
     """Return what a user should know of a model, a sentence each, from what its provenance tells of the result."""
     told = []

@@ -22,6 +22,7 @@ from lapsvm.latent import LatentSolution
 
 from .agreement import Proposals
 from .fitting import Constants, Wanted, fit_wanted
+from .history import history_rows
 from .labels import Labels
 from .settings import Settings
 from .stages import Context
@@ -130,11 +131,6 @@ def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
     return outcomes
-
-
-def history_rows(class_name: str, role: str, constants: Constants, solution: LatentSolution) -> list[dict[str, Any]]:
-    """Return one row of history.csv per outer step."""
-    return [{"class": class_name, "role": role, **constants.known(), **step} for step in solution.history]
 
 
 def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: str) -> list[NDArray[np.bool_]]:

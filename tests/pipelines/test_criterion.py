@@ -14,7 +14,7 @@ from lapsvm.pipelines.progress import Reporter
 from lapsvm.pipelines.run_folder import RunFolder
 from lapsvm.pipelines.selection import GUARD, best_candidate, choose_constants, held_out_folds
 from lapsvm.pipelines.stages import Context
-from lapsvm.pipelines.train import open_bags
+from lapsvm.pipelines.training_bags import training_bags
 
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
@@ -43,7 +43,7 @@ def material(context):
     shards = open_shards(context.run.shards("trainval"))
     by_id = {record.id: record for record in context.data.records["trainval"]}
     y = label_vector([by_id[image] for image in shards.image_ids], "six")
-    return open_bags(context, shards)[0], np.concatenate([shard.boxes for shard in shards]), y
+    return training_bags(context, shards)[0], np.concatenate([shard.boxes for shard in shards]), y
 
 
 @pytest.fixture
