@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_same_length
 from lapsvm.errors import ShapeError
 
 _VOC_SHIFT = np.array([1.0, 1.0, 0.0, 0.0])
@@ -67,6 +67,31 @@ def iou(first: ArrayLike, second: ArrayLike) -> Float64:
         If a shape is not (n, 4).
     """
     return _kernel.iou(np.ascontiguousarray(as_boxes(first)), np.ascontiguousarray(as_boxes(second)))
+
+
+def paired_iou(first: ArrayLike, second: ArrayLike) -> Float64:
+    """Return the intersection over union of each box of `first` with the box of `second` in the same place.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n, 4)
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+        0 where the boxes do not meet, and where one of them is empty or inverted.
+
+    Raises
+    ------
+    ShapeError
+        If a shape is not (n, 4), or they differ in length.
+    """
+    one, other = as_boxes(first, "first"), as_boxes(second, "second")
+    check_same_length("first", one, "second", other)
+    sides: Float64 = np.minimum(one[:, 2:], other[:, 2:]) - np.maximum(one[:, :2], other[:, :2])
+    common: Float64 = np.prod(np.maximum(sides, 0.0), axis=1)
+    union = areas(one) + areas(other) - common
+    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 
 
 def whole_image(height: int, width: int) -> Array:

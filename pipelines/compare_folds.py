@@ -84,7 +84,7 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
             for name in names
             for number, out in enumerate(folding[name], start=1)
         ]
-        scores += fit_trials(context, f"{context.run.path.name}: folds", trials, kept)[1]
+        scores += [one.image_ap for one in fit_trials(context, f"{context.run.path.name}: folds", trials, kept)]
     return np.array(scores).reshape(len(classes), -1)
 
 

@@ -187,6 +187,13 @@ TRAIN: Group = {
             int | None, typer.Option("--folds", help="Folds for choosing constants; default: 3 (tune: 5).", min=2)
         ],
     ),
+    "criterion": (
+        "train.criterion",
+        Annotated[
+            str | None,
+            typer.Option("--criterion", help="What the folds compare: image_ap (default) or agreement (of windows)."),
+        ],
+    ),
 }
 
 RECIPE: Group = {

@@ -19,6 +19,7 @@ from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
 from .labels import Labels, hash_of
 from .projection import projection_of
+from .scenery import learned_of
 from .stages import Context
 from .train import ClassTask, class_tasks, fitted_detector, is_done
 from .training_bags import stored_bags
@@ -111,7 +112,8 @@ def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], dete
         found, rows = _rounds(context, task, pictures, detectors[task.name])
         write_history(context.run, rows, role="round")
         constants = Constants(context.settings.refine.C)
-        fitted_detector(task, {"C": constants.C}, found.solution, scale, projection).save(task.path)
+        known = {"C": constants.C, **learned_of(detectors[task.name].provenance["result"])}
+        fitted_detector(task, known, found.solution, scale, projection).save(task.path)
 
 
 def _rounds(

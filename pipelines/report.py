@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from lapsvm.report import (
 
 from .detect import load_detectors
 from .evaluate import SetEvaluation, evaluate_set
+from .scenery import warnings_of
 from .stages import Context
 
 EXAMPLES = 8
@@ -50,7 +52,14 @@ def _contents(context: Context, sets: dict[str, SetEvaluation], detectors: dict[
         for name in context.data.classes
     )
     left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
-    return Contents(_summary(context, sets), classes, skipped=context.data.skipped, left_out=left_out)
+    told = [warnings_of(name, detectors[name].provenance["result"]) for name in context.data.classes]
+    return Contents(
+        _summary(context, sets),
+        classes,
+        skipped=context.data.skipped,
+        left_out=left_out,
+        warnings=tuple(chain.from_iterable(told)),
+    )
 
 
 def _left_out(context: Context, set_name: str) -> list[str]:
@@ -147,6 +156,8 @@ def _class_result(
         best=_examples(right, found, records, shown.truth, name, EXAMPLES),
         false_positives=_examples(wrong, found, records, shown.truth, name, EXAMPLES),
         misses=_misses(context, name, train),
+        hits=int(located.hits.sum()) if located else None,
+        windowless=int((located.windows < 0).sum()) if located else 0,
     )
 
 

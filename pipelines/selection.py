@@ -1,25 +1,34 @@
-"""Choosing constants on the training set: k folds of pictures, image-level average precision of the held-out bags."""
+"""Choosing constants on the training set: k folds of pictures, each judged by a model that has not seen it.
+
+The criterion "image_ap" takes the highest mean image-level AP of the held-out pictures. "agreement" takes, of the
+candidates whose mean image-level AP is at most `GUARD` below the best one, that whose held-out models agree best with
+the model of all pictures on the windows of the positive pictures.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from lapsvm.arrays import Index
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
+from .agreement import Proposals
 from .fitting import Constants, Wanted, fit_wanted
 from .history import history_rows
 from .labels import Labels
 from .settings import Settings
 from .stages import Context
 
+GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
+ALL = 0  # number of the training that leaves no picture out; folds count from 1
 _AT_ONCE = 512  # weight vectors in one pass
 
 
@@ -30,9 +39,10 @@ class Choice:
     Attributes
     ----------
     constants : Constants
-    candidates : list of {"C", "J", "ignored", "folds"}
-        The image-level AP on each fold's held-out pictures; empty where there was no choice, without the constants
-        that the learner does not have.
+    candidates : list of {"C", "J", "ignored", "folds", "agreement"}
+        The image-level AP on each fold's held-out pictures, and how far the windows of the positive ones agree; empty
+        where there was no choice, without the constants that the learner does not have, and without the agreement
+        unless it is the criterion.
     history : list of rows for history.csv
     """
 
@@ -61,6 +71,23 @@ class Trial:
         return float(image_average_precision(best[self.held_out], self.y[self.held_out]) or 0.0)
 
 
+class Outcome(NamedTuple):
+    """What came out of a trial.
+
+    Attributes
+    ----------
+    solution : LatentSolution
+    image_ap : float
+        Of the pictures that were left out; 0 if none was.
+    windows : (n_positives,) intp
+        The best window of every positive picture, seen or not.
+    """
+
+    solution: LatentSolution
+    image_ap: float
+    windows: Index
+
+
 def grid(settings: Settings, y: Labels) -> list[Constants]:
     """Return the constants that one class has to choose from, C by C, each in the order given, each once."""
     train = settings.train
@@ -74,7 +101,7 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
 def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
-    Those with the highest mean score over the folds are taken; of equals the smallest C, for it regularises most,
+    Those that do best by the criterion of the settings are taken; of equals the smallest C, for it regularises most,
     then the smallest J, then the smallest ignored share.
 
     Raises
@@ -86,21 +113,24 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     if all(len(candidates) == 1 for candidates in grids.values()):
         return {name: Choice(candidates[0], [], []) for name, candidates in grids.items()}
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
-    solutions, scores = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
-    return {name: _choice(name, trials, solutions, scores) for name in labels}
+    outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
+    proposals = Proposals.of_training(context) if context.settings.train.criterion == "agreement" else None
+    told = list(zip(trials, outcomes, strict=True))
+    return {name: _choice(name, [one for one in told if one[0].class_name == name], proposals) for name in labels}
 
 
-def fit_trials(
-    context: Context, title: str, trials: Sequence[Trial], bags: Bags
-) -> tuple[list[LatentSolution], list[float]]:
-    """Train every trial, and return what came out with the image-level AP of the pictures that it did not see."""
+def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
+    """Train every trial, and return what came out of it."""
     solutions = fit_wanted(context, title, [Wanted(trial.seen, trial.constants) for trial in trials], bags)
-    scores: list[float] = []
+    outcomes: list[Outcome] = []
     for start in range(0, len(trials), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        best = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score
-        scores += [trial.score(best[:, column]) for column, trial in enumerate(trials[part])]
-    return solutions, scores
+        index, score = bags.best(np.column_stack([solution.coef for solution in solutions[part]]))
+        outcomes += [
+            Outcome(solution, trial.score(score[:, column]), index[trial.y > 0, column])
+            for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
+        ]
+    return outcomes
 
 
 def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: str) -> list[NDArray[np.bool_]]:
@@ -132,21 +162,63 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
 def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants]) -> list[Trial]:
     """Return the trainings that decide on a class's constants, those of one candidate after each other."""
     advice = "lower --folds or give one value of every constant"
-    folds = held_out_folds(y, settings.train.folds, settings.seed, name, advice)
+    parts = dict(enumerate(held_out_folds(y, settings.train.folds, settings.seed, name, advice), start=1))
+    if settings.train.criterion == "agreement":
+        parts[ALL] = np.zeros(len(y), dtype=np.bool_)
     return [
-        Trial(name, constants, y, held_out, number)
-        for constants in candidates
-        for number, held_out in enumerate(folds, start=1)
+        Trial(name, constants, y, held_out, number) for constants in candidates for number, held_out in parts.items()
     ]
 
 
-def _choice(name: str, trials: Sequence[Trial], solutions: Sequence[LatentSolution], scores: Sequence[float]) -> Choice:
+def _choice(name: str, told: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None) -> Choice:
     """Return the constants of one class, with how they were chosen."""
-    own = [entry for entry in zip(trials, solutions, scores, strict=True) if entry[0].class_name == name]
-    folds: dict[Constants, list[float]] = {}
-    for trial, _, score in own:
-        folds.setdefault(trial.constants, []).append(score)
-    best = min(folds, key=lambda constants: (-round(float(np.mean(folds[constants])), 9), *constants.known().values()))
-    rows = [history_rows(name, f"fold {trial.number}", trial.constants, solution) for trial, solution, _ in own]
-    candidates = [{**constants.known(), "folds": values} for constants, values in folds.items()]
-    return Choice(best, candidates, list(chain.from_iterable(rows)))
+    shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
+    for trial, outcome in told:
+        shared.setdefault(trial.constants, []).append((trial, outcome))
+    candidates = [_candidate(constants, own, proposals) for constants, own in shared.items()]
+    rows = [
+        history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
+        for trial, outcome in told
+    ]
+    return Choice(list(shared)[best_candidate(candidates)], candidates, list(chain.from_iterable(rows)))
+
+
+def _candidate(
+    constants: Constants, own: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None
+) -> dict[str, Any]:
+    """Return how one candidate did in each fold."""
+    folds = [(trial, outcome) for trial, outcome in own if trial.number != ALL]
+    entry = {**constants.known(), "folds": [outcome.image_ap for _, outcome in folds]}
+    if proposals is None:
+        return entry
+    (whole,) = (outcome for trial, outcome in own if trial.number == ALL)
+    return entry | {"agreement": [_agreement(proposals, *one, whole) for one in folds]}
+
+
+def _agreement(proposals: Proposals, trial: Trial, outcome: Outcome, whole: Outcome) -> float:
+    """Return the mean IoU of a fold's windows with those of the model of all pictures, over its held-out positives."""
+    positives = np.flatnonzero(trial.y > 0)
+    unseen = trial.held_out[positives]
+    overlaps = proposals.overlaps(positives[unseen], outcome.windows[unseen], whole.windows[unseen])
+    return float(overlaps.mean())
+
+
+def best_candidate(candidates: Sequence[Mapping[str, Any]]) -> int:
+    """Return the place of the candidate to take: by agreement where it is known, else by image-level AP.
+
+    Agreement is compared among the candidates whose mean image-level AP is within `GUARD` of the best alone.
+    """
+    image_ap = [mean_score(one["folds"]) for one in candidates]
+    values = [mean_score(one.get("agreement", one["folds"])) for one in candidates]
+    guard = GUARD if "agreement" in candidates[0] else 0.0
+    places = [place for place, value in enumerate(image_ap) if value >= round(max(image_ap) - guard, 9)]
+
+    def order(place: int) -> tuple[float, ...]:
+        return -values[place], *(value for key, value in candidates[place].items() if key in Constants._fields)
+
+    return min(places, key=order)
+
+
+def mean_score(values: Sequence[float]) -> float:
+    """Return a mean in which rounding makes no difference."""
+    return round(float(np.mean(values)), 9)

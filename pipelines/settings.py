@@ -17,6 +17,7 @@ from lapsvm.errors import OptionError, SettingsError
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "whole_image", "centre", "random")
+CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32")
 
 
@@ -67,7 +68,8 @@ class TrainSettings:
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none.
+    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``criterion`` is what
+    cross-validation compares (see `lapsvm.pipelines.selection`).
     """
 
     learner: str = "latent_rank_svm"
@@ -85,6 +87,7 @@ class TrainSettings:
     keep_windows: int = 0
     keep_by: str = ""
     folds: int = 3
+    criterion: str = "image_ap"
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,7 @@ def check_settings(settings: Settings) -> Settings:
 
     _check_choice("--learner", settings.train.learner, LEARNERS)
     _check_choice("--init", settings.train.init, INITS)
+    _check_choice("--criterion", settings.train.criterion, CRITERIA)
     _check_choice("--dtype", settings.features.dtype, DTYPES)
     _check_sets(settings.data)
     RankRisk(settings.train.loss)
@@ -248,6 +252,11 @@ def _check_training(train: TrainSettings, max_area: float) -> None:
         raise OptionError(f"option --keep-windows must be 1 or more, or 0 for all, got {train.keep_windows}.")
     if train.init == "whole_image" and max_area < 1:
         raise OptionError(f"option --init whole_image needs a --max-area of 1, got {max_area:g}.")
+    _check_kept(train)
+
+
+def _check_kept(train: TrainSettings) -> None:
+    """Raise OptionError unless everything that is asked for can be told from the windows that are kept."""
     if train.keep_windows and train.init == "centre":
         raise OptionError(
             "option --init centre needs all windows, for the central one may not be kept, got --keep-windows "
@@ -258,6 +267,8 @@ def _check_training(train: TrainSettings, max_area: float) -> None:
             "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "
             f"--keep-windows {train.keep_windows} --init {train.init}."
         )
+    if train.keep_by and train.criterion == "agreement":
+        raise OptionError("option --criterion agreement must not go with --keep-by, which hides where windows lie.")
 
 
 def _check_features(features: FeatureSettings) -> None:

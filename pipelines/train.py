@@ -17,10 +17,11 @@ from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
-from .history import history_rows, write_history
+from .history import CONSTANTS, history_rows, write_history
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
+from .scenery import scenery_image_aps, warnings_of
 from .selection import Choice, choose_constants
 from .settings import TrainSettings
 from .stages import Context
@@ -127,6 +128,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
     bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    scenery = scenery_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
     solutions = [found[task.name] for task in tasks]
@@ -139,8 +141,9 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     context.save_settings()
     projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        choice = chosen[task.name]
-        known = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
+        known = _known(chosen[task.name], scenery.get(task.name))
+        for sentence in warnings_of(task.name, known):
+            context.reporter.say(f"train: {sentence}")
         weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
         fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
@@ -169,7 +172,8 @@ def _chosen(context: Context, parts: Sequence[Group], tasks: Sequence[ClassTask]
 def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
     """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
     hinge = train.learner == "latent_svm"
-    paths = train.folds * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
+    parts_of_one = train.folds + (train.criterion == "agreement")
+    paths = parts_of_one * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
     size = max(1, SIDE_BY_SIDE // paths)
     for bags, names in parts:
         for first in range(0, len(names), size):
@@ -190,6 +194,23 @@ def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Cho
 def _choice_key(task: ClassTask) -> str:
     """Return the hash of all that decides a choice."""
     return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
+
+
+def _known(choice: Choice, scenery: float | None) -> dict[str, Any]:
+    """Return what a model's provenance says of its constants, and of what its pictures can teach."""
+    return {**choice.constants.known(), **_held_out(choice.candidates), "scenery_image_ap": scenery}
+
+
+def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how the candidates did in the folds: image-level AP, and agreement if that is the criterion."""
+    constants = [{name: one[name] for name in CONSTANTS if name in one} for one in candidates]
+    told = {
+        f"held_out_{title}": [
+            {**known, "folds": one[key]} for known, one in zip(constants, candidates, strict=True) if key in one
+        ]
+        for title, key in (("image_ap", "folds"), ("agreement", "agreement"))
+    }
+    return {name: entries for name, entries in told.items() if entries or name == "held_out_image_ap"}
 
 
 def fitted_detector(

@@ -31,7 +31,7 @@ C_GRID = tuple(10.0**power for power in range(-3, 5))
 J_GRID = tuple(10.0**power for power in range(-4, 2))  # times (|P| + |N|) / |P|
 IGNORED_GRID = tuple(tenths / 10 for tenths in range(10))  # the thesis's c
 FOLDS = 5
-COLUMNS = ("class", *CONSTANTS, "fold", "image_ap")
+COLUMNS = ("class", *CONSTANTS, "fold", "image_ap", "agreement")
 
 
 def tune(options: Mapping[str, Any]) -> None:
@@ -77,11 +77,12 @@ def tune_classes(context: Context) -> None:
 
 
 def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what tuning.json holds: per class its choice, and each candidate's held-out image APs."""
+    """Return what tuning.json holds: per class its choice, and how each candidate did in the folds."""
     train = settings.train
     return {
         "learner": train.learner,
         "folds": train.folds,
+        "criterion": train.criterion,
         "seed": settings.seed,
         "classes": {name: _class_entry(result) for name, result in results.items()},
     }
@@ -89,13 +90,14 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
 
 def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of one class."""
-    return {
-        "chosen": {name: result[name] for name in CONSTANTS if name in result},
-        "candidates": [
-            {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
-            for one in result["held_out_image_ap"]
-        ],
-    }
+    candidates = [
+        {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
+        for one in result["held_out_image_ap"]
+    ]
+    for one, agreeing in zip(candidates, result.get("held_out_agreement", ()), strict=False):
+        values = agreeing["folds"]
+        one |= {"agreement": values, "agreement_mean": statistics.fmean(values)}
+    return {"chosen": {name: result[name] for name in CONSTANTS if name in result}, "candidates": candidates}
 
 
 def tuning_csv(table: Mapping[str, Any]) -> str:
@@ -105,8 +107,10 @@ def tuning_csv(table: Mapping[str, Any]) -> str:
     writer.writeheader()
     for name, entry in table["classes"].items():
         for one in entry["candidates"]:
-            for fold, value in enumerate(one["folds"], start=1):
-                writer.writerow({"class": name, **one, "fold": fold, "image_ap": value})
+            agreements = one.get("agreement", [""] * len(one["folds"]))
+            for fold, (value, agreement) in enumerate(zip(one["folds"], agreements, strict=True), start=1):
+                row = {"class": name, **one, "fold": fold, "image_ap": value, "agreement": agreement}
+                writer.writerow(row)
     return text.getvalue()
 
 
@@ -121,11 +125,13 @@ def print_tuning(table: Mapping[str, Any]) -> None:
 def _printed(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of one class."""
     printed = Table(title=title, title_justify="left")
-    for column in (*chosen, "mean", "std"):
+    agreeing = "agreement_mean" in candidates[0]
+    for column in (*chosen, "mean", "std", *(["agreement"] if agreeing else [])):
         printed.add_column(column, justify="right")
     printed.add_column("")
     for one in candidates:
         constants = {name: one[name] for name in chosen}
         numbers = [f"{value:.4g}" for value in constants.values()]
-        printed.add_row(*numbers, f"{one['mean']:.3f}", f"{one['std']:.3f}", "*" if constants == chosen else "")
+        numbers += [f"{one[column]:.3f}" for column in ("mean", "std", "agreement_mean") if column in one]
+        printed.add_row(*numbers, "*" if constants == chosen else "")
     return printed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.boxes import areas, central_windows, from_voc, iou, to_voc
+from lapsvm.boxes import areas, central_windows, from_voc, iou, paired_iou, to_voc
 from lapsvm.errors import ShapeError
 
 
@@ -37,9 +37,25 @@ def test_an_empty_or_inverted_box_overlaps_nothing(box):
     assert iou([box], [[0, 0, 20, 20], box]).tolist() == [[0.0, 0.0]]
 
 
+def test_paired_iou_is_the_diagonal_of_iou():
+    corners = np.random.default_rng(2).uniform(0, 50, (200, 2, 4))
+    first, second = np.moveaxis(corners, 1, 0)  # a quarter of them neither empty nor inverted
+    first[:100, 2:] = first[:100, :2] + 20
+    second[:100, 2:] = second[:100, :2] + 30
+    np.testing.assert_allclose(paired_iou(first, second), np.diag(iou(first, second)), rtol=1e-12, atol=0)
+    assert (paired_iou(first[:100], first[:100]) == 1).all()
+    assert paired_iou([], []).shape == (0,)
+
+
+def test_paired_iou_needs_as_many_boxes_as_boxes():
+    with pytest.raises(ShapeError, match="first and second must have the same length, got 1 and 2"):
+        paired_iou(np.zeros((1, 4)), np.zeros((2, 4)))
+
+
 def test_boxes_whose_area_underflows_overlap_nothing():
     tiny = [[0, 0, 1e-200, 1e-200]]
     assert iou(tiny, tiny).tolist() == [[0.0]]
+    assert paired_iou(tiny, tiny).tolist() == [0.0]
 
 
 def test_no_boxes():

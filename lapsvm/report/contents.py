@@ -195,6 +195,10 @@ class ClassSummary:
     best, false_positives, misses : tuple of Example
         Best detections; highest scored false positives; pictures of the training set with the class whose best window
         is wrong. Each in the order to be shown. Give all misses: those without room are listed by id.
+    hits : int or None
+        Pictures of the training set with the class whose best window is right.
+    windowless : int, default 0
+        Those that have no window at all; CorLoc counts them as wrong.
     """
 
     name: str
@@ -211,6 +215,8 @@ class ClassSummary:
     best: tuple[Example, ...] = ()
     false_positives: tuple[Example, ...] = ()
     misses: tuple[Example, ...] = ()
+    hits: int | None = None
+    windowless: int = 0
 
     def __post_init__(self) -> None:
         _check_numbers(self, f"class {self.name!r}")

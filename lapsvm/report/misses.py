@@ -1,5 +1,6 @@
 """How a window misses: the four kinds by which a weakly supervised detector goes wrong."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import ShapeError
+from lapsvm.report.contents import Example
 
 # Two boxes of equal size that share two thirds of each have IoU exactly 1/2. So a window with IoU < 1/2 can hold two
 # thirds of an object, or lie with two thirds on it, but never both: the kinds do not overlap.
@@ -68,6 +70,16 @@ def miss_kind(box: ArrayLike, truth_boxes: ArrayLike, other_truth_boxes: ArrayLi
     if on_it >= _MOST and larger < 0:
         return MissKind.TOO_SMALL
     return MissKind.WRONG_OBJECT if on_other >= _MOST else MissKind.BESIDE
+
+
+def by_kind(misses: Iterable[Example]) -> dict[MissKind, list[Example]]:
+    """Return the misses of each kind, all four in the order of the page; examples without truth count as beside."""
+    groups: dict[MissKind, list[Example]] = {kind: [] for kind in MissKind}
+    for example in misses:
+        truth = () if example.truth is None else example.truth
+        others = [as_boxes(boxes, "others") for boxes in example.others.values()]
+        groups[miss_kind(example.box, truth, np.concatenate([np.empty((0, 4)), *others]))].append(example)
+    return groups
 
 
 def as_window(box: ArrayLike) -> Float64:

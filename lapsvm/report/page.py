@@ -9,7 +9,16 @@ from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.tables import Column, class_columns, decimal, duration, left_out_sentence, scientific, short
+from lapsvm.report.tables import (
+    Column,
+    class_columns,
+    decimal,
+    duration,
+    left_out_sentence,
+    scientific,
+    short,
+    window_counts,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,6 +75,7 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         summary=contents.summary,
         columns=columns,
         groups=_groups(columns),
+        window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=_views(contents, max_pictures),
     )

@@ -12,7 +12,7 @@ from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.catalog import Pixels
 from lapsvm.report.contents import ClassSummary, Example
-from lapsvm.report.misses import MissKind, as_window, miss_kind
+from lapsvm.report.misses import as_window, by_kind
 from lapsvm.report.tables import decimal
 
 LONGEST_SIDE = 320
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Figures of one kind; of misses, also the ids of those that there was no room for."""
+    """Figures of one kind; of misses, which may be none, also the ids of those that there was no room for."""
 
     title: str
     figures: tuple[Figure, ...]
@@ -63,7 +63,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class ClassGalleries:
-    """The galleries of one class; the empty ones are left out."""
+    """The galleries of one class: detections where there are some, and all kinds of misses if there is a miss."""
 
     detections: tuple[Gallery, ...]
     misses: tuple[Gallery, ...]
@@ -72,7 +72,7 @@ class ClassGalleries:
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
     """Return the galleries of every class, `max_pictures` thumbnails (or one per gallery) at most in all."""
     sorted_examples = [(_detections(result), _misses(result)) for result in results]
-    number = sum(len(detections) + len(misses) for detections, misses in sorted_examples)
+    number = sum(bool(group) for both in sorted_examples for groups in both for group in groups.values())
     room = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, number)))
     return tuple(
         ClassGalleries(
@@ -91,11 +91,8 @@ def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
 
 
 def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    """Return the misses by kind, the kinds that occur, in their fixed order."""
-    groups: dict[MissKind, list[Example]] = {kind: [] for kind in MissKind}
-    for example in result.misses:
-        groups[miss_kind(example.box, _truth(example), _others(example))].append(example)
-    return {str(kind).capitalize(): examples for kind, examples in groups.items() if examples}
+    """Return the misses by kind, all kinds in their fixed order; nothing if no window misses."""
+    return {str(kind).capitalize(): examples for kind, examples in by_kind(result.misses).items() if result.misses}
 
 
 def _shown(name: str, groups: dict[str, Sequence[Example]], room: int, *, listed: bool) -> tuple[Gallery, ...]:
@@ -112,10 +109,6 @@ def _shown(name: str, groups: dict[str, Sequence[Example]], room: int, *, listed
 
 def _truth(example: Example) -> Float64:
     return as_boxes(() if example.truth is None else example.truth, "truth")
-
-
-def _others(example: Example) -> Float64:
-    return np.concatenate([np.empty((0, 4)), *(as_boxes(boxes, "others") for boxes in example.others.values())])
 
 
 def _figure(name: str, example: Example) -> Figure:

@@ -6,8 +6,10 @@ from statistics import fmean
 
 from lapsvm.errors import ShapeError
 from lapsvm.report.contents import ClassSummary, Contents, SetSummary
+from lapsvm.report.misses import by_kind
 
 UNDEFINED = "-"
+NO_WINDOW = "No window"
 _MARKDOWN_ESCAPES = (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"))
 
 Cell = str | float | int | None
@@ -113,6 +115,43 @@ def mean_defined(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if there are none."""
     defined = [value for value in values if value is not None]
     return fmean(defined) if defined else None
+
+
+@dataclass(frozen=True)
+class WindowCounts:
+    """Pictures of the training set with a class, by where their best window lies.
+
+    Attributes
+    ----------
+    titles : tuple of str
+        "Pictures", "Right", the four kinds of misses, and "No window" if that occurs.
+    rows : tuple of (str, tuple of int)
+        A class and its counts.
+    together : tuple of int
+        The sums over the classes.
+    """
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[int, ...]], ...]
+    together: tuple[int, ...]
+
+
+def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
+    """Return how often the best windows are right or miss in one of the four ways; None where that is not known."""
+    known = [(result.name, _window_kinds(result)) for result in classes if result.hits is not None]
+    if not known:
+        return None
+    windowless = any(counts[NO_WINDOW] for _, counts in known)
+    titles = tuple(title for title in known[0][1] if title != NO_WINDOW or windowless)
+    rows = tuple((name, tuple(counts[title] for title in titles)) for name, counts in known)
+    return WindowCounts(titles, rows, tuple(map(sum, zip(*(counts for _, counts in rows), strict=True))))
+
+
+def _window_kinds(result: ClassSummary) -> dict[str, int]:
+    """Return the counts of one class by title."""
+    missed = {str(kind).capitalize(): len(examples) for kind, examples in by_kind(result.misses).items()}
+    parts = {"Right": result.hits or 0, **missed, NO_WINDOW: result.windowless}
+    return {"Pictures": sum(parts.values()), **parts}
 
 
 def left_out_sentence(contents: Contents) -> str:

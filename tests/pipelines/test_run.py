@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import tomllib
 from itertools import pairwise
@@ -121,6 +122,18 @@ def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
     assert detector.provenance["result"]["duality_gap"] <= 0.001
     assert str(digits).encode() not in raw
     assert np.isfinite(detector.coef).all()
+
+
+def test_the_page_counts_every_positive_picture_by_its_best_window(finished):
+    page = (finished / "page" / "index.html").read_text()
+    table = page.split("Where the best window lies")[-1].split("</table>")[0]
+    found = json.loads((finished / "evaluation.json").read_text())["sets"]["trainval"]["classes"]
+    for name in ("six", "three"):
+        row = table.split(f">{name}</th>")[1].split("</tr>")[0]
+        pictures, right, *missed = [int(count) for count in re.findall(r">(\d+)</td>", row)]
+        assert right / pictures == pytest.approx(found[name]["corloc"])
+        assert len(missed) == 4
+        assert right + sum(missed) == pictures
 
 
 def test_history_has_one_row_per_outer_step_and_never_rises(finished):

@@ -203,6 +203,18 @@ def test_without_boxes_image_ap_alone_is_shown_with_the_sentence(make_summary):
     assert "bus 0.750 0.875 - - -" in text
 
 
+def test_all_kinds_of_misses_are_counted_and_named(make_summary, make_example):
+    large = tuple(make_example(seed, 0, (-0.7, -0.7, 0.7, 0.7), 1.0) for seed in range(2))
+    page = Page(render_page(Contents(make_summary(), (ClassSummary("bus", misses=large, hits=5),))))
+    assert page.complaints == []
+    text = words(page)
+    assert "Where the best window lies on trainval" in text
+    assert "bus 7 5 2 0 0 0 together 7 5 2 0 0 0" in text
+    for part in ("Too large 2 pictures", "Too small (a part) 0 pictures", "Beside (context) 0 pictures"):
+        assert part in text
+    assert "Wrong object 0 pictures" in text
+
+
 def test_without_a_test_set_the_page_says_so(make_summary):
     text = words(Page(render_page(Contents(make_summary(with_test=False), (ClassSummary("bus", corloc=0.5),)))))
     assert "There is no test set: nothing was measured on unseen pictures." in text

@@ -75,6 +75,17 @@ def test_misses_are_grouped_by_kind_and_those_without_room_are_named(full_conten
     assert sorted(shown_and_named) == sorted(example.id for example in full_contents.classes[2].misses)
 
 
+def test_a_kind_of_miss_that_does_not_occur_is_told_and_takes_no_room(make_example):
+    large = tuple(make_example(seed, 0, (-0.7, -0.7, 0.7, 0.7), 1.0) for seed in range(3))
+    (galleries,) = class_galleries([ClassSummary("bus", misses=large)], 2)
+    assert [gallery.total for gallery in galleries.misses] == [3, 0, 0, 0]
+    assert [len(gallery.figures) for gallery in galleries.misses] == [2, 0, 0, 0]
+
+
+def test_without_misses_no_kind_is_told():
+    assert class_galleries([ClassSummary("bus")], 5)[0].misses == ()
+
+
 def test_no_more_pictures_are_read_than_shown():
     read = []
 

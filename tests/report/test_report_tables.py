@@ -1,10 +1,12 @@
 """The per-class table, its means, what is left out without boxes, and Markdown."""
 
+from dataclasses import replace
+
 import pytest
 
 from lapsvm.errors import ShapeError
 from lapsvm.report import ClassSummary, Contents, class_columns, left_out_sentence, markdown_table, results_markdown
-from lapsvm.report.tables import duration
+from lapsvm.report.tables import duration, window_counts
 
 TWO = (
     ClassSummary("bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, C=10.0, duality_gap=8.3e-4),
@@ -127,3 +129,29 @@ def test_no_classes_make_a_table_without_rows(make_summary):
 )
 def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_best_windows_are_counted_by_what_they_show(full_contents):
+    classes = [replace(result, hits=10 + i) for i, result in enumerate(full_contents.classes)]
+    found = window_counts(classes)
+    assert found.titles == (
+        "Pictures", "Right", "Too large", "Too small (a part)", "Beside (context)", "Wrong object",
+    )  # fmt: skip
+    for i, (result, (name, counts)) in enumerate(zip(classes, found.rows, strict=True)):
+        assert name == result.name
+        assert counts[:2] == (10 + i + len(result.misses), 10 + i)
+        assert sum(counts[2:]) == len(result.misses)
+        assert all(count > 0 for count in counts)
+    assert found.together == tuple(sum(counts[i] for _, counts in found.rows) for i in range(6))
+
+
+def test_pictures_without_a_window_are_counted_where_there_are_some():
+    found = window_counts([ClassSummary("bus", hits=3), ClassSummary("cat", hits=1, windowless=2)])
+    assert found.titles[-1] == "No window"
+    assert found.rows == (("bus", (3, 3, 0, 0, 0, 0, 0)), ("cat", (3, 1, 0, 0, 0, 0, 2)))
+    assert found.together == (6, 4, 0, 0, 0, 0, 2)
+
+
+def test_without_boxes_best_windows_are_not_counted():
+    assert window_counts([ClassSummary("bus"), ClassSummary("cat")]) is None
+    assert [name for name, _ in window_counts([ClassSummary("bus"), ClassSummary("cat", hits=1)]).rows] == ["cat"]
