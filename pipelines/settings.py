@@ -62,7 +62,8 @@ class TrainSettings:
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none.
+    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
+    are those of `lapsvm.latent.LatentProblem`.
     """
 
     learner: str = "latent_rank_svm"
@@ -77,6 +78,8 @@ class TrainSettings:
     n_init: int = 1
     multifold: int = 0
     top: float = 1.0
+    anneal: float = 0.0
+    pace: float = 1.0
     keep_windows: int = 0
     keep_by: str = ""
     folds: int = 3
@@ -172,6 +175,7 @@ def check_settings(settings: Settings) -> Settings:
     """
     from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
+    from lapsvm.latent.early import check_early
     from lapsvm.windows import propose
 
     _check_choice("--learner", settings.train.learner, LEARNERS)
@@ -189,6 +193,7 @@ def check_settings(settings: Settings) -> Settings:
         check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
+    check_early(settings.train.anneal, settings.train.pace)
     _check_training(settings.train, windows.max_area)
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")

@@ -28,7 +28,8 @@ from .settings import TrainSettings
 from .stages import Context
 
 CONSTANTS = ("C", "J", "ignored")
-HISTORY_COLUMNS = ("class", "role", *CONSTANTS, "step", "objective", "dual", "gap", "calls", "planes", "changed")
+_STEP = ("step", "objective", "dual", "gap", "calls", "planes", "changed", "temperature", "share")
+HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 
 @dataclass(frozen=True)
