@@ -13,14 +13,14 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
-from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, TRAIN, WINDOWS, setting_values, taking
+from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, REFINE, TRAIN, WINDOWS, setting_values, taking
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 DRAW_NOTHING = ("detect", "evaluate", "report")
 INTERRUPTED = 130  # as shells count: 128 + SIGINT
-ALL_STAGES = ("extract", "train", "detect", "evaluate", "report")
+ALL_STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 
 app = typer.Typer(
     name="lapsvm",
@@ -34,10 +34,15 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if arguments is None else arguments
+    call(app, given or ["--help"])
+
+
+def call(app: typer.Typer, arguments: list[str]) -> None:
+    """Run an application and exit as `main` does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        status = app(arguments or ["--help"], standalone_mode=False)
+        status = app(arguments, standalone_mode=False)
     except LapsvmError as error:
         status = _fail(str(error))
     except OSError as error:
@@ -89,7 +94,7 @@ def check_device(name: str) -> None:
 
 
 @app.command()
-@taking(OUT, DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON)
+@taking(OUT, DATA, WINDOWS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -132,9 +137,19 @@ def tune(options: dict[str, Any]) -> None:
 
 
 @app.command()
+@taking(OUT, REFINE, COMMON)
+def refine(options: dict[str, Any]) -> None:
+    """Stage 3, if wanted: self-training, in which trained detectors learn to tell objects from what is around them.
+
+    Example: lapsvm refine --out RUN --refine 2
+    """
+    _stages(options, ("refine",))
+
+
+@app.command()
 @taking(OUT, DETECT, COMMON)
 def detect(options: dict[str, Any]) -> None:
-    """Stage 3: score all windows, suppress overlaps, write result files.
+    """Stage 4: score all windows, suppress overlaps, write result files.
 
     Example: lapsvm detect --out RUN --nms 0.3
     """
@@ -144,7 +159,7 @@ def detect(options: dict[str, Any]) -> None:
 @app.command()
 @taking(OUT, COMMON)
 def report(options: dict[str, Any]) -> None:
-    """Stage 5: the page RUN/page/index.html.
+    """Stage 6: the page RUN/page/index.html.
 
     Example: lapsvm report --out RUN
     """
@@ -164,7 +179,7 @@ def evaluate(
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
 ) -> None:
-    """Stage 4, or any result files against any ground truth in VOC layout.
+    """Stage 5, or any result files against any ground truth in VOC layout.
 
     Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
     """

@@ -1,7 +1,7 @@
-"""Stage 3: every window of every picture is scored, overlaps are suppressed, result files are written."""
+"""Stage 4: every window of every picture is scored, overlaps are suppressed, result files are written."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from hashlib import blake2b
@@ -23,13 +23,14 @@ STAMP = "detections.json"
 Found = tuple[str, Array, Float64]
 
 
-def load_detectors(context: Context, stage: str) -> list[Detector]:
-    """Return one detector per class of the run; StageError if one is not trained yet."""
+def load_detectors(context: Context, stage: str, file_of: Callable[[str], Path] | None = None) -> list[Detector]:
+    """Return one detector per class of the run, by default the final one; StageError if one is not there yet."""
     detectors = []
     for name in context.data.classes:
-        path = context.run.model(name)
+        path = (file_of or context.run.model)(name)
         if not path.is_file():
-            raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm train first.")
+            maker = "refine" if context.settings.refine.rounds and file_of is None else "train"
+            raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm {maker} first.")
         detectors.append(Detector.load(path))
     return detectors
 

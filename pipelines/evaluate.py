@@ -1,4 +1,4 @@
-"""Stage 4: figures of a run, or of anybody's result files."""
+"""Stage 5: figures of a run, or of anybody's result files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

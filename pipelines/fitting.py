@@ -71,7 +71,7 @@ def fit_wanted(context: Context, title: str, wanted: Sequence[Wanted], bags: Bag
         for places, values in paths
         for number in range(settings.train.n_init)
     ]
-    with _told(context, title, len(wanted)) as bar:
+    with told(context, title, len(wanted)) as bar:
         walked = _walk(settings.train, started(context, starts, bags), bags, bar)
     solutions: dict[int, LatentSolution] = {}
     for number, (places, values) in enumerate(paths):
@@ -119,7 +119,7 @@ def _walk(
 
 
 @contextmanager
-def _told(context: Context, title: str, count: int) -> Iterator[Bar]:
+def told(context: Context, title: str, count: int) -> Iterator[Bar]:
     """Show progress, and afterwards say which trainings stopped early."""
     with (
         context.reporter.bar(f"{title} ({count} trainings, outer steps)", None) as bar,

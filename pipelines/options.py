@@ -72,6 +72,27 @@ FEATURES: Group = {
             ),
         ],
     ),
+    "contrast": (
+        "features.contrast",
+        Annotated[
+            float | None,
+            typer.Option("--contrast", help="How much of a window's surroundings networks' features lose; default: 0."),
+        ],
+    ),
+    "beside": (
+        "features.beside",
+        Annotated[
+            bool | None,
+            typer.Option("--beside/--no-beside", help="Store the surroundings beside the window, for refinement."),
+        ],
+    ),
+    "sizes": (
+        "features.sizes",
+        Annotated[
+            str | None,
+            typer.Option("--sizes", help="640,960: longest sides at which networks see a picture, side by side."),
+        ],
+    ),
     "shards_from": (
         "",
         Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
@@ -182,6 +203,39 @@ TRAIN: Group = {
     ),
 }
 
+REFINE: Group = {
+    "rounds": (
+        "refine.rounds",
+        Annotated[int | None, typer.Option("--refine", help="Rounds of self-training after training; default: 0.")],
+    ),
+    "refine_C": (
+        "refine.C",
+        Annotated[float | None, typer.Option("--refine-C", help="C of those rounds; default: 30.")],
+    ),
+    "near": (
+        "refine.near",
+        Annotated[
+            float | None,
+            typer.Option("--near", help="Overlap with the chosen window from which on one is positive; default: 0.7."),
+        ],
+    ),
+    "far": (
+        "refine.far",
+        Annotated[float | None, typer.Option("--far", help="Overlap below which one is negative; default: 0.3.")],
+    ),
+    "refine_top": (
+        "refine.top",
+        Annotated[
+            float | None,
+            typer.Option("--refine-top", help="Near windows whose mean stands for a positive picture; default: 1."),
+        ],
+    ),
+    "refine_folds": (
+        "refine.folds",
+        Annotated[int | None, typer.Option("--refine-folds", help="Folds that choose windows anew; default: 3.")],
+    ),
+}
+
 DETECT: Group = {
     "nms": (
         "detect.nms_threshold",
@@ -238,7 +292,9 @@ def _parameter(name: str, annotation: Any, defaults: dict[str, Any]) -> inspect.
 def setting_values(options: dict[str, Any]) -> dict[str, Any]:
     """Return dotted setting -> value for the options that name a setting and were given."""
     entries = {
-        name: entry for group in (DATA, WINDOWS, FEATURES, TRAIN, DETECT, COMMON) for name, entry in group.items()
+        name: entry
+        for group in (DATA, WINDOWS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
+        for name, entry in group.items()
     }
     values = {entries[name][0]: value for name, value in options.items() if name in entries and entries[name][0]}
     given = {name: value for name, value in values.items() if value is not None and value != []}
@@ -249,6 +305,9 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
             given[name] = tuple(_number(option, item) for item in _listed(option, given[name]))
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
         given.setdefault("train.J_relative", False)
+    if "features.sizes" in given:
+        sizes = _listed("--sizes", given["features.sizes"])
+        given["features.sizes"] = tuple(int(_number("--sizes", item)) for item in sizes)
     for name in ("data.root", "train.keep_by"):
         if given.get(name):
             given[name] = str(Path(given[name]).resolve())

@@ -1,4 +1,4 @@
-"""Stage 5: the page."""
+"""Stage 6: the page."""
 
 import csv
 from collections.abc import Iterable, Sequence

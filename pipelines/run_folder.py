@@ -6,6 +6,7 @@
     RUN/shards/<set>/*.safetensors      boxes and features
     RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
+    RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/evaluation.json  history.csv  timings.json  page/index.html
 """
@@ -43,6 +44,7 @@ class RunFolder:
         self.path = Path(path)
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
+        self.first_models = self.path / "first"
         self.projection = self.path / "projection.safetensors"
         self.choices_file = self.path / "choices.json"
         self.evaluation_file = self.path / "evaluation.json"
@@ -57,6 +59,10 @@ class RunFolder:
     def model(self, class_name: str) -> Path:
         """Return the file of a class's detector."""
         return self.models / f"{class_name}.safetensors"
+
+    def first_model(self, class_name: str) -> Path:
+        """Return the file of a class's detector before refinement."""
+        return self.first_models / f"{class_name}.safetensors"
 
     def detections(self, set_name: str) -> Path:
         """Return the folder of a set's detections."""
@@ -77,7 +83,7 @@ class RunFolder:
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        text = settings.toml(versions=versions, command={"line": shlex.join(["lapsvm", *command])})
+        text = settings.toml(versions=versions, command={"line": shlex.join(command)})
         self.write(self.settings_file, text)
 
     def notes(self, table: str) -> dict[str, str]:

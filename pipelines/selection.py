@@ -15,6 +15,7 @@ from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
 from .fitting import Constants, Wanted, fit_wanted
+from .history import history_rows
 from .labels import Labels
 from .settings import Settings
 from .stages import Context
@@ -100,11 +101,6 @@ def fit_trials(
         best = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score
         scores += [trial.score(best[:, column]) for column, trial in enumerate(trials[part])]
     return solutions, scores
-
-
-def history_rows(class_name: str, role: str, constants: Constants, solution: LatentSolution) -> list[dict[str, Any]]:
-    """Return one row of history.csv per outer step."""
-    return [{"class": class_name, "role": role, **constants.known(), **step} for step in solution.history]
 
 
 def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: str) -> list[NDArray[np.bool_]]:

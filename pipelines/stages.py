@@ -27,6 +27,8 @@ class Context:
         Discard what the stage made before.
     shards_from : Path or None
         Another run whose shards may be taken.
+    program : tuple of str
+        How the command begins that ``run.toml`` repeats.
     """
 
     run: RunFolder
@@ -35,6 +37,7 @@ class Context:
     reporter: Reporter
     redo: bool = False
     shards_from: Path | None = None
+    program: tuple[str, ...] = ("lapsvm",)
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -46,9 +49,13 @@ class Context:
                 self.reporter.say(f"class {name} is left out: it {reason}")
         return self._data
 
+    def trained_model(self, class_name: str) -> Path:
+        """Return the file that training writes: the final one, unless refinement follows."""
+        return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
+
     def save_settings(self) -> None:
         """Write the settings into the run folder, with the command as it was typed."""
-        self.run.save_settings(self.settings, sys.argv[1:])
+        self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
 
 
 def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -59,7 +66,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     options : mapping
         Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
-        "extract", "train", "tune", "detect", "evaluate", "report".
+        "extract", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
     """
@@ -97,6 +104,12 @@ def _tune(context: Context) -> None:
     tune_classes(context)
 
 
+def _refine(context: Context) -> None:
+    from .refine import refine_classes
+
+    refine_classes(context)
+
+
 def _detect(context: Context) -> None:
     from .detect import detect_sets
 
@@ -119,6 +132,7 @@ STAGES: dict[str, Callable[[Context], None]] = {
     "extract": _extract,
     "train": _train,
     "tune": _tune,
+    "refine": _refine,
     "detect": _detect,
     "evaluate": _evaluate,
     "report": _report,

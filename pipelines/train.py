@@ -1,35 +1,30 @@
 """Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array, Float64
-from lapsvm.bags import Bags
+from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import Projection, ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
+from lapsvm.features import Projection, ShardSet, open_shards, settings_difference
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
+from .history import history_rows, write_history
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
-from .selection import Choice, choose_constants, history_rows
+from .selection import Choice, choose_constants
 from .settings import TrainSettings
 from .stages import Context
-
-CONSTANTS = ("C", "J", "ignored")
-_STEP = ("step", "objective", "dual", "gap", "calls", "planes", "changed", "temperature", "share")
-HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
+from .training_bags import training_bags
 
 
 @dataclass(frozen=True)
@@ -57,18 +52,19 @@ def train_classes(context: Context) -> None:
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
-    context.run.models.mkdir(parents=True, exist_ok=True)
-    remove_stale(context.run.models)
-    tasks = _tasks(context, shards)
+    folder = context.trained_model("").parent
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder)
+    tasks = class_tasks(context, shards)
     with context.run.timed("train") as counts:
-        to_do = [task for task in tasks if context.redo or not _is_done(task)]
+        to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
             _train(context, shards, to_do)
 
 
-def _tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
-    """Return one task per class, with labels in the shards' order."""
+def class_tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
+    """Return the training of every class, with labels in the shards' order."""
     by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
     missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
     if missing:
@@ -83,7 +79,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
     """Return the task of one class."""
     y = label_vector(records, name)
     provenance = {
-        "training": _relevant(context.settings.train) | {"seed": context.settings.seed},
+        "training": _relevant(context.settings.train) | {"seed": context.settings.seed, **_contrast(context)},
         "data": {
             "pictures": hash_of(shards.image_ids, shards.pixel_hashes),
             "labels": hash_of(y.tolist()),
@@ -93,7 +89,13 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
         },
         "shards": shards.provenance,
     }
-    return ClassTask(name, y, provenance, context.run.model(name))
+    return ClassTask(name, y, provenance, context.trained_model(name))
+
+
+def _contrast(context: Context) -> dict[str, float]:
+    """Return what training takes of the surroundings away, where they stand beside the windows."""
+    features = context.settings.features
+    return {"contrast": features.contrast} if features.beside else {}
 
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _relevant(settings: TrainSettings) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in (*unused, "keep_by")}
 
 
-def _is_done(task: ClassTask) -> bool:
+def is_done(task: ClassTask) -> bool:
     """Tell whether a model is there and was trained the same way."""
     if not task.path.exists():
         return False
@@ -123,7 +125,7 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
-    bags, scale = open_bags(context, shards)
+    bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
@@ -133,11 +135,14 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
-    _write_history(context, rows)
+    write_history(context.run, rows)
     context.save_settings()
     projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
-        _detector(task, chosen[task.name], solution, scale, projection).save(task.path)
+        choice = chosen[task.name]
+        known = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
+        weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
+        fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
@@ -187,26 +192,12 @@ def _choice_key(task: ClassTask) -> str:
     return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
 
 
-def open_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with every block of features at a mean norm of 1, and the scale that does it."""
-    blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms(_verified_features(shards), blocks), blocks)
-    return Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads), scale
-
-
-def _verified_features(shards: ShardSet) -> Iterator[Array]:
-    """Yield the features of every shard, once its checksum is found right."""
-    for index in range(len(shards)):
-        yield shards.read(index, verify=True).features
-
-
-def _detector(
-    task: ClassTask, choice: Choice, solution: LatentSolution, scale: Float64, projection: Projection | None
+def fitted_detector(
+    task: ClassTask, known: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None
 ) -> Detector:
-    """Return the detector of a class."""
+    """Return the detector of a class; `known` is what its provenance says of its constants."""
     result = {
-        **choice.constants.known(),
-        "held_out_image_ap": choice.candidates,
+        **known,
         "objective": solution.objective,
         "dual": solution.dual,
         "duality_gap": solution.gap,
@@ -215,17 +206,3 @@ def _detector(
     }
     whole = None if projection is None else projection.unfold(solution.coef * scale)
     return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
-
-
-def _write_history(context: Context, rows: Sequence[dict[str, Any]]) -> None:
-    """Write history.csv: the new rows, and those of the classes that were not trained now."""
-    trained = {row["class"] for row in rows}
-    old: list[dict[str, Any]] = []
-    if context.run.history_file.is_file():
-        with context.run.history_file.open(encoding="utf-8", newline="") as file:
-            old = [row for row in csv.DictReader(file) if row["class"] not in trained]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows([*old, *rows])
-    context.run.write(context.run.history_file, text.getvalue())

@@ -20,11 +20,12 @@ from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 
 from .detect import load_detectors
+from .history import CONSTANTS
 from .options import setting_values
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context, run_stages
-from .train import CONSTANTS, train_classes
+from .train import train_classes
 
 C_GRID = tuple(10.0**power for power in range(-3, 5))
 J_GRID = tuple(10.0**power for power in range(-4, 2))  # times (|P| + |N|) / |P|
@@ -65,7 +66,9 @@ def tune_classes(context: Context) -> None:
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "tune")}
+    results = {
+        one.class_name: one.provenance["result"] for one in load_detectors(context, "tune", context.trained_model)
+    }
     table = tuning_table(context.settings, results)
     write_json(context.run.path / "tuning.json", table)
     context.run.write(context.run.path / "tuning.csv", tuning_csv(table))

@@ -73,10 +73,10 @@ class LatentProblem:
     pace : float, default 1.0
         Begin with the easiest positives: the share, in (0, 1], of positive images that takes part in the first step,
         those whose best windows score highest, at least one; 1.3 times as many in every step that follows, until all
-        do. Together with `anneal`, both go on in the same steps. Either holds for windows that are not yet known, and
-        neither changes the problem that is solved in the end; these steps come before those that `max_iter` counts,
-        are solved loosely, and their objectives are those of other problems, which need not fall. From the first step
-        with temperature 0 and share 1 on the objective never rises.
+        do. With `anneal` as well, both go on in the same steps, which come before those that `max_iter` counts; given
+        windows are solved for once before them. Known windows need none. The problem that is solved in the end stays
+        the same. Early steps are solved loosely, and their objectives are those of other problems: only after the last
+        one does the objective never rise.
 
     Raises
     ------

@@ -63,8 +63,8 @@ def refine(
     ----------
     problem : LatentProblem
         Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` deals the positives to the folds; `init`,
-        `known_windows`, `anneal` and `pace` are not. With ``top=1`` a positive is its best window near the chosen one; a larger `top` takes
-        the mean of so many.
+        `known_windows`, `anneal` and `pace` are not. With ``top=1`` a positive is its best window near the chosen one;
+        a larger `top` takes the mean of so many.
     bags : Bags
         The pictures.
     boxes : (n_windows, 4)

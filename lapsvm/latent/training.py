@@ -156,7 +156,7 @@ class Training:
     def _early(
         self, imputed: ImputedWindows
     ) -> Generator[Float64, BestWindows, tuple[ImputedWindows, list[Plane], float]]:
-        """Solve easier problems, one after the other; return the windows, planes and proximity that training begins with.
+        """Solve easier problems, one after the other; return windows, planes and proximity to begin the real one with.
 
         Each is solved loosely, from the best point of the one before. Without scores, at w = 0, the given windows are
         the first that are solved for.

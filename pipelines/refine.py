@@ -1,0 +1,152 @@
+"""Stage 3, where the settings ask for it: detectors of objects out of the trained ones (see `lapsvm.latent.refine`)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float64, Index
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector
+from lapsvm.errors import OneClassError
+from lapsvm.features import ShardSet, open_shards
+from lapsvm.files import remove_stale
+from lapsvm.latent import LatentProblem, Refinement, refine
+
+from .detect import load_detectors
+from .fitting import Constants, Wanted, problem, told
+from .history import history_rows, write_history
+from .labels import hash_of
+from .projection import projection_of
+from .stages import Context
+from .train import ClassTask, class_tasks, fitted_detector, is_done
+from .training_bags import stored_bags
+
+
+class _Pictures(NamedTuple):
+    """The training pictures as refinement sees them."""
+
+    bags: Bags
+    boxes: Array
+    scale: Float64
+
+
+def refine_classes(context: Context) -> None:
+    """Refine the classes whose final model is not there yet; without rounds there is nothing to do.
+
+    Raises
+    ------
+    StageError
+        If nothing was extracted, or a class is not trained.
+    SettingsError
+        If models are there that were refined otherwise.
+    OneClassError
+        If a class has fewer positives than folds.
+    """
+    if not context.settings.refine.rounds:
+        return
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    context.run.models.mkdir(parents=True, exist_ok=True)
+    remove_stale(context.run.models)
+    first = {task.name: task for task in class_tasks(context, shards)}
+    for task in first.values():
+        _take_over(context, task)
+    detectors = load_first(context)
+    tasks = [_task(context, first[name], detectors[name]) for name in first]
+    with context.run.timed("refine") as counts:
+        to_do = [task for task in tasks if context.redo or not is_done(task)]
+        counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
+        if to_do:
+            _refine(context, shards, to_do, detectors)
+
+
+def _take_over(context: Context, task: ClassTask) -> None:
+    """Begin with what a training without refinement left as the final model, if it is the one that is wanted."""
+    final = context.run.model(task.name)
+    if task.path.exists() or not final.exists() or "refine" in Detector.load(final).provenance["training"]:
+        return
+    if is_done(ClassTask(task.name, task.y, task.provenance, final)):
+        task.path.parent.mkdir(parents=True, exist_ok=True)
+        final.replace(task.path)
+
+
+def load_first(context: Context) -> dict[str, Detector]:
+    """Return the trained detector of each class; StageError if one is not there."""
+    return {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
+
+
+def _task(context: Context, first: ClassTask, detector: Detector) -> ClassTask:
+    """Return what is to be done for one class: the settings of its training, and those of refinement."""
+    _check_folds(context, first)
+    settings = asdict(context.settings.refine)
+    start = {"first": _fingerprint(detector)}
+    training = {**first.provenance["training"], "refine": settings, **start}
+    provenance = first.provenance | {"training": training}
+    return ClassTask(first.name, first.y, provenance, context.run.model(first.name))
+
+
+def _fingerprint(detector: Detector) -> str:
+    """Return the hash by which the final model knows the one that it began with."""
+    return hash_of(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
+
+
+def _check_folds(context: Context, task: ClassTask) -> None:
+    """Raise OneClassError if a class has fewer positives than folds."""
+    positives, folds = int((task.y > 0).sum()), context.settings.refine.folds
+    if positives < folds:
+        raise OneClassError(
+            f"class {task.name!r} must have {folds} positive pictures to be refined in {folds} folds, got {positives}; "
+            "lower --refine-folds or give --refine 0."
+        )
+
+
+def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], detectors: Mapping[str, Detector]) -> None:
+    """Refine class by class; each is written as soon as it is done."""
+    bags, scale = stored_bags(context, shards)
+    pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
+    projection = projection_of(context.run, shards)
+    context.save_settings()
+    for task in tasks:
+        found, rows = _rounds(context, task, pictures, detectors[task.name])
+        write_history(context.run, rows, role="round")
+        constants = Constants(context.settings.refine.C)
+        fitted_detector(task, {"C": constants.C}, found.solution, scale, projection).save(task.path)
+
+
+def _rounds(
+    context: Context, task: ClassTask, pictures: _Pictures, first: Detector
+) -> tuple[Refinement, list[dict[str, Any]]]:
+    """Return the last round of one class, and the rows of its history."""
+    settings, rows = context.settings.refine, []
+    stored = first.coef * first.scale  # training may have scaled otherwise, and a dead feature by 0
+    weights = np.divide(stored, pictures.scale, out=np.zeros_like(stored), where=pictures.scale > 0)
+    windows: Index = pictures.bags.best(weights).index
+    for number in range(1, settings.rounds + 1):
+        title = f"refine {task.name}, round {number} of {settings.rounds}"
+        with told(context, title, settings.folds + 1) as bar:
+
+            def tell(_: int, record: Mapping[str, Any]) -> None:
+                bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}")
+
+            found = refine(
+                _problem(context, task, first),
+                pictures.bags,
+                pictures.boxes,
+                windows,
+                near=settings.near,
+                far=settings.far,
+                folds=settings.folds,
+                progress=tell,
+            )
+        windows = found.windows
+        rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
+    return found, rows
+
+
+def _problem(context: Context, task: ClassTask, first: Detector) -> LatentProblem:
+    """Return the training problem of a class, with refinement's constants in place of those of training."""
+    chosen = first.provenance["result"]
+    constants = Constants(context.settings.refine.C, chosen.get("J"), None)
+    wanted = problem(context.settings, Wanted(task.y, constants))
+    return replace(wanted, top=context.settings.refine.top, init="mean")
