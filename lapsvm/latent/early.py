@@ -104,9 +104,8 @@ def soft_shares(scores: Float64, temperature: float, count: int) -> Float64:
     heat = (scores[order] - scores[order[0]]) / temperature
     after = np.logaddexp.accumulate(heat[::-1])[::-1]  # log of the sum of exp(heat) from each window on
     full = np.flatnonzero(count - np.arange(count) <= np.exp(after[:count] - heat[:count]) * (1 + 1e-12))[0]
-    ordered = np.exp(heat - after[full]) * (1 - full / count)
-    ordered[:full] = 1 / count
-    shares[order] = ordered
+    shares[order[:full]] = 1 / count
+    shares[order[full:]] = np.exp(heat[full:] - after[full]) * (1 - full / count)
     return shares
 
 

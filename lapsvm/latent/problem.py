@@ -68,8 +68,9 @@ class LatentProblem:
         Begin with soft windows: the temperature of the first of some steps in which a positive image is the mean of
         its windows weighted by the softmax of score / temperature (for `top` > 1 with no weight above one in `top`).
         In units of the scores' standard deviation within images, 0 for none or at least 0.1; it halves from step to
-        step until below 0.1. Useful values are 0.25 and 0.5: hotter means lie below every negative's best window, and
-        w = 0 is the optimum of such a step. See `lapsvm.latent.early` for the sources.
+        step until below 0.1. In a hot step the means may lie below every negative's best window, so that w = 0 is its
+        optimum; it then passes, and the next one takes the scores of the step before. See `lapsvm.latent.early` for
+        the sources.
     pace : float, default 1.0
         Begin with the easiest positives: the share, in (0, 1], of positive images that takes part in the first step,
         those whose best windows score highest, at least one; 1.3 times as many in every step that follows, until all

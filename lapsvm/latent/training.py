@@ -33,6 +33,7 @@ _LOOSE = 0.1  # gap of the first outer step
 _LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
 _TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
 _ROUNDING = 1e-9
+_NOTHING = 1e-6  # relative gain over w = 0 that is rounding
 
 
 class _Parts(NamedTuple):
@@ -158,8 +159,8 @@ class Training:
     ) -> Generator[Float64, BestWindows, tuple[ImputedWindows, list[Plane], float]]:
         """Solve easier problems, one after the other; return windows, planes and proximity to begin the real one with.
 
-        Each is solved loosely, from the best point of the one before. Without scores, at w = 0, the given windows are
-        the first that are solved for.
+        Each is solved loosely, from the best point of the last one that gained anything; one that gains nothing says
+        nothing of windows. Without scores, at w = 0, the given windows are the first that are solved for.
         """
         problem, planes, share = self._problem, list[Plane](), 0.0
         steps = early_steps(problem.anneal, problem.pace)
@@ -172,12 +173,20 @@ class Training:
         for step in steps:
             easier = stand_ins(self._bags, self._positives, self._w[: self._bags.dim], counts, step)
             # a plane holds for the positives that it ranks
-            moved = self._carried(planes, easier) if share == 1 else []
+            moved, before = self._carried(planes, easier) if share == 1 else [], (self._w, self._answer)
             solution = yield from self._solve(easier, tol, moved, 1.0)
+            if not self._gains(solution.objective, easier):
+                self._w, self._answer = before
             self._record(solution, tol, len(self._positives), step)
             planes, share = solution.planes, step.share
         following = self._best_windows()
         return following, self._carried(planes, following) if share == 1 else [], solution.proximity
+
+    def _gains(self, objective: float, imputed: Imputed) -> bool:
+        """Return whether this is less than the objective at w = 0, where no window is better than another."""
+        signs = self._signs[len(self._positives) - len(imputed.scores(np.zeros(self._bags.dim))) :]
+        at_zero = self._problem.C * self._problem.risk.violation(np.zeros(len(signs)), signs).offset
+        return objective < at_zero * (1 - _NOTHING)
 
     def _carried(self, planes: list[Plane], imputed: Imputed) -> list[Plane]:
         """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
