@@ -203,6 +203,16 @@ TRAIN: Group = {
     ),
 }
 
+RECIPE: Group = {
+    "recipe": (
+        "",
+        Annotated[
+            str | None,
+            typer.Option("--recipe", help="plain, best or a file *.toml: settings that other options override."),
+        ],
+    ),
+}
+
 REFINE: Group = {
     "rounds": (
         "refine.rounds",
@@ -228,6 +238,13 @@ REFINE: Group = {
         Annotated[
             float | None,
             typer.Option("--refine-top", help="Near windows whose mean stands for a positive picture; default: 1."),
+        ],
+    ),
+    "candidates": (
+        "refine.candidates",
+        Annotated[
+            int | None,
+            typer.Option("--candidates", help="Windows of a negative picture that take part; default: 0, all."),
         ],
     ),
     "refine_folds": (

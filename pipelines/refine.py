@@ -17,7 +17,7 @@ from lapsvm.latent import LatentProblem, Refinement, refine
 from .detect import load_detectors
 from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
-from .labels import hash_of
+from .labels import Labels, hash_of
 from .projection import projection_of
 from .stages import Context
 from .train import ClassTask, class_tasks, fitted_detector, is_done
@@ -123,6 +123,7 @@ def _rounds(
     weights = np.divide(stored, pictures.scale, out=np.zeros_like(stored), where=pictures.scale > 0)
     windows: Index = pictures.bags.best(weights).index
     for number in range(1, settings.rounds + 1):
+        part = _with_candidates(pictures, task.y, settings.candidates, weights)
         title = f"refine {task.name}, round {number} of {settings.rounds}"
         with told(context, title, settings.folds + 1) as bar:
 
@@ -131,17 +132,26 @@ def _rounds(
 
             found = refine(
                 _problem(context, task, first),
-                pictures.bags,
-                pictures.boxes,
+                part.bags,
+                part.boxes,
                 windows,
                 near=settings.near,
                 far=settings.far,
                 folds=settings.folds,
                 progress=tell,
             )
-        windows = found.windows
+        windows, weights = found.windows, found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
     return found, rows
+
+
+def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float64) -> _Pictures:
+    """Return the pictures, the negatives with so many windows, the best-scored; positives keep all."""
+    bags = pictures.bags
+    if not count:
+        return pictures
+    taken = bags.best_of_each(np.where(y > 0, np.diff(bags.offsets), count), weights)
+    return pictures._replace(bags=bags.taken(taken), boxes=pictures.boxes[taken])
 
 
 def _problem(context: Context, task: ClassTask, first: Detector) -> LatentProblem:

@@ -92,7 +92,11 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class RefineSettings:
-    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement."""
+    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
+
+    ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
+    with; 0 is all.
+    """
 
     rounds: int = 0
     C: float = 30.0
@@ -100,6 +104,7 @@ class RefineSettings:
     far: float = 0.3
     top: float = 1.0
     folds: int = 3
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,13 +130,24 @@ class Settings:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a ``run.toml``; its tables [versions] and [command] are for people and are passed over."""
+        """Read a ``run.toml``."""
+        return cls().with_values(cls.values_in(path), source=str(path))
+
+    @staticmethod
+    def values_in(path: Path) -> dict[str, Any]:
+        """Return dotted name -> value of a TOML file; its tables [versions] and [command] are for people.
+
+        Raises
+        ------
+        SettingsError
+            If it is no TOML.
+        """
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
         known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
-        return cls().with_values(dict(_flat(known)), source=str(path))
+        return dict(_flat(known))
 
     def toml(self, **notes: Mapping[str, Any]) -> str:
         """Return the settings as TOML, with `notes` as further tables."""
@@ -262,8 +278,9 @@ def _check_refinement(refine: RefineSettings) -> None:
     """Raise unless the constants of refinement keep their rules."""
     check_positive("refine-C", refine.C)
     check_positive("refine-top", refine.top)
-    if refine.rounds < 0:
-        raise OptionError(f"option --refine must be 0 or more rounds, got {refine.rounds}.")
+    for option, value in (("--refine", refine.rounds), ("--candidates", refine.candidates)):
+        if value < 0:
+            raise OptionError(f"option {option} must be 0 or more, got {value}.")
     if refine.folds < 2:
         raise OptionError(f"option --refine-folds must be 2 or more, got {refine.folds}.")
     if not 0 < refine.far <= refine.near <= 1:
