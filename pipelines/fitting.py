@@ -53,6 +53,8 @@ def problem(settings: Settings, wanted: Wanted) -> LatentProblem:
         seed=settings.seed,
         fit_intercept=constants.J is not None,
         ignored=constants.ignored or 0.0,
+        anneal=train.anneal,
+        pace=train.pace,
     )
 
 

@@ -11,7 +11,8 @@ from .fitting import Constants
 from .run_folder import RunFolder
 
 CONSTANTS = ("C", "J", "ignored")
-HISTORY_COLUMNS = ("class", "role", *CONSTANTS, "step", "objective", "dual", "gap", "calls", "planes", "changed")
+_STEP = ("step", "objective", "dual", "gap", "calls", "planes", "changed", "temperature", "share")
+HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 
 def history_rows(class_name: str, role: str, constants: Constants, solution: LatentSolution) -> list[dict[str, Any]]:

@@ -181,6 +181,20 @@ TRAIN: Group = {
             ),
         ],
     ),
+    "anneal": (
+        "train.anneal",
+        Annotated[
+            float | None,
+            typer.Option("--anneal", help="Begin with soft windows at this temperature, such as 0.5; default: 0, not."),
+        ],
+    ),
+    "pace": (
+        "train.pace",
+        Annotated[
+            float | None,
+            typer.Option("--pace", help="Begin with this share of the positives, the easiest; default: 1, all."),
+        ],
+    ),
     "folds": (
         "train.folds",
         Annotated[

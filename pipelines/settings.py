@@ -68,8 +68,9 @@ class TrainSettings:
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``criterion`` is what
-    cross-validation compares (see `lapsvm.pipelines.selection`).
+    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
+    are those of `lapsvm.latent.LatentProblem`. ``criterion`` is what cross-validation compares (see
+    `lapsvm.pipelines.selection`).
     """
 
     learner: str = "latent_rank_svm"
@@ -84,6 +85,8 @@ class TrainSettings:
     n_init: int = 1
     multifold: int = 0
     top: float = 1.0
+    anneal: float = 0.0
+    pace: float = 1.0
     keep_windows: int = 0
     keep_by: str = ""
     folds: int = 3
@@ -210,6 +213,7 @@ def check_settings(settings: Settings) -> Settings:
     """
     from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
+    from lapsvm.latent.early import check_early
     from lapsvm.windows import propose
 
     _check_choice("--learner", settings.train.learner, LEARNERS)
@@ -227,6 +231,7 @@ def check_settings(settings: Settings) -> Settings:
         check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
+    check_early(settings.train.anneal, settings.train.pace)
     _check_training(settings.train, windows.max_area)
     if settings.train.keep_by and settings.features.beside:
         raise OptionError("option --keep-by must not go with --beside: its models are for other features.")

@@ -70,19 +70,19 @@ class ImputedWindows:
         return ImputedWindows(self._bags, self._images, index, self._counts), int(better.sum())
 
 
-class ImputedMeans:
-    """Each image is the mean of its windows."""
+class ImputedVectors:
+    """Each image is a vector of its own, such as the mean of its windows: the rows (m, d) of `vectors`."""
 
-    def __init__(self, bags: Bags, images: Index):
-        self._means = bags.means(images)
+    def __init__(self, vectors: Float64):
+        self._vectors = vectors
 
     def scores(self, w: Float64) -> Float64:
-        """Return the means' scores."""
-        return np.asarray(self._means @ w)
+        """Return the vectors' scores."""
+        return np.asarray(self._vectors @ w)
 
     def weighted_sum(self, coefficients: Float64) -> Float64:
-        """Return the weighted sum of the means."""
-        return np.asarray(coefficients @ self._means)
+        """Return the weighted sum of the vectors."""
+        return np.asarray(coefficients @ self._vectors)
 
 
 def top_counts(bags: Bags, images: Index, top: float) -> Index:

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows, as_bags
 from lapsvm.errors import ShapeError
+from lapsvm.latent.passes import side_by_side
 from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.training import side_by_side, start, warn_unless_converged
+from lapsvm.latent.training import start, warn_unless_converged
 
 
 def fit_paths(

@@ -12,7 +12,7 @@ vectors of all problems and answers them from one pass over the windows.
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import singledispatch
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,19 +20,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows, as_bags
-from lapsvm.blas import one_blas_thread
+from lapsvm.latent.early import LAST, EarlyStep, early_steps, stand_ins
 from lapsvm.latent.imputation import Imputed, ImputedWindows, top_counts, top_windows
+from lapsvm.latent.passes import side_by_side
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
 
-T = TypeVar("T")
 Passes = Generator[Float64, BestWindows, LatentSolution]
 
 _LOOSE = 0.1  # gap of the first outer step
 _LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
 _TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
 _ROUNDING = 1e-9
+_NOTHING = 1e-6  # relative gain over w = 0 that is rounding
 
 
 class _Parts(NamedTuple):
@@ -89,73 +90,6 @@ def fit_many(
     return solutions
 
 
-class Asking(Protocol):
-    """What asks for points: a training, or several one after the other."""
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """The records of the outer steps so far."""
-        ...
-
-    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return what a pass over all windows says of those that matter here."""
-        ...
-
-
-def side_by_side(
-    askers: Sequence[tuple[Asking, Generator[Float64, BestWindows, T]]],
-    bags: Bags,
-    progress: Callable[[int, dict[str, Any]], None] | None,
-) -> list[T]:
-    """Answer the points of all generators from one pass after the other; return what they return, in their order."""
-    running = [_Running(place, *one) for place, one in enumerate(askers)]
-    with one_blas_thread():
-        found = _drive(running, bags, progress)
-    return [found[place] for place in range(len(askers))]
-
-
-def _drive(
-    running: list["_Running[T]"], bags: Bags, progress: Callable[[int, dict[str, Any]], None] | None
-) -> dict[int, T]:
-    """Answer until all have returned; return the answers by place."""
-    solutions: dict[int, T] = {}
-    answers: list[BestWindows | None] = [None] * len(running)
-    while running:
-        asking, points = [], []
-        for one, answer in zip(running, answers, strict=True):
-            try:
-                points.append(one.send(answer, progress))
-                asking.append(one)
-            except StopIteration as end:
-                solutions[one.place] = end.value
-        running = asking
-        if running:
-            found = bags.best(np.stack(points, axis=1))
-            answers = [found.column(j) for j in range(len(points))]
-    return solutions
-
-
-class _Running(Generic[T]):
-    """A training in progress, its history told as it grows."""
-
-    def __init__(self, place: int, training: Asking, passes: Generator[Float64, BestWindows, T]):
-        self.place, self._passes, self._training, self._told = place, passes, training, 0
-        self._asked = np.zeros(0)
-
-    def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
-        """Return the next point; StopIteration carries the solution."""
-        try:
-            seen = None if answer is None else self._training.seen(self._asked, answer)
-            self._asked = next(self._passes) if seen is None else self._passes.send(seen)
-            return self._asked
-        finally:
-            history = self._training.history
-            for record in history[self._told :]:
-                if progress is not None:
-                    progress(self.place, record)
-            self._told = len(history)
-
-
 class Training:
     """One problem on its bags."""
 
@@ -191,16 +125,16 @@ class Training:
 
         It begins where `before` ended, the same problem at another C, if one is given.
         """
-        planes: list[Plane] = []
         if before is None:
             imputed = yield from self._initialise()
+            imputed, planes, proximity = yield from self._early(imputed)
         else:
-            imputed, planes = self._taken_over(before)
-        tol, last, proximity = max(self._problem.tol, _LOOSE), np.inf, 1.0
-        for step in range(self._problem.max_iter):
+            (imputed, planes), proximity = self._taken_over(before), 1.0
+        tol, last = max(self._problem.tol, _LOOSE), np.inf
+        for _ in range(self._problem.max_iter):
             solution = yield from self._solve(imputed, tol, planes, proximity)
             following, changed = self._impute(imputed)
-            self._record(step, solution, tol, changed)
+            self._record(solution, tol, changed)
             self._check_fall(last, solution.objective)
             fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
             rests = changed == 0 or fall <= self._problem.tol
@@ -220,7 +154,41 @@ class Training:
         imputed, planes, changed = before._end
         return imputed, self._carried(planes, imputed) if changed else planes
 
-    def _carried(self, planes: list[Plane], imputed: ImputedWindows) -> list[Plane]:
+    def _early(
+        self, imputed: ImputedWindows
+    ) -> Generator[Float64, BestWindows, tuple[ImputedWindows, list[Plane], float]]:
+        """Solve easier problems, one after the other; return windows, planes and proximity to begin the real one with.
+
+        Each is solved loosely, from the best point of the last one that gained anything; one that gains nothing says
+        nothing of windows. Without scores, at w = 0, the given windows are the first that are solved for.
+        """
+        problem, planes, share = self._problem, list[Plane](), 0.0
+        steps = early_steps(problem.anneal, problem.pace)
+        if not steps or np.isin(self._positives, self._known).all():
+            return imputed, planes, 1.0
+        counts, tol = top_counts(self._bags, self._positives, problem.top), max(problem.tol, _LOOSE)
+        if not self._w.any():
+            solution = yield from self._solve(imputed, tol, planes, 1.0)
+            self._record(solution, tol, len(self._positives))
+        for step in steps:
+            easier = stand_ins(self._bags, self._positives, self._w[: self._bags.dim], counts, step)
+            # a plane holds for the positives that it ranks
+            moved, before = self._carried(planes, easier) if share == 1 else [], (self._w, self._answer)
+            solution = yield from self._solve(easier, tol, moved, 1.0)
+            if not self._gains(solution.objective, easier):
+                self._w, self._answer = before
+            self._record(solution, tol, len(self._positives), step)
+            planes, share = solution.planes, step.share
+        following = self._best_windows()
+        return following, self._carried(planes, following) if share == 1 else [], solution.proximity
+
+    def _gains(self, objective: float, imputed: Imputed) -> bool:
+        """Return whether this is less than the objective at w = 0, where no window is better than another."""
+        signs = self._signs[len(self._positives) - len(imputed.scores(np.zeros(self._bags.dim))) :]
+        at_zero = self._problem.C * self._problem.risk.violation(np.zeros(len(signs)), signs).offset
+        return objective < at_zero * (1 - _NOTHING)
+
+    def _carried(self, planes: list[Plane], imputed: Imputed) -> list[Plane]:
         """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
         return [] if self._trimming is not None else [self._moved(plane, imputed) for plane in planes]
 
@@ -279,12 +247,13 @@ class Training:
         """Return the plane of the most violated constraint at `w`: the thesis's problem 3.24."""
         self._n_calls += 1
         bias = w[self._bags.dim :].sum()
-        scores = np.concatenate([imputed.scores(w[: self._bags.dim]), answer.score[self._negatives]]) + bias
-        violation = self._problem.risk.violation(scores, self._signs)
-        positive, negative = np.split(violation.coefficients, [len(self._positives)])
+        above, below = imputed.scores(w[: self._bags.dim]), answer.score[self._negatives]
+        signs = self._signs[len(self._positives) - len(above) :]  # early steps leave positives out
+        violation = self._problem.risk.violation(np.concatenate([above, below]) + bias, signs)
+        positive, negative = np.split(violation.coefficients, [len(above)])
         windows = answer.index[self._negatives]
-        below = self._augmented(self._bags.sum_rows(negative, self._negatives, windows), negative)
-        return self._assemble(_Parts(positive, below), violation.offset, imputed)
+        total = self._augmented(self._bags.sum_rows(negative, self._negatives, windows), negative)
+        return self._assemble(_Parts(positive, total), violation.offset, imputed)
 
     def _assemble(self, parts: _Parts, offset: float, imputed: Imputed) -> Plane:
         above = self._augmented(imputed.weighted_sum(parts.positive), parts.positive)
@@ -321,10 +290,10 @@ class Training:
         self._answer = self.seen(w, self._answer)
         return changed
 
-    def _record(self, step: int, solution: Solution, tol: float, changed: int) -> None:
+    def _record(self, solution: Solution, tol: float, changed: int, early: EarlyStep = LAST) -> None:
         self.history.append(
             {
-                "step": step,
+                "step": len(self.history),
                 "objective": solution.objective,
                 "dual": solution.dual,
                 "gap": solution.gap,
@@ -333,6 +302,7 @@ class Training:
                 "passes": self._n_passes,
                 "planes": len(solution.planes),
                 "changed": changed,
+                **early._asdict(),
             }
         )
 

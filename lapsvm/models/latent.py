@@ -48,6 +48,10 @@ class LatentRankSVM(LatentEstimator):
     callback : callable, optional
         Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1; not with
         `folds`.
+    anneal : float, default 0.0
+        Begin with soft windows, from this temperature in units of the scores' spread, see `LatentProblem`; 0: not so.
+    pace : float, default 1.0
+        Begin with this share of the positive images, the easiest, see `LatentProblem`; 1: with all.
 
     Attributes
     ----------
@@ -68,7 +72,7 @@ class LatentRankSVM(LatentEstimator):
     n_iter_ : int
         Loss-augmented inferences.
     history_ : list of dict
-        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed.
+        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed, temperature, share.
 
     Examples
     --------
@@ -95,14 +99,20 @@ class LatentRankSVM(LatentEstimator):
         n_init: int = 1,
         folds: int | None = None,
         callback: Callback | None = None,
+        anneal: float = 0.0,
+        pace: float = 1.0,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.loss = loss
         self.top = top
+        self.anneal = anneal
+        self.pace = pace
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
-        return LatentProblem(y, risk=RankRisk(self.loss), top=self.top, **self._options())
+        return LatentProblem(
+            y, risk=RankRisk(self.loss), top=self.top, anneal=self.anneal, pace=self.pace, **self._options()
+        )
 
 
 class LatentSVM(LatentEstimator):
@@ -124,7 +134,7 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback
+    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, anneal, pace
         As for `LatentRankSVM`.
 
     Attributes
@@ -150,12 +160,16 @@ class LatentSVM(LatentEstimator):
         n_init: int = 1,
         folds: int | None = None,
         callback: Callback | None = None,
+        anneal: float = 0.0,
+        pace: float = 1.0,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.J = J
         self.c = c
         self.fit_intercept = fit_intercept
         self.top = top
+        self.anneal = anneal
+        self.pace = pace
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
@@ -165,6 +179,8 @@ class LatentSVM(LatentEstimator):
             top=self.top,
             fit_intercept=self.fit_intercept,
             ignored=self.c,
+            anneal=self.anneal,
+            pace=self.pace,
             **self._options(),
         )
 
