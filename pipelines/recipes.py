@@ -31,11 +31,13 @@ BEST: dict[str, Any] = PLAIN | {
     "features.contrast": 0.5,
     "features.beside": True,
     "features.sizes": (640, 960),
-    "train.C": (1.0,),
-    "train.top": 20.0,
+    "train.C": (0.3,),
+    "train.top": 0.05,
     "train.tol": 0.01,
-    "refine.rounds": 3,
-    "refine.C": 100.0,
+    "refine.rounds": 1,
+    "refine.C": 30.0,
+    "refine.far": 0.4,
+    "refine.apart": 0.1,
     "refine.candidates": 300,
 }
 """What measured best on photographs, see docs/results.md."""
