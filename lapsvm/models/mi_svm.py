@@ -132,7 +132,8 @@ class MISVM(BagClassifier):
             parts = np.split(scores, data.offsets[1:-1])
             best = np.array([parts[bag].argmax() for bag in positives])
             kept = held[scores[held] > -1]
-            added = np.setdiff1d(_hardest(data, parts, negatives), held)
+            scores[held] = -np.inf  # what is there is not looked for
+            added = _hardest(data, parts, negatives)
             record = {"changed": int((best != windows).sum()), "working_set": len(held), "added": len(added)}
             if step:
                 yield _Round(coef, intercept, record)
