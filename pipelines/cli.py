@@ -13,7 +13,20 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
-from .options import COMMON, DATA, DETECT, DEVICES, FEATURES, OUT, REFINE, TRAIN, WINDOWS, setting_values, taking
+from .options import (
+    COMMON,
+    DATA,
+    DETECT,
+    DEVICES,
+    FEATURES,
+    OUT,
+    RECIPE,
+    REFINE,
+    TRAIN,
+    WINDOWS,
+    setting_values,
+    taking,
+)
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
@@ -34,10 +47,15 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if arguments is None else arguments
+    call(app, given or ["--help"])
+
+
+def call(app: typer.Typer, arguments: list[str]) -> None:
+    """Run an application and exit as `main` does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        status = app(arguments or ["--help"], standalone_mode=False)
+        status = app(arguments, standalone_mode=False)
     except LapsvmError as error:
         status = _fail(str(error))
     except OSError as error:
@@ -71,10 +89,11 @@ def root(
 
 def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) -> None:
     """Run some stages with the options of a verb; `defaults` are settings that the options may override."""
+    from .recipes import recipe_values
     from .stages import run_stages
 
     check_device(options["device"])
-    values = defaults | setting_values(options)
+    values = defaults | recipe_values(options.get("recipe")) | setting_values(options)
     if names[0] in DRAW_NOTHING:
         values.pop("seed", None)  # every verb takes --seed; these would only write another run's seed into run.toml
     run_stages(options, names, values)
@@ -89,7 +108,7 @@ def check_device(name: str) -> None:
 
 
 @app.command()
-@taking(OUT, DATA, WINDOWS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -99,7 +118,7 @@ def run(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, DATA, WINDOWS, FEATURES, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, FEATURES, COMMON)
 def extract(options: dict[str, Any]) -> None:
     """Stage 1: propose windows and store their features.
 
@@ -109,7 +128,7 @@ def extract(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, TRAIN, COMMON)
+@taking(OUT, RECIPE, TRAIN, COMMON)
 def train(options: dict[str, Any]) -> None:
     """Stage 2: learn one detector per class from image-level labels.
 
@@ -132,7 +151,7 @@ def tune(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, REFINE, COMMON)
+@taking(OUT, RECIPE, REFINE, COMMON)
 def refine(options: dict[str, Any]) -> None:
     """Stage 3, if wanted: self-training, in which trained detectors learn to tell objects from what is around them.
 
@@ -142,7 +161,7 @@ def refine(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, DETECT, COMMON)
+@taking(OUT, RECIPE, DETECT, COMMON)
 def detect(options: dict[str, Any]) -> None:
     """Stage 4: score all windows, suppress overlaps, write result files.
 

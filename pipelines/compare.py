@@ -261,11 +261,11 @@ def _table(entrants: Sequence[Entrant], figures: Figures, classes: Sequence[str]
         "draws": plan.draws,
         "level": LEVEL,
         "seed": plan.seed,
-        "measures": {measure: _measure(by_class) for measure, by_class in figures.items()},
+        "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
     }
 
 
-def _measure(by_class: dict[str, list[Figure]]) -> dict[str, Any]:
+def measure_table(by_class: dict[str, list[Figure]]) -> dict[str, Any]:
     """Return one measure's classes and mean: values of the runs, differences to the first."""
     rows = {name: _row(figures) for name, figures in by_class.items()}
     correct_over_classes([row["differences"] for row in rows.values()], "p_value", "p_holm")

@@ -22,7 +22,7 @@ from .kept_windows import groups
 from .labels import label_vector
 from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
-from .train import open_bags
+from .training_bags import training_bags
 
 LEVEL = 0.95
 Folding = dict[str, list[frozenset[str]]]  # class -> the pictures that each fold leaves out
@@ -76,7 +76,7 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
     chosen = _chosen(context)
-    bags, scale = open_bags(context, shards)
+    bags, scale, _ = training_bags(context, shards)
     scores: list[float] = []
     for kept, names in groups(context, shards, bags, scale, classes):
         trials = [

@@ -20,6 +20,7 @@ from lapsvm.features import (
 )
 from lapsvm.files import remove_stale, write_atomically
 
+from .extractors import network_settings
 from .progress import Bar
 from .projection import open_run_extractor
 from .proposals import window_boxes
@@ -40,7 +41,8 @@ def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
         "max_area": settings.windows.max_area,
         "seed": settings.seed,
     }
-    return {"windows": windows, "features": {"extractor": extractor.describe(), "dtype": settings.features.dtype}}
+    features = {"extractor": extractor.describe(), "dtype": settings.features.dtype}
+    return {"windows": windows, "features": features | {"networks": network_settings(settings.features)}}
 
 
 class SetExtraction:

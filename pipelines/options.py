@@ -72,6 +72,27 @@ FEATURES: Group = {
             ),
         ],
     ),
+    "contrast": (
+        "features.contrast",
+        Annotated[
+            float | None,
+            typer.Option("--contrast", help="How much of a window's surroundings networks' features lose; default: 0."),
+        ],
+    ),
+    "beside": (
+        "features.beside",
+        Annotated[
+            bool | None,
+            typer.Option("--beside/--no-beside", help="Store the surroundings beside the window, for refinement."),
+        ],
+    ),
+    "sizes": (
+        "features.sizes",
+        Annotated[
+            str | None,
+            typer.Option("--sizes", help="640,960: longest sides at which networks see a picture, side by side."),
+        ],
+    ),
     "shards_from": (
         "",
         Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
@@ -168,6 +189,16 @@ TRAIN: Group = {
     ),
 }
 
+RECIPE: Group = {
+    "recipe": (
+        "",
+        Annotated[
+            str | None,
+            typer.Option("--recipe", help="plain, best or a file *.toml: settings that other options override."),
+        ],
+    ),
+}
+
 REFINE: Group = {
     "rounds": (
         "refine.rounds",
@@ -193,6 +224,13 @@ REFINE: Group = {
         Annotated[
             float | None,
             typer.Option("--refine-top", help="Near windows whose mean stands for a positive picture; default: 1."),
+        ],
+    ),
+    "candidates": (
+        "refine.candidates",
+        Annotated[
+            int | None,
+            typer.Option("--candidates", help="Windows of a negative picture that take part; default: 0, all."),
         ],
     ),
     "refine_folds": (
@@ -270,6 +308,9 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
             given[name] = tuple(_number(option, item) for item in _listed(option, given[name]))
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
         given.setdefault("train.J_relative", False)
+    if "features.sizes" in given:
+        sizes = _listed("--sizes", given["features.sizes"])
+        given["features.sizes"] = tuple(int(_number("--sizes", item)) for item in sizes)
     for name in ("data.root", "train.keep_by"):
         if given.get(name):
             given[name] = str(Path(given[name]).resolve())

@@ -13,9 +13,10 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import Detector, score_many, to_json
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, SettingsError
-from lapsvm.features import Extractor, open_extractor, settings_difference
+from lapsvm.features import Extractor, settings_difference
 
 from .detect import detect_windows
+from .extractors import open_settings_extractor, with_network_settings
 from .progress import Reporter
 from .proposals import window_boxes
 from .run_folder import RunFolder
@@ -179,7 +180,9 @@ def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequ
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
     stored = detectors[0].provenance["shards"]["features"]["extractor"]
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
-    extractor = open_extractor(list(specs) if specs else _own_specs(files[0]))
+    networks = detectors[0].provenance["shards"]["features"]["networks"]
+    texts = tuple(specs) if specs else _own_specs(files[0])
+    extractor = open_settings_extractor(with_network_settings(texts, networks))
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")
@@ -191,11 +194,11 @@ def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequ
     return extractor
 
 
-def _own_specs(model: Path) -> list[str]:
+def _own_specs(model: Path) -> tuple[str, ...]:
     """Return the --extractor values of the run that a model lies in."""
     run = RunFolder(model.resolve().parent.parent)
     if not run.settings_file.is_file():
         raise MissingError(
             f"model {model} does not lie in a run folder that names its extractor; name it with --extractor."
         )
-    return list(run.settings().features.extractors)
+    return run.settings().features.extractors

@@ -16,10 +16,10 @@ from lapsvm.features import (
     ShardSet,
     fit_projection,
     load_projection,
-    open_extractor,
     save_projection,
 )
 
+from .extractors import open_settings_extractor
 from .labels import hash_of
 from .proposals import window_boxes
 from .run_folder import RunFolder
@@ -39,7 +39,7 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
     SettingsError
         If there is one that was made otherwise.
     """
-    whole = open_extractor(list(context.settings.features.extractors))
+    whole = open_settings_extractor(context.settings.features)
     if not context.settings.features.pca:
         return whole
     chosen = _chosen(context)
@@ -52,7 +52,9 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
     }
     projection = None if context.redo else _kept(context.run, source, made_with)
     if projection is None:
-        projection = fit_projection(_samples(context, whole, chosen), whole.blocks, context.settings.features.pca)
+        projection = fit_projection(
+            _samples(context, whole, chosen), whole.blocks, context.settings.features.pca, whole.halves
+        )
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
     context.run.path.mkdir(parents=True, exist_ok=True)

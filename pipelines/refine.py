@@ -17,10 +17,11 @@ from lapsvm.latent import LatentProblem, Refinement, refine
 from .detect import load_detectors
 from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
-from .labels import hash_of
+from .labels import Labels, hash_of
 from .projection import projection_of
 from .stages import Context
-from .train import ClassTask, class_tasks, fitted_detector, is_done, open_bags
+from .train import ClassTask, class_tasks, fitted_detector, is_done
+from .training_bags import stored_bags
 
 
 class _Pictures(NamedTuple):
@@ -102,7 +103,7 @@ def _check_folds(context: Context, task: ClassTask) -> None:
 
 def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], detectors: Mapping[str, Detector]) -> None:
     """Refine class by class; each is written as soon as it is done."""
-    bags, scale = open_bags(context, shards)
+    bags, scale = stored_bags(context, shards)
     pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
     projection = projection_of(context.run, shards)
     context.save_settings()
@@ -118,8 +119,11 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    windows: Index = pictures.bags.best(first.coef).index  # the same shards, hence the same scale
+    stored = first.coef * first.scale  # training may have scaled otherwise, and a dead feature by 0
+    weights = np.divide(stored, pictures.scale, out=np.zeros_like(stored), where=pictures.scale > 0)
+    windows: Index = pictures.bags.best(weights).index
     for number in range(1, settings.rounds + 1):
+        part = _with_candidates(pictures, task.y, settings.candidates, weights)
         title = f"refine {task.name}, round {number} of {settings.rounds}"
         with told(context, title, settings.folds + 1) as bar:
 
@@ -128,17 +132,26 @@ def _rounds(
 
             found = refine(
                 _problem(context, task, first),
-                pictures.bags,
-                pictures.boxes,
+                part.bags,
+                part.boxes,
                 windows,
                 near=settings.near,
                 far=settings.far,
                 folds=settings.folds,
                 progress=tell,
             )
-        windows = found.windows
+        windows, weights = found.windows, found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
     return found, rows
+
+
+def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float64) -> _Pictures:
+    """Return the pictures, the negatives with so many windows, the best-scored; positives keep all."""
+    bags = pictures.bags
+    if not count:
+        return pictures
+    taken = bags.best_of_each(np.where(y > 0, np.diff(bags.offsets), count), weights)
+    return pictures._replace(bags=bags.taken(taken), boxes=pictures.boxes[taken])
 
 
 def _problem(context: Context, task: ClassTask, first: Detector) -> LatentProblem:

@@ -83,7 +83,7 @@ class RunFolder:
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        text = settings.toml(versions=versions, command={"line": shlex.join(["lapsvm", *command])})
+        text = settings.toml(versions=versions, command={"line": shlex.join(command)})
         self.write(self.settings_file, text)
 
     def notes(self, table: str) -> dict[str, str]:

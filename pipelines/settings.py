@@ -47,12 +47,17 @@ class FeatureSettings:
     """What is measured in a window, and how it is stored.
 
     ``pca`` is how many principal components of each extractor's features are kept; below 1 the share of their variance,
-    0 leaves them as they are.
+    0 leaves them as they are. The rest is for networks whose text does not say otherwise: ``contrast`` is how much of a
+    window's surroundings is taken away, in the features, or with ``beside`` in training, where refinement sees both
+    parts; ``sizes`` are the longest sides at which a network sees each picture, side by side.
     """
 
     extractors: tuple[str, ...] = ("hog",)
     dtype: str = "float16"
     pca: float = 0.0
+    contrast: float = 0.0
+    beside: bool = False
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,11 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class RefineSettings:
-    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement."""
+    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
+
+    ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
+    with; 0 is all.
+    """
 
     rounds: int = 0
     C: float = 30.0
@@ -92,6 +101,7 @@ class RefineSettings:
     far: float = 0.3
     top: float = 1.0
     folds: int = 3
+    candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,13 +127,24 @@ class Settings:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a ``run.toml``; its tables [versions] and [command] are for people and are passed over."""
+        """Read a ``run.toml``."""
+        return cls().with_values(cls.values_in(path), source=str(path))
+
+    @staticmethod
+    def values_in(path: Path) -> dict[str, Any]:
+        """Return dotted name -> value of a TOML file; its tables [versions] and [command] are for people.
+
+        Raises
+        ------
+        SettingsError
+            If it is no TOML.
+        """
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
         known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
-        return cls().with_values(dict(_flat(known)), source=str(path))
+        return dict(_flat(known))
 
     def toml(self, **notes: Mapping[str, Any]) -> str:
         """Return the settings as TOML, with `notes` as further tables."""
@@ -167,7 +188,7 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     """Return `value` in the type of the default it replaces."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        example = 0.0 if name in ("C", "J", "ignored") else ""
+        example = 0.0 if name in ("C", "J", "ignored") else 0 if name == "sizes" else ""
         return tuple(_as_kind_of(example, item, name, source) for item in items)
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -194,8 +215,7 @@ def check_settings(settings: Settings) -> Settings:
     RankRisk(settings.train.loss)
     windows = settings.windows
     propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
-    if settings.features.pca:
-        check_positive("pca", settings.features.pca)
+    _check_features(settings.features)
     for value in settings.train.C:
         check_positive("C", value)
     for value in settings.train.J:
@@ -203,6 +223,8 @@ def check_settings(settings: Settings) -> Settings:
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
     _check_training(settings.train, windows.max_area)
+    if settings.train.keep_by and settings.features.beside:
+        raise OptionError("option --keep-by must not go with --beside: its models are for other features.")
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     demoted([0.0], settings.detect.demotion)
@@ -237,12 +259,23 @@ def _check_training(train: TrainSettings, max_area: float) -> None:
         )
 
 
+def _check_features(features: FeatureSettings) -> None:
+    """Raise unless the settings of all networks keep their rules."""
+    if features.pca:
+        check_positive("pca", features.pca)
+    if not 0 <= features.contrast <= 1:
+        raise OptionError(f"option --contrast must be between 0 and 1, got {features.contrast}.")
+    if any(size < 1 for size in features.sizes):
+        raise OptionError(f"option --sizes must be numbers of pixels, got {min(features.sizes)}.")
+
+
 def _check_refinement(refine: RefineSettings) -> None:
     """Raise unless the constants of refinement keep their rules."""
     check_positive("refine-C", refine.C)
     check_positive("refine-top", refine.top)
-    if refine.rounds < 0:
-        raise OptionError(f"option --refine must be 0 or more rounds, got {refine.rounds}.")
+    for option, value in (("--refine", refine.rounds), ("--candidates", refine.candidates)):
+        if value < 0:
+            raise OptionError(f"option {option} must be 0 or more, got {value}.")
     if refine.folds < 2:
         raise OptionError(f"option --refine-folds must be 2 or more, got {refine.folds}.")
     if not 0 < refine.far <= refine.near <= 1:

@@ -27,6 +27,8 @@ class Context:
         Discard what the stage made before.
     shards_from : Path or None
         Another run whose shards may be taken.
+    program : tuple of str
+        How the command begins that ``run.toml`` repeats.
     """
 
     run: RunFolder
@@ -35,6 +37,7 @@ class Context:
     reporter: Reporter
     redo: bool = False
     shards_from: Path | None = None
+    program: tuple[str, ...] = ("lapsvm",)
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -52,7 +55,7 @@ class Context:
 
     def save_settings(self) -> None:
         """Write the settings into the run folder, with the command as it was typed."""
-        self.run.save_settings(self.settings, sys.argv[1:])
+        self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
 
 
 def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array, Float64
-from lapsvm.bags import Bags
+from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
-from lapsvm.features import Projection, ShardSet, block_scales, mean_block_norms, open_shards, settings_difference
+from lapsvm.features import Projection, ShardSet, open_shards, settings_difference
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution
 
@@ -25,6 +24,7 @@ from .projection import projection_of
 from .selection import Choice, choose_constants
 from .settings import TrainSettings
 from .stages import Context
+from .training_bags import training_bags
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
     """Return the task of one class."""
     y = label_vector(records, name)
     provenance = {
-        "training": _relevant(context.settings.train) | {"seed": context.settings.seed},
+        "training": _relevant(context.settings.train) | {"seed": context.settings.seed, **_contrast(context)},
         "data": {
             "pictures": hash_of(shards.image_ids, shards.pixel_hashes),
             "labels": hash_of(y.tolist()),
@@ -90,6 +90,12 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
         "shards": shards.provenance,
     }
     return ClassTask(name, y, provenance, context.trained_model(name))
+
+
+def _contrast(context: Context) -> dict[str, float]:
+    """Return what training takes of the surroundings away, where they stand beside the windows."""
+    features = context.settings.features
+    return {"contrast": features.contrast} if features.beside else {}
 
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
-    bags, scale = open_bags(context, shards)
+    bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
@@ -135,7 +141,8 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     for task, solution in zip(tasks, solutions, strict=True):
         choice = chosen[task.name]
         known = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
-        fitted_detector(task, known, solution, scale, projection).save(task.path)
+        weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
+        fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
 
 
@@ -183,19 +190,6 @@ def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Cho
 def _choice_key(task: ClassTask) -> str:
     """Return the hash of all that decides a choice."""
     return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
-
-
-def open_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with every block of features at a mean norm of 1, and the scale that does it."""
-    blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms(_verified_features(shards), blocks), blocks)
-    return Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads), scale
-
-
-def _verified_features(shards: ShardSet) -> Iterator[Array]:
-    """Yield the features of every shard, once its checksum is found right."""
-    for index in range(len(shards)):
-        yield shards.read(index, verify=True).features
 
 
 def fitted_detector(

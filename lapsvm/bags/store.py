@@ -201,12 +201,26 @@ class Bags:
         if weights is None:
             stops = np.minimum(self._stops, self._starts + count)
             return self._view(self._starts, stops, self.offsets[:-1])
+        return self.taken(self.best_of_each(count, weights))
+
+    def best_of_each(self, count: int | Index, weights: ArrayLike) -> NDArray[np.bool_]:
+        """Tell of every window (n_windows,) whether it is among the `count` best-scored of its bag.
+
+        `count` is one number for all bags or (n_bags,); of equals the first are. An excluded window never is.
+        """
         scores = np.split(self.score_windows(weights), self.offsets[1:-1])
-        best = [np.argsort(-own, kind="stable")[:count] for own in scores]
-        chosen = [np.sort(order[own[order] > -np.inf]) for order, own in zip(best, scores, strict=True)]
-        rows = np.concatenate([start + own for start, own in zip(self._starts, chosen, strict=True)])
-        offsets = np.append(0, np.cumsum([len(own) for own in chosen]))
-        return type(self)(self._features[rows], offsets, self.scale, threads=self.threads)
+        chosen = np.zeros(self.n_windows, dtype=np.bool_)
+        for first, own, most in zip(self.offsets, scores, np.broadcast_to(count, self.n_bags), strict=False):
+            best = np.argsort(-own, kind="stable")[:most]
+            chosen[first + best[own[best] > -np.inf]] = True
+        return chosen
+
+    def taken(self, windows: NDArray[np.bool_]) -> "Bags":
+        """Return bags of copies of the windows for which `windows` (n_windows,) is true; each bag must keep one."""
+        sizes = np.diff(self.offsets)
+        rows = np.repeat(self._starts - self.offsets[:-1], sizes) + np.arange(self.n_windows)
+        offsets = np.append(0, np.add.reduceat(windows, self.offsets[:-1], dtype=np.intp).cumsum())
+        return type(self)(self._features[rows[windows]], offsets, self.scale, threads=self.threads)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""

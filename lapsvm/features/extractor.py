@@ -25,6 +25,10 @@ class Extractor(Protocol):
     def blocks(self) -> tuple[int, ...]:
         """Numbers of features of the parts that stand side by side; they sum to `dim`."""
 
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part is a window's features followed by as many of its surroundings."""
+
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on, as plain JSON.
 
@@ -76,11 +80,17 @@ class Concatenation:
         """Numbers of features of each part, in order."""
         return tuple(size for part in self.parts for size in part.blocks)
 
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part has two halves."""
+        return tuple(half for part in self.parts for half in part.halves)
+
     def describe(self) -> dict[str, Any]:
         """Return the parts' descriptions."""
         return {
             "kind": "concatenation",
             "blocks": list(self.blocks),
+            "halves": list(self.halves),
             "parts": {str(index): part.describe() for index, part in enumerate(self.parts)},
         }
 
@@ -103,7 +113,8 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1) -> Extractor:
     ----------
     specs : str or sequence of str
         ``hog[?size=48&cell=8&bins=9]`` or
-        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``;
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``, or
+        ``surroundings=beside`` in place of the contrast;
         ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime. Of several, the features stand side
         by side.
     threads : int, default 1

@@ -61,6 +61,11 @@ class HOG:
         return (self.dim,)
 
     @property
+    def halves(self) -> tuple[bool, ...]:
+        """No part has halves."""
+        return (False,)
+
+    @property
     def floor(self) -> float:
         """What is added in quadrature to a block's norm: that of a block with a mean gradient of one grey level.
 
@@ -71,7 +76,8 @@ class HOG:
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         names = ("size", "cell", "bins")
-        return {"kind": "hog", "version": 1, "blocks": [self.dim]} | {name: getattr(self, name) for name in names}
+        parts = {"blocks": list(self.blocks), "halves": list(self.halves)}
+        return {"kind": "hog", "version": 1, **parts} | {name: getattr(self, name) for name in names}
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""

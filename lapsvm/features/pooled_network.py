@@ -6,7 +6,8 @@ map, taken as constant inside its cells, over the window's place in the map, and
 
 A network's map says what is near a place as much as what is at it, and pictures with an object differ from others by
 their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
-times the same mean over the window's surroundings is taken away; docs/features.md has what that gives.
+times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
+them. docs/features.md has what that gives.
 """
 
 from hashlib import blake2b
@@ -42,6 +43,7 @@ _OPTIONS = {
     "size": whole_number(MULTIPLE, 8192),
     "norm": choice("l2", "none"),
     "contrast": share,
+    "surroundings": choice("none", "beside"),
 }
 
 
@@ -68,6 +70,8 @@ class PooledNetwork:
     contrast : float, default 0
         How much of the features of a window's surroundings is taken away from its own, in [0, 1]; less where the
         picture ends (see `lapsvm.features.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
+    surroundings : "none" or "beside"
+        Whether the features of the surroundings, weighted so, stand beside the window's own: twice as many numbers.
 
     Raises
     ------
@@ -89,33 +93,45 @@ class PooledNetwork:
         size: int | None = None,
         norm: str = "l2",
         contrast: float = 0.0,
+        surroundings: str = "none",
     ) -> None:
+        if contrast and surroundings == "beside":
+            raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         self._network, self._weights = network, weights
         self._order, self._mean, self._scale, self._norm, self._contrast = order, mean, scale, norm, contrast
+        self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
         height, width = network.fixed_size or _PROBE
         outputs = network.run(np.zeros((1, 3, height, width), dtype=np.float32))
         self._output = _map_output({name: np.shape(value) for name, value in outputs.items()}, output)
         self._channels = int(outputs[self._output].shape[1])
+        self.stride = height / outputs[self._output].shape[2]
+        self.fixed_size = network.fixed_size
 
     @property
     def dim(self) -> int:
-        """Number of channels of the map."""
-        return self._channels
+        """Number of channels of the map, or twice that."""
+        return self._channels * (1 + self._beside)
 
     @property
     def blocks(self) -> tuple[int, ...]:
         """One part: ``(dim,)``."""
-        return (self._channels,)
+        return (self.dim,)
+
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether the part is a window's features, then those of its surroundings."""
+        return (self._beside,)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         return {
             "kind": "pooled-network",
             "version": 2,
-            "blocks": [self._channels],
+            "blocks": list(self.blocks),
+            "halves": list(self.halves),
             "engine": self._network.runtime["name"],
             "weights": self._weights,
             "output": self._output,
@@ -137,11 +153,12 @@ class PooledNetwork:
         rows, columns = feature_map.shape[1:]
         cells = windows * [columns / width, rows / height, columns / width, rows / height]
         inside = pool_windows(feature_map, cells)
-        if not self._contrast:
-            return self._normalised(inside)
-        around, weights = pool_rings(feature_map, cells, inside)
-        factors = np.float32(self._contrast) * weights[:, None]
-        return np.asarray(self._normalised(inside) - factors * self._normalised(around))
+        own = self._normalised(inside)
+        if not (self._contrast or self._beside):
+            return own
+        means, weights = pool_rings(feature_map, cells, inside)
+        around = weights[:, None] * self._normalised(means)
+        return np.hstack([own, around]) if self._beside else np.asarray(own - np.float32(self._contrast) * around)
 
     def _normalised(self, pooled: Float32) -> Float32:
         return l2_normalise(pooled) if self._norm == "l2" else pooled

@@ -33,27 +33,35 @@ class Projection:
         For each part; orthonormal columns, those of largest variance first.
     kept : tuple of float
         The share of each part's variance that its components hold.
+    halves : tuple of bool
+        Whether a part is a window's features, then as many of its surroundings: both halves take the same components,
+        d_i being the size of one, so that the one may still be taken away from the other.
     """
 
     components: tuple[Float32, ...]
     kept: tuple[float, ...]
+    halves: tuple[bool, ...]
+
+    @property
+    def pieces(self) -> tuple[Float32, ...]:
+        """The components that each half, or whole part, takes."""
+        return tuple(own for own, half in zip(self.components, self.halves, strict=True) for _ in range(1 + half))
 
     def apply(self, features: Float32) -> Float32:
-        """Return features (n, sum of d_i) as (n, sum of k_i)."""
-        parts = np.split(features, np.cumsum([len(part) for part in self.components])[:-1], axis=1)
-        return np.concatenate([part @ own for part, own in zip(parts, self.components, strict=True)], axis=1)
+        """Return the projected features (n, k) of whole ones (n, d)."""
+        parts = np.split(features, np.cumsum([len(own) for own in self.pieces])[:-1], axis=1)
+        return np.concatenate([part @ own for part, own in zip(parts, self.pieces, strict=True)], axis=1)
 
     def unfold(self, weights: ArrayLike) -> Float64:
-        """Return the weights (sum of d_i,) of the whole features that score as `weights` (sum of k_i,) do here."""
-        parts = np.split(
-            np.asarray(weights, dtype=np.float64), np.cumsum([part.shape[1] for part in self.components])[:-1]
-        )
-        return np.concatenate([own @ part for part, own in zip(parts, self.components, strict=True)])
+        """Return the weights (d,) of the whole features that score as `weights` (k,) do here."""
+        edges = np.cumsum([own.shape[1] for own in self.pieces])[:-1]
+        parts = np.split(np.asarray(weights, dtype=np.float64), edges)
+        return np.concatenate([own @ part for part, own in zip(parts, self.pieces, strict=True)])
 
     @property
     def fingerprint(self) -> str:
         """Hash of the components: 32 hex digits."""
-        digest = blake2b(digest_size=16)
+        digest = blake2b(repr(self.halves).encode(), digest_size=16)
         for part in self.components:
             digest.update(f"{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
@@ -74,9 +82,9 @@ class Projected:
     """
 
     def __init__(self, whole: Extractor, projection: Projection) -> None:
-        sizes = tuple(len(part) for part in projection.components)
-        if sizes != tuple(whole.blocks):
-            raise ShapeError(f"the projection must be of parts of {list(whole.blocks)} features, got {list(sizes)}.")
+        sizes = [len(own) * (1 + half) for own, half in zip(projection.components, projection.halves, strict=True)]
+        if (sizes, projection.halves) != (list(whole.blocks), tuple(whole.halves)):
+            raise ShapeError(f"the projection must be of parts of {list(whole.blocks)} features, got {sizes}.")
         self.whole, self.projection = whole, projection
 
     @property
@@ -86,8 +94,15 @@ class Projected:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Number of components of each part."""
-        return tuple(part.shape[1] for part in self.projection.components)
+        """Number of features of each part."""
+        projection = self.projection
+        sizes = zip(projection.components, projection.halves, strict=True)
+        return tuple(own.shape[1] * (1 + half) for own, half in sizes)
+
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part has two halves."""
+        return self.projection.halves
 
     def describe(self) -> dict[str, Any]:
         """Return the whole features' description and the components' hash."""
@@ -95,6 +110,7 @@ class Projected:
             "kind": "projection",
             "version": VERSION,
             "blocks": list(self.blocks),
+            "halves": list(self.halves),
             "components": self.projection.fingerprint,
             "of": self.whole.describe(),
         }
@@ -104,7 +120,9 @@ class Projected:
         return self.projection.apply(self.whole(pixels, boxes))
 
 
-def fit_projection(samples: Iterable[Array], blocks: Sequence[int], size: float) -> Projection:
+def fit_projection(
+    samples: Iterable[Array], blocks: Sequence[int], size: float, halves: Sequence[bool] | None = None
+) -> Projection:
     """Find the principal components of every part of some features.
 
     Parameters
@@ -115,6 +133,9 @@ def fit_projection(samples: Iterable[Array], blocks: Sequence[int], size: float)
         Number of features of each part; they sum to d.
     size : float
         From 1 on how many components a part keeps, at most all; below 1 the share of its variance to keep at least.
+    halves : sequence of bool, optional
+        Whether a part is a window's features, then as many of its surroundings: then the components are those of the
+        first half. By default none is.
 
     Returns
     -------
@@ -128,20 +149,23 @@ def fit_projection(samples: Iterable[Array], blocks: Sequence[int], size: float)
         If `size` is no finite number greater than 0.
     """
     check_positive("the size of a projection", size)
-    edges = np.append(0, np.cumsum(blocks))
-    moments = [np.zeros((block, block)) for block in blocks]
-    total, count = np.zeros(edges[-1]), 0
-    for rows in (np.asarray(sample, dtype=np.float64) for sample in samples):
-        total, count = total + rows.sum(axis=0), count + len(rows)
-        parts = np.split(rows, edges[1:-1], axis=1)
-        moments = [moment + part.T @ part for moment, part in zip(moments, parts, strict=True)]
+    halved = (False,) * len(blocks) if halves is None else tuple(halves)
+    edges = np.cumsum(blocks)[:-1]
+    sizes = [block // (1 + half) for block, half in zip(blocks, halved, strict=True)]
+    sums, moments, count = [np.zeros(own) for own in sizes], [np.zeros((own, own)) for own in sizes], 0
+    for rows in samples:
+        parts = np.split(np.asarray(rows, dtype=np.float64), edges, axis=1)
+        firsts = [part[:, :own] for part, own in zip(parts, sizes, strict=True)]
+        sums = [total + own.sum(axis=0) for total, own in zip(sums, firsts, strict=True)]
+        moments = [moment + own.T @ own for moment, own in zip(moments, firsts, strict=True)]
+        count += len(rows)
     if count < 2:
         raise ShapeError(f"a projection needs at least two windows, got {count}.")
-    means = np.split(total / count, edges[1:-1])
     found = [
-        _principal(moment / count - np.outer(mean, mean), size) for moment, mean in zip(moments, means, strict=True)
+        _principal(moment / count - np.outer(total, total) / count**2, size)
+        for moment, total in zip(moments, sums, strict=True)
     ]
-    return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found))
+    return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found), halved)
 
 
 def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
@@ -159,8 +183,14 @@ def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
 def save_projection(path: str | Path, projection: Projection, made_with: Mapping[str, Any]) -> None:
     """Write a projection to a safetensors file, with what decides how it comes out."""
     tensors = {f"components{i}": part for i, part in enumerate(projection.components)}
-    kept, settings = list(projection.kept), dict(made_with)
-    write_model(path, {"format": FORMAT, "version": VERSION, "kept": kept, "made_with": settings}, tensors, "made_with")
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kept": list(projection.kept),
+        "halves": list(projection.halves),
+        "made_with": dict(made_with),
+    }
+    write_model(path, description, tensors, "made_with")
 
 
 def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None) -> Projection:
@@ -184,7 +214,8 @@ def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None
     description, tensors = read_model(path, FORMAT, VERSION)
     try:
         kept = tuple(description["kept"])
-        projection = Projection(tuple(tensors[f"components{i}"] for i in range(len(kept))), kept)
+        components = tuple(tensors[f"components{i}"] for i in range(len(kept)))
+        projection = Projection(components, kept, tuple(description["halves"]))
         difference = "" if made_with is None else settings_difference(description["made_with"], made_with)
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"projection {path} is damaged: it lacks {error}.") from None

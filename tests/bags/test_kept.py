@@ -53,3 +53,12 @@ def test_wrong_weights_are_refused(bags):
         bags.kept(2, np.zeros(4))
     with pytest.raises(NotFiniteError, match="weights"):
         bags.kept(2, [0.0, np.nan, 0.0])
+
+
+def test_bags_keep_as_many_as_each_is_told():
+    windows = [np.arange(size, dtype=float)[:, None] for size in (4, 2, 6)]
+    bags = Bags.from_arrays(windows)
+    mask = bags.best_of_each(np.array([1, 2, 3]), [1.0])
+    assert mask.tolist() == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
+    taken = bags.taken(mask)
+    assert [taken[i][:, 0].tolist() for i in range(3)] == [[3], [0, 1], [3, 4, 5]]

@@ -80,6 +80,25 @@ def test_contrast_takes_the_surroundings_away(path):
     assert contrast.dim == plain.dim
 
 
+def test_surroundings_beside_are_what_a_contrast_takes_away(path):
+    boxes = [[32, 32, 64, 64], *BOXES.values()]
+    both = open_extractor(f"onnx:{path}?size=128&surroundings=beside")
+    assert (both.dim, both.blocks, both.halves) == (10, (10,), (True,))
+    own, around = np.split(both(PICTURE, boxes), 2, axis=1)
+    np.testing.assert_array_equal(own, open_extractor(f"onnx:{path}?size=128")(PICTURE, boxes))
+    contrast = open_extractor(f"onnx:{path}?size=128&contrast=.35")(PICTURE, boxes)
+    np.testing.assert_allclose(own - 0.35 * around, contrast, atol=1e-6)
+
+
+def test_contrast_and_surroundings_beside_exclude_each_other(path):
+    with pytest.raises(OptionError, match="contrast must not be given where surroundings=beside keeps both parts"):
+        open_extractor(f"onnx:{path}?contrast=.2&surroundings=beside")
+
+
+def test_the_stride_is_known(path):
+    assert open_extractor(f"onnx:{path}").stride == 32
+
+
 def test_the_whole_picture_has_no_surroundings_to_take_away(path):
     whole = [BOXES["whole"]]
     plain = open_extractor(f"onnx:{path}?size=128")(PICTURE, whole)

@@ -20,7 +20,7 @@ def features(n=200, seed=0):
 class MadeUp:
     """An extractor whose features are the boxes' corners, over and over."""
 
-    dim, blocks = 10, BLOCKS
+    dim, blocks, halves = 10, BLOCKS, (False, False)
 
     def describe(self):
         return {"kind": "made up", "blocks": list(BLOCKS)}
@@ -56,8 +56,8 @@ def test_all_components_change_no_product():
 
 
 def test_the_order_of_windows_does_not_matter():
-    x = features()
-    one, other = fit_projection([x], BLOCKS, 3), fit_projection([x[::-1]], BLOCKS, 3)
+    x = features()[:, 4:]
+    one, other = fit_projection([x], (6,), 3), fit_projection([x[::-1]], (6,), 3)
     np.testing.assert_allclose(one.apply(x), other.apply(x), atol=1e-3)
 
 
@@ -65,8 +65,21 @@ def test_unfolded_weights_give_the_same_scores():
     x, weights = features(), np.random.default_rng(1).normal(size=5)
     projection = fit_projection([x], (4, 6), 0.97)
     assert len(projection.unfold(np.ones(4))) == 10
-    projection = Projection((projection.components[0], np.eye(6, 4, dtype=np.float32)), (1.0, 1.0))
+    projection = Projection((projection.components[0], np.eye(6, 4, dtype=np.float32)), (1.0, 1.0), (False, False))
     np.testing.assert_allclose(x @ projection.unfold(weights), projection.apply(x) @ weights, rtol=1e-4)
+
+
+def test_both_halves_of_a_part_take_the_components_of_the_first():
+    own, around = features()[:, 4:], np.random.default_rng(4).normal(size=(200, 6)).astype(np.float32)
+    alone = fit_projection([own], (6,), 3)
+    both = fit_projection([np.hstack([own, around])], (12,), 3, (True,))
+    np.testing.assert_allclose(both.components[0], alone.components[0], atol=1e-6)
+    found = both.apply(np.hstack([own, around]))
+    np.testing.assert_allclose(found, np.hstack([alone.apply(own), alone.apply(around)]), rtol=1e-4, atol=1e-4)
+    contrast = alone.apply(own - 0.35 * around)
+    np.testing.assert_allclose(found[:, :3] - 0.35 * found[:, 3:], contrast, rtol=1e-3, atol=1e-3)
+    weights = np.arange(6.0)
+    np.testing.assert_allclose(np.hstack([own, around]) @ both.unfold(weights), found @ weights, rtol=1e-3, atol=1e-2)
 
 
 def test_a_part_that_never_varies_is_projected_without_a_fuss():

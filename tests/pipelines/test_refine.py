@@ -67,7 +67,8 @@ def test_other_constants_are_refused(refined, command):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--refine", "-1"], "option --refine must be 0 or more rounds, got -1."),
+        (["--refine", "-1"], "option --refine must be 0 or more, got -1."),
+        (["--candidates", "-2"], "option --candidates must be 0 or more, got -2."),
         (["--refine-folds", "1"], "option --refine-folds must be 2 or more, got 1."),
         (["--far", "0.8"], "options --far and --near must be 0 < far <= near <= 1, got 0.8 and 0.7."),
         (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0.0."),
@@ -90,3 +91,15 @@ def test_detection_says_which_stage_is_missing(run_copy, command):
     said = command("detect", "--out", run_copy)
     assert said.status == 2
     assert "run lapsvm refine first." in said.err
+
+
+def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, command, made):
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "60").status == 0
+    for path in (refined / "models").glob("*.safetensors"):
+        found = Detector.load(run_copy / "models" / path.name)
+        np.testing.assert_allclose(found.coef, Detector.load(path).coef, atol=1e-6)
+
+
+def test_few_candidates_still_give_a_detector(run_copy, command):
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "5").status == 0
+    assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()

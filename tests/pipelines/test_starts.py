@@ -8,7 +8,7 @@ from lapsvm.pipelines.progress import Reporter
 from lapsvm.pipelines.run_folder import RunFolder
 from lapsvm.pipelines.stages import Context
 from lapsvm.pipelines.starts import most_central, started
-from lapsvm.pipelines.train import open_bags
+from lapsvm.pipelines.training_bags import stored_bags
 
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
@@ -35,7 +35,7 @@ def test_the_most_central_window_overlaps_most_with_the_middle_half(context):
 
 def test_training_begins_with_weights_learned_on_the_central_windows(context):
     shards = open_shards(context.run.shards("trainval"))
-    bags, _ = open_bags(context, shards)
+    bags, _ = stored_bags(context, shards)
     by_id = {record.id: record for record in context.data.records["trainval"]}
     y = label_vector([by_id[image] for image in shards.image_ids], "six")
     wanted = problem(context.settings, Wanted(y, Constants(1.0)))

@@ -11,7 +11,7 @@ from lapsvm.pipelines.progress import Reporter
 from lapsvm.pipelines.run_folder import RunFolder
 from lapsvm.pipelines.selection import choose_constants
 from lapsvm.pipelines.stages import Context
-from lapsvm.pipelines.train import open_bags
+from lapsvm.pipelines.training_bags import stored_bags
 
 from lapsvm.detection import Detector
 from lapsvm.features import open_shards
@@ -41,7 +41,7 @@ def trained(extracted, command):
         shards = open_shards(run.shards("trainval"))
         records = {record.id: record for record in context.data.records["trainval"]}
         y = label_vector([records[image] for image in shards.image_ids], "six")
-        return context, *open_bags(context, shards), y
+        return context, *stored_bags(context, shards), y
 
     return train
 
