@@ -40,7 +40,8 @@ from ..run_folder import RunFolder
 from ..selection import held_out_folds
 from ..settings import check_settings
 from ..stages import Context
-from ..train import ClassTask, class_tasks, open_bags
+from ..train import ClassTask, class_tasks
+from ..training_bags import Halves, training_bags
 
 RECORD = "baseline.json"
 C_VALUES = (0.05, 0.5, 5.0)
@@ -69,6 +70,7 @@ class Training(NamedTuple):
     tasks: Sequence[ClassTask]
     bags: Bags
     scale: Float64
+    halves: Halves
     seed: int
 
 
@@ -95,8 +97,8 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     writing = replace(reading, run=target)
     with target.held():
         with target.timed("train"):
-            bags, scale = open_bags(reading, shards[settings.data.train_set])
-            trained = METHODS[method](Training(writing, tasks, bags, scale, seed))
+            seen = training_bags(reading, shards[settings.data.train_set])
+            trained = METHODS[method](Training(writing, tasks, *seen, seed))
             write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
         for name, windows in shards.items():
             with target.timed(f"detect {name}"):
@@ -121,7 +123,8 @@ def mi_svm(training: Training) -> Trained:
             chosen = {"C": best["C"], "J": best["J"], "at_rest": rest}
             classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
             provenance = {"method": "mi_svm", **chosen, "data": task.provenance["data"]}
-            detectors.append(Detector(task.name, model.coef_, model.intercept_, training.scale, provenance))
+            weights, scale = training.halves.unfold(model.coef_), training.halves.unfold_scale(training.scale)
+            detectors.append(Detector(task.name, weights, model.intercept_, scale, provenance))
     context.run.models.mkdir(parents=True, exist_ok=True)
     for detector in detectors:
         detector.save(context.run.model(detector.class_name))
@@ -158,12 +161,12 @@ def wsddn(training: Training) -> Trained:
     with training.context.reporter.bar("train wsddn", model.epochs) as bar:
         model.set_params(callback=lambda record: bar.step(note=f"loss {record['loss']:.4f}")).fit(training.bags, labels)
     given = {name: getattr(model, name) for name in ("epochs", "lr", "weight_decay")}
-    return Trained(partial(_shard_scores, model, training.scale), {**given, "history": model.history_})
+    return Trained(partial(shard_scores, model, training.scale, training.halves), {**given, "history": model.history_})
 
 
-def _shard_scores(model: WSDDN, scale: Float64, shard: Shard) -> Float64:
-    """Return the scores of a shard's windows."""
-    return model.score_windows(Bags(shard.features, shard.offsets, scale))
+def shard_scores(model: WSDDN, scale: Float64, halves: Halves, shard: Shard) -> Float64:
+    """Return the scores of a shard's windows, which are seen as in training."""
+    return model.score_windows(Bags(halves.combine(shard.features), shard.offsets, scale))
 
 
 METHODS: dict[Method, Callable[[Training], Trained]] = {Method.MI_SVM: mi_svm, Method.WSDDN: wsddn}

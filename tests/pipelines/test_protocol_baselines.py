@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.protocols import baselines
 from lapsvm.pipelines.protocols.baselines import Method
+from lapsvm.pipelines.training_bags import Halves
 
+from lapsvm.bags import Bags
 from lapsvm.detection import Detector, demoted, detect
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
+from lapsvm.nn import WSDDN
 
 METHODS = list(Method)
 
@@ -91,6 +94,17 @@ def test_demotion_reaches_mi_svm_alone(made_by, run_copy, tmp_path, made):
     own = np.array(found.image_ids) == shard.image_ids[1]
     np.testing.assert_allclose(found.scores[own], scores)
     np.testing.assert_allclose(found.boxes[own], boxes)
+
+
+def test_wsddn_sees_surroundings_that_are_stored_beside_the_windows_as_in_training():
+    pytest.importorskip("torch", reason="torch is not installed")
+    draw = np.random.default_rng(0)
+    features, halves = draw.normal(size=(40, 8)).astype(np.float32), Halves((8,), (True,), 0.25)
+    seen = Bags(features[:, :4] - 0.25 * features[:, 4:], np.arange(0, 41, 5), 2.0)
+    model = WSDDN(epochs=1).fit(seen, np.where(np.arange(16).reshape(8, 2) % 3, 1, -1))
+    shard = SimpleNamespace(features=features, offsets=np.arange(0, 41, 5))
+    found = baselines.shard_scores(model, np.full(4, 2.0), halves, shard)
+    np.testing.assert_allclose(found, model.score_windows(seen), rtol=1e-4)
 
 
 @pytest.mark.parametrize("there", ["run.toml", "baseline.json"])
