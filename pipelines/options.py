@@ -219,6 +219,13 @@ REFINE: Group = {
         "refine.far",
         Annotated[float | None, typer.Option("--far", help="Overlap below which one is negative; default: 0.3.")],
     ),
+    "apart": (
+        "refine.apart",
+        Annotated[
+            float | None,
+            typer.Option("--apart", help="Overlap below which one takes no part, for it may be another object."),
+        ],
+    ),
     "refine_top": (
         "refine.top",
         Annotated[

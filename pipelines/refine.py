@@ -137,6 +137,7 @@ def _rounds(
                 windows,
                 near=settings.near,
                 far=settings.far,
+                apart=settings.apart,
                 folds=settings.folds,
                 progress=tell,
             )

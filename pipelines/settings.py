@@ -99,6 +99,7 @@ class RefineSettings:
     C: float = 30.0
     near: float = 0.7
     far: float = 0.3
+    apart: float = 0.0
     top: float = 1.0
     folds: int = 3
     candidates: int = 0
@@ -278,10 +279,10 @@ def _check_refinement(refine: RefineSettings) -> None:
             raise OptionError(f"option {option} must be 0 or more, got {value}.")
     if refine.folds < 2:
         raise OptionError(f"option --refine-folds must be 2 or more, got {refine.folds}.")
-    if not 0 < refine.far <= refine.near <= 1:
-        raise OptionError(
-            f"options --far and --near must be 0 < far <= near <= 1, got {refine.far:g} and {refine.near:g}."
-        )
+    limits = (refine.apart, refine.far, refine.near)
+    if not 0 <= limits[0] < limits[1] <= limits[2] <= 1:
+        got = ", ".join(f"{limit:g}" for limit in limits)
+        raise OptionError(f"options --apart, --far and --near must be 0 <= apart < far <= near <= 1, got {got}.")
 
 
 def _check_sets(data: DataSettings) -> None:

@@ -54,6 +54,7 @@ def refine(
     *,
     near: float = NEAR,
     far: float = FAR,
+    apart: float = 0.0,
     folds: int = 3,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Refinement:
@@ -75,6 +76,8 @@ def refine(
         A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
     far : float, default 0.3
         Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
+    apart : float, default 0.0
+        Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
     folds : int, default 3
         Parts of the positives whose windows models without them choose. All models are trained side by side.
     progress : callable, optional
@@ -89,7 +92,7 @@ def refine(
     ShapeError
         If boxes or windows do not fit the bags.
     InputError
-        If a window lies outside its bag, there are more folds than positives, or not 0 < far <= near <= 1.
+        If a window lies outside its bag, there are more folds than positives, or not 0 <= apart < far <= near <= 1.
 
     Warns
     -----
@@ -99,10 +102,10 @@ def refine(
     labels, places = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
     chosen = _checked_windows(bags, places, windows, positives)
-    if not 0 < far <= near <= 1:
-        raise InputError(f"near and far must be 0 < far <= near <= 1, got near={near} and far={far}.")
+    if not 0 <= apart < far <= near <= 1:
+        raise InputError(f"apart, far and near must be 0 <= apart < far <= near <= 1, got {apart}, {far} and {near}.")
     parts = deal(positives, folds, problem.seed)
-    excluded, has_far = _excluded(bags, places, positives, chosen, near, far)
+    excluded, has_far = _excluded(bags, places, positives, chosen, (near, far, apart))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
@@ -135,19 +138,20 @@ def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: 
 
 
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, near: float, far: float
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: tuple[float, float, float]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
     In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
     """
+    near, far, apart = limits
     first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
     for bag in positives:
         own = slice(bags.offsets[bag], bags.offsets[bag + 1])
         overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
         first[own] = overlaps < near
         first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
-        second.append(overlaps >= far)
+        second.append((overlaps >= far) | (overlaps < apart))
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far

@@ -119,9 +119,10 @@ def test_the_same_seed_gives_the_same():
     [
         ({"folds": 1}, InputError, "folds must be from 2 to the number of positive images"),
         ({"folds": 9}, InputError, "folds must be from 2 to the number of positive images .* 8, got 9"),
-        ({"near": 0.2}, InputError, "near and far must be 0 < far <= near <= 1, got near=0.2 and far=0.3"),
-        ({"far": 0}, InputError, "near and far must be"),
-        ({"near": 1.5}, InputError, "near and far must be"),
+        ({"near": 0.2}, InputError, "apart, far and near must be 0 <= apart < far <= near <= 1, got 0.0, 0.3 and 0.2"),
+        ({"far": 0}, InputError, "apart, far and near must be"),
+        ({"near": 1.5}, InputError, "apart, far and near must be"),
+        ({"apart": 0.3}, InputError, "apart, far and near must be"),
     ],
 )
 def test_options_that_break_their_rule_are_refused(options, error, sentence):
@@ -139,3 +140,16 @@ def test_boxes_and_windows_must_fit_the_bags():
         refine(problem, bags, np.tile(boxes, (24, 1)), [0, 0, 0])
     with pytest.raises(InputError, match="windows must lie inside their bags, got 15 for bag 0 of 15 windows"):
         refine(problem, bags, np.tile(boxes, (24, 1)), np.full(24, 15))
+
+
+def test_windows_apart_may_hold_another_object():
+    """A second object in every positive picture, at position 3, is a negative unless windows apart are left alone."""
+    windows, y, boxes = planted()
+    windows[y > 0, 9:12] = windows[y > 0, 3:6]
+    chosen = np.where(y > 0, 4, 0)
+    _, strict = refined(windows, y, boxes, chosen)
+    around = boxes.copy()
+    around[6:9, 0] -= 8  # the windows of position 2 now overlap those of position 1 a little
+    _, open_ = refined(windows, y, around, chosen, apart=0.05)
+    strong = windows[y > 0, 9:12].mean(axis=(0, 1))
+    assert open_.solution.coef @ strong > strict.solution.coef @ strong
