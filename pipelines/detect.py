@@ -1,7 +1,7 @@
 """Stage 4: every window of every picture is scored, overlaps are suppressed, result files are written."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from hashlib import blake2b
@@ -53,15 +53,21 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
     if not context.redo and _is_current(context, set_name, stamp):
         counts["nothing_to_do"] = True
         return
-    found = _detect_shards(context, shards, detectors, f"detect {set_name}")
+    names = [detector.class_name for detector in detectors]
+    found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
     counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
+    write_found(folder, set_name, found)
+    write_atomically(folder / STAMP, stamp.encode())
+
+
+def write_found(folder: Path, set_name: str, found: Mapping[str, Sequence[Found]]) -> None:
+    """Write the result files of a set; others in the folder are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder)
     for stranger in folder.glob("*.txt"):
         stranger.unlink()
     for name, images in found.items():
         write_results(folder / result_name(set_name, name, COMPETITION), Detections.from_images(images))
-    write_atomically(folder / STAMP, stamp.encode())
 
 
 def is_up_to_date(context: Context, set_name: str) -> bool:
@@ -91,17 +97,20 @@ def _is_current(context: Context, set_name: str, stamp: str) -> bool:
     return same and all(file.is_file() for file in files)
 
 
-def _detect_shards(
-    context: Context, shards: ShardSet, detectors: Sequence[Detector], title: str
+def detect_shards(
+    context: Context, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
 ) -> dict[str, list[Found]]:
-    """Return class -> (picture, boxes, scores) over all shards."""
-    found: dict[str, list[Found]] = {detector.class_name: [] for detector in detectors}
-    with context.reporter.bar(title, shards.n_images) as bar, ThreadPoolExecutor(context.threads) as pool:
+    """Return class -> (picture, boxes, scores) over all shards, of which `score` gives (windows, classes)."""
+    found: dict[str, list[Found]] = {name: [] for name in names}
+    with (
+        context.reporter.bar(f"detect {set_name}", shards.n_images) as bar,
+        ThreadPoolExecutor(context.threads) as pool,
+    ):
         for index in range(len(shards)):
             shard = shards.read(index, verify=True)
-            scores = score_many(detectors, shard.features)
-            for column, detector in enumerate(detectors):
-                found[detector.class_name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+            scores = score(shard)
+            for column, name in enumerate(names):
+                found[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
             bar.step(len(shard.image_ids))
     return found
 

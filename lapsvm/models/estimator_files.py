@@ -16,13 +16,16 @@ from lapsvm.model_files import read_model, write_model
 from lapsvm.models.bag_scaler import BagScaler
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
+from lapsvm.models.mi_svm import MISVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 from lapsvm.ranking.losses import NAMED
 
 FORMAT = "lapsvm estimator"
 VERSION = 1
-_KINDS = {kind.__name__: kind for kind in (BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM, TopPush)}
+_KINDS = {
+    kind.__name__: kind for kind in (BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush)
+}
 _LEFT_OUT = ("callback",)  # decides nothing of what is learned
 _FITTED = re.compile(r"[a-z][a-z_]*_")
 _NUMBERS = "biuf"
@@ -36,7 +39,7 @@ def save(model: BaseEstimator, path: str | Path) -> None:
 
     Parameters
     ----------
-    model : BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM or TopPush
+    model : BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
     path : str or Path
 
     Raises
@@ -74,7 +77,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM or TopPush
+    BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
         Fitted.
 
     Raises

@@ -24,13 +24,46 @@ BagsLike = Bags | Sequence[ArrayLike]
 Callback = Callable[[dict[str, Any]], None]
 
 
-class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the latent estimators share: fitting by CCCP, scoring a bag by its best window."""
+class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear model of windows that scores a bag by its best one."""
 
     classes_: Array
     coef_: Float64
     intercept_: float
     feature_scale_: float
+
+    def decision_function(self, bags: BagsLike) -> Float64:
+        """Return each image's score (n_bags,): its best window's, plus the intercept."""
+        return np.asarray(self._best(bags).score + self.intercept_)
+
+    def predict(self, bags: BagsLike) -> Array:
+        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
+        positive = self.decision_function(bags) > 0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    def best_windows(self, bags: BagsLike) -> Index:
+        """Return each image's best window (n_bags,), 0-based within its bag."""
+        return np.asarray(self._best(bags).index)
+
+    def score_windows(self, bags: BagsLike) -> Float64:
+        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
+        check_is_fitted(self)
+        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
+
+    def score(self, bags: BagsLike, y: ArrayLike) -> float:
+        """Return the average precision of the images' scores; label 0 leaves an image out."""
+        labels, scores = image_labels(y)[1], self.decision_function(bags)
+        check_same_length("y", labels, "bags", scores)
+        return float(average_precision(scores[labels != 0], labels[labels != 0]))
+
+    def _best(self, bags: BagsLike) -> Any:
+        check_is_fitted(self)
+        return as_bags(bags).best(self.coef_)
+
+
+class LatentEstimator(BagClassifier):
+    """What the latent estimators share: fitting by CCCP."""
+
     objective_: float
     duality_gap_: float
     n_iter_: int
@@ -145,34 +178,6 @@ class LatentEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return [fit_multifold(problem, bags, folds) for problem in problems]
         told = None if callback is None else lambda place, record: callback({"restart": place, **record})
         return fit_many(problems, bags, told)
-
-    def decision_function(self, bags: BagsLike) -> Float64:
-        """Return each image's score (n_bags,): its best window's, plus the intercept."""
-        return np.asarray(self._best(bags).score + self.intercept_)
-
-    def predict(self, bags: BagsLike) -> Array:
-        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
-        positive = self.decision_function(bags) > 0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
-
-    def best_windows(self, bags: BagsLike) -> Index:
-        """Return each image's best window (n_bags,), 0-based within its bag."""
-        return np.asarray(self._best(bags).index)
-
-    def score_windows(self, bags: BagsLike) -> Float64:
-        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
-        check_is_fitted(self)
-        return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
-
-    def score(self, bags: BagsLike, y: ArrayLike) -> float:
-        """Return the average precision of the images' scores; label 0 leaves an image out."""
-        labels, scores = image_labels(y)[1], self.decision_function(bags)
-        check_same_length("y", labels, "bags", scores)
-        return float(average_precision(scores[labels != 0], labels[labels != 0]))
-
-    def _best(self, bags: BagsLike) -> Any:
-        check_is_fitted(self)
-        return as_bags(bags).best(self.coef_)
 
 
 def feature_scale(scale: "str | float | None", bags: Bags) -> float:

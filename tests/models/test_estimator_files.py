@@ -14,7 +14,7 @@ from lapsvm import __version__
 from lapsvm.detection import Detector
 from lapsvm.errors import InputError, MissingError, ModelFileError
 from lapsvm.model_files import write_model
-from lapsvm.models import BagScaler, LatentRankSVM, LatentStructSVM, LatentSVM, RankSVM, TopPush, load, save
+from lapsvm.models import MISVM, BagScaler, LatentRankSVM, LatentStructSVM, LatentSVM, RankSVM, TopPush, load, save
 from lapsvm.ranking import APLoss, NDCGLoss
 
 rng = np.random.default_rng(0)
@@ -29,6 +29,7 @@ ON_BAGS = [
     LatentRankSVM(init=np.zeros(18, dtype=np.int32)),
     LatentSVM(C=3.0, J=np.float64(2.0), fit_intercept=True, c=0.25, init=np.array([1.0, 0.0, 0.5])),
     LatentStructSVM(C=5.0, scale=None),
+    MISVM(C=0.5, J=2.0),
 ]
 ON_SAMPLES = [RankSVM("auc", C=3.0), RankSVM("zero_one", fit_intercept=True), TopPush(0.01, loss="logistic")]
 
@@ -136,7 +137,10 @@ class Derived(RankSVM):
     ("model", "message"),
     [
         (RankSVM(NDCGLoss(k=2)), "loss must be a number, a text, None or an array of these to be saved, got NDCGLoss("),
-        (Derived(), "model must be one of BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM, TopPush, got"),
+        (
+            Derived(),
+            "model must be one of BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_kept_is_refused_and_no_file_is_made(tmp_path, model, message):
