@@ -45,7 +45,7 @@ $(VENV)/installed: $(INPUTS) | $(VENV)/bin/python
 
 $(VENV)/installed-dev: $(INPUTS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt "setuptools>=77" Cython numpy
-	$(PIP) install -c constraints.txt --no-build-isolation -e ".[all,dev]"
+	$(PIP) install -c constraints.txt --no-build-isolation -e ".[all,torch,dev]"
 	touch $@ $(VENV)/installed
 
 clean:  ## what the build and the demo left
