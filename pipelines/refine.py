@@ -43,7 +43,7 @@ def refine_classes(context: Context) -> None:
     SettingsError
         If models are there that were refined otherwise.
     OneClassError
-        If a class has fewer positives than folds.
+        If a class has one positive picture alone.
     """
     if not context.settings.refine.rounds:
         return
@@ -79,7 +79,7 @@ def load_first(context: Context) -> dict[str, Detector]:
 
 def _task(context: Context, first: ClassTask, detector: Detector) -> ClassTask:
     """Return what is to be done for one class: the settings of its training, and those of refinement."""
-    _check_folds(context, first)
+    _check_positives(first)
     settings = asdict(context.settings.refine)
     start = {"first": _fingerprint(detector)}
     training = {**first.provenance["training"], "refine": settings, **start}
@@ -92,13 +92,12 @@ def _fingerprint(detector: Detector) -> str:
     return hash_of(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
 
 
-def _check_folds(context: Context, task: ClassTask) -> None:
-    """Raise OneClassError if a class has fewer positives than folds."""
-    positives, folds = int((task.y > 0).sum()), context.settings.refine.folds
-    if positives < folds:
+def _check_positives(task: ClassTask) -> None:
+    """Raise OneClassError if a class has one positive alone."""
+    if (task.y > 0).sum() < 2:
         raise OneClassError(
-            f"class {task.name!r} must have {folds} positive pictures to be refined in {folds} folds, got {positives}; "
-            "lower --refine-folds or give --refine 0."
+            f"class {task.name!r} must have 2 positive pictures, for a model without one chooses its window, got 1; "
+            "give --refine 0."
         )
 
 
@@ -140,7 +139,7 @@ def _rounds(
                 near=settings.near,
                 far=settings.far,
                 apart=settings.apart,
-                folds=settings.folds,
+                folds=min(settings.folds, int((task.y > 0).sum())),
                 progress=tell,
             )
         windows, weights = found.windows, found.solution.coef
