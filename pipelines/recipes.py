@@ -35,10 +35,12 @@ BEST: dict[str, Any] = PLAIN | {
     "train.top": 0.05,
     "train.tol": 0.01,
     "refine.rounds": 1,
-    "refine.C": 30.0,
+    "refine.C": 10.0,
+    "refine.top": 10.0,
     "refine.far": 0.4,
     "refine.apart": 0.1,
     "refine.candidates": 300,
+    "detect.demotion": 1.0,
 }
 """What measured best on photographs, see docs/results.md."""
 

@@ -25,7 +25,7 @@ def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp
     settings = Settings.read(tmp_path / "RUN" / "run.toml")
     assert (settings.refine.rounds, settings.features.pca, settings.windows.max_windows) == (1, 30, 60)
     assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (0.05, 0.9, (640, 960))
-    assert Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]["refine"]["C"] == 30
+    assert Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]["refine"]["C"] == 10
 
 
 def test_a_recipe_may_be_a_file(digits, fast_extraction, command, tmp_path):
