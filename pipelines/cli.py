@@ -23,6 +23,7 @@ from .options import (
     RECIPE,
     REFINE,
     TRAIN,
+    VERIFY,
     WINDOWS,
     setting_values,
     taking,
@@ -178,6 +179,19 @@ def report(options: dict[str, Any]) -> None:
     Example: lapsvm report --out RUN
     """
     _stages(options, ("report",))
+
+
+@app.command()
+@taking(OUT, VERIFY, COMMON)
+def verify(options: dict[str, Any]) -> None:
+    """Read every byte of a run's shards and models, and name those that are not what was written.
+
+    Example: lapsvm verify --out RUN
+    """
+    from .verify import verify_run
+
+    check_device(options["device"])
+    verify_run(options["out"], options["remove"], options["quiet"])
 
 
 @app.command()

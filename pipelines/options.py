@@ -285,6 +285,10 @@ DETECT: Group = {
     ),
 }
 
+VERIFY: Group = {
+    "remove": ("", Annotated[bool, typer.Option("--remove", help="Remove what is damaged, to be made again.")]),
+}
+
 COMMON: Group = {
     "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
     "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
@@ -293,7 +297,13 @@ COMMON: Group = {
     "redo": ("", Annotated[bool, typer.Option("--redo", help="Discard what this stage made before.")]),
 }
 
-DEFAULTS: dict[str, Any] = {"device": "auto", "quiet": False, "redo": False, "out": inspect.Parameter.empty}
+DEFAULTS: dict[str, Any] = {
+    "device": "auto",
+    "quiet": False,
+    "redo": False,
+    "remove": False,
+    "out": inspect.Parameter.empty,
+}
 
 
 def taking(*groups: Group, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
