@@ -170,7 +170,7 @@ def test_finished_cells_are_kept_and_a_lost_one_is_made_again(supervised, finish
 
 def test_the_settings_name_the_command(supervised):
     line = tomllib.loads((supervised / "seed0" / "run.toml").read_text())["command"]["line"]
-    assert line.startswith("python -m lapsvm.pipelines.protocols.supervision ")
+    assert line.startswith("python -m lapsvm.pipelines.protocols.supervision")
 
 
 def test_every_learner_stands_in_the_table_with_its_tests(finished, tmp_path):
