@@ -111,13 +111,15 @@ def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCount
 
 
 def _cccp_steps(context: Context) -> dict[str, tuple[CccpStep, ...]]:
-    """Return class -> outer steps of its final training, from history.csv."""
+    """Return class -> outer steps of the training that made its model, from history.csv."""
     if not context.run.history_file.is_file():
         raise StageError(f"report needs {context.run.history_file}, which is not there; run lapsvm train first.")
+    rounds = context.settings.refine.rounds
+    last = f"round {rounds}" if rounds else "final"
     steps: dict[str, list[CccpStep]] = {}
     with context.run.history_file.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            if row["role"] == "final":
+            if row["role"] == last:
                 steps.setdefault(row["class"], []).append(CccpStep(float(row["objective"]), float(row["gap"])))
     return {name: tuple(rows) for name, rows in steps.items()}
 

@@ -40,6 +40,17 @@ def test_the_history_has_rows_of_both_stages(refined):
     assert {"final", "round 1", "round 2"} <= roles
 
 
+def test_the_page_plots_the_steps_of_the_last_round(refined):
+    import csv
+
+    with (refined / "history.csv").open() as file:
+        rows = {row["role"]: row for row in csv.DictReader(file) if row["class"] == "six"}
+    page = (refined / "page" / "index.html").read_text()
+    assert f"{float(rows['round 2']['objective']):.4g}"[:5] in page
+    provenance = Detector.load(refined / "models" / "six.safetensors").provenance
+    assert provenance["result"]["objective"] == pytest.approx(float(rows["round 2"]["objective"]))
+
+
 def test_a_rerun_has_nothing_to_do(refined, digits, fast, command, made):
     before, times = made(refined), (refined / "timings.json").read_text()
     said = command("run", "--data", "voc", "--root", digits, "--out", refined, "--quiet", *fast, *REFINEMENT)
