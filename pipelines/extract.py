@@ -23,7 +23,7 @@ from lapsvm.files import remove_stale, write_atomically
 from .extractors import network_settings
 from .progress import Bar
 from .projection import open_run_extractor
-from .proposals import window_boxes
+from .proposals import pixels_unless_bad, window_boxes
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
@@ -125,11 +125,8 @@ class SetExtraction:
 
     def _measure(self, record: ImageRecord) -> PictureWindows | None:
         """Read a picture, propose windows and extract their features; None if it is to be left out."""
-        try:
-            pixels = record.pixels()
-        except (ImageError, MissingError):
-            if not self.settings.data.skip_bad:
-                raise
+        pixels = pixels_unless_bad(record, self.settings.data.skip_bad)
+        if pixels is None:
             return None
         boxes = window_boxes(pixels, self.settings.windows, self.settings.seed)
         height, width = pixels.shape[:2]

@@ -52,8 +52,12 @@ def kept_by(train: TrainSettings, class_name: str) -> dict[str, Any]:
     """Return what a model's provenance says of the model that chose its windows; nothing if none did."""
     if not train.keep_by:
         return {}
-    judge = _judge(train, class_name)
-    return {"kept_by": hash_of(judge.coef.tolist(), judge.scale.tolist(), judge.intercept)}
+    return {"kept_by": weights_hash(_judge(train, class_name))}
+
+
+def weights_hash(detector: Detector) -> str:
+    """Return the hash by which a model knows another one that decided over its training."""
+    return hash_of(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
 
 
 def _judge(train: TrainSettings, class_name: str) -> Detector:

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import ImageRecord
-from lapsvm.errors import ImageError, MissingError, ModelFileError, SettingsError
+from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import (
     Extractor,
     Projected,
@@ -21,7 +21,7 @@ from lapsvm.features import (
 
 from .extractors import open_settings_extractor
 from .labels import hash_of
-from .proposals import window_boxes
+from .proposals import pixels_unless_bad, window_boxes
 from .run_folder import RunFolder
 from .stages import Context
 
@@ -50,7 +50,10 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
         "seed": context.settings.seed,
         "pictures": hash_of([record.id for record in chosen]),
     }
-    projection = None if context.redo else _kept(context.run, source, made_with)
+    own = None if context.redo else _kept(context.run, made_with)
+    if own is not None:
+        return Projected(whole, own)
+    projection = None if context.redo or source is None else _kept(source, made_with)
     if projection is None:
         projection = fit_projection(
             _samples(context, whole, chosen), whole.blocks, context.settings.features.pca, whole.halves
@@ -84,15 +87,14 @@ def projection_of(run: RunFolder, shards: ShardSet) -> Projection | None:
     return projection
 
 
-def _kept(run: RunFolder, source: RunFolder | None, made_with: dict[str, object]) -> Projection | None:
-    """Return the projection of this run, or of the one whose shards are taken; None if neither has a whole one."""
-    for folder in (run, source):
-        if folder is not None and folder.projection.is_file():
-            try:
-                return load_projection(folder.projection, made_with)
-            except ModelFileError:
-                continue  # damaged: it is found again
-    return None
+def _kept(run: RunFolder, made_with: dict[str, object]) -> Projection | None:
+    """Return the projection of a run; None if it has no whole one."""
+    if not run.projection.is_file():
+        return None
+    try:
+        return load_projection(run.projection, made_with)
+    except ModelFileError:
+        return None  # damaged: it is found again
 
 
 def _chosen(context: Context) -> list[ImageRecord]:
@@ -106,11 +108,8 @@ def _samples(context: Context, extractor: Extractor, records: list[ImageRecord])
     """Yield the features of some windows of each picture."""
 
     def measure(record: ImageRecord) -> Array | None:
-        try:
-            pixels = record.pixels()
-        except (ImageError, MissingError):
-            if not context.settings.data.skip_bad:
-                raise
+        pixels = pixels_unless_bad(record, context.settings.data.skip_bad)
+        if pixels is None:
             return None
         boxes = window_boxes(pixels, context.settings.windows, context.settings.seed)
         step = max(1, len(boxes) // WINDOWS)  # windows come best first, so every n-th is a fair sample

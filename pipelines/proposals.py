@@ -1,10 +1,21 @@
-"""The windows of a picture, as a run's settings ask for them."""
+"""A picture and its windows, as a run's settings ask for them."""
 
 from lapsvm.arrays import Array
-from lapsvm.catalog import Pixels
+from lapsvm.catalog import ImageRecord, Pixels
+from lapsvm.errors import ImageError, MissingError
 from lapsvm.windows import propose, with_whole_image
 
 from .settings import WindowSettings
+
+
+def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
+    """Return a picture; None if it cannot be read whole and is to be left out then."""
+    try:
+        return record.pixels()
+    except (ImageError, MissingError):
+        if not skip_bad:
+            raise
+        return None
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:

@@ -17,7 +17,8 @@ from lapsvm.latent import LatentProblem, Refinement, refine
 from .detect import load_detectors
 from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
-from .labels import Labels, hash_of
+from .kept_windows import weights_hash
+from .labels import Labels
 from .projection import projection_of
 from .scenery import learned_of
 from .stages import Context
@@ -53,7 +54,7 @@ def refine_classes(context: Context) -> None:
     first = {task.name: task for task in class_tasks(context, shards)}
     for task in first.values():
         _take_over(context, task)
-    detectors = load_first(context)
+    detectors = {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
     tasks = [_task(context, first[name], detectors[name]) for name in first]
     with context.run.timed("refine") as counts:
         to_do = [task for task in tasks if context.redo or not is_done(task)]
@@ -72,24 +73,14 @@ def _take_over(context: Context, task: ClassTask) -> None:
         final.replace(task.path)
 
 
-def load_first(context: Context) -> dict[str, Detector]:
-    """Return the trained detector of each class; StageError if one is not there."""
-    return {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
-
-
 def _task(context: Context, first: ClassTask, detector: Detector) -> ClassTask:
     """Return what is to be done for one class: the settings of its training, and those of refinement."""
     _check_positives(first)
     settings = asdict(context.settings.refine)
-    start = {"first": _fingerprint(detector)}
+    start = {"first": weights_hash(detector)}
     training = {**first.provenance["training"], "refine": settings, **start}
     provenance = first.provenance | {"training": training}
     return ClassTask(first.name, first.y, provenance, context.run.model(first.name))
-
-
-def _fingerprint(detector: Detector) -> str:
-    """Return the hash by which the final model knows the one that it began with."""
-    return hash_of(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
 
 
 def _check_positives(task: ClassTask) -> None:

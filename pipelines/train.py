@@ -53,10 +53,10 @@ def train_classes(context: Context) -> None:
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
-    folder = context.trained_model("").parent
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_stale(folder)
     tasks = class_tasks(context, shards)
+    models = tasks[0].path.parent
+    models.mkdir(parents=True, exist_ok=True)
+    remove_stale(models)
     with context.run.timed("train") as counts:
         to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
