@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lapsvm.bags.memory import as_bytes
+
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
@@ -27,6 +29,8 @@ class Context:
         Discard what the stage made before.
     shards_from : Path or None
         Another run whose shards may be taken.
+    memory : str or None
+        What the windows may take in training, such as "8G"; by default 80 % of what the machine has left.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
     """
@@ -37,6 +41,7 @@ class Context:
     reporter: Reporter
     redo: bool = False
     shards_from: Path | None = None
+    memory: str | None = None
     program: tuple[str, ...] = ("lapsvm",)
     _data: RunData | None = field(default=None, repr=False)
 
@@ -64,7 +69,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
+        Of a verb; "out", "jobs", "quiet", "redo", "shards_from" and "memory" are read here.
     names : sequence of str
         "extract", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
@@ -79,11 +84,18 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
+        _checked_memory(options.get("memory")),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():
         for name in names:
             STAGES[name](context)
+
+
+def _checked_memory(memory: str | None) -> str | None:
+    """Return the memory that was given if it is a size; OptionError before any work is done if it is none."""
+    as_bytes(memory)
+    return memory
 
 
 def _extract(context: Context) -> None:

@@ -4,7 +4,7 @@ from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
 from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
 from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
-from lapsvm.features.scaling import block_scales, mean_block_norms
+from lapsvm.features.scaling import BlockNorms, block_scales, mean_block_norms
 from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
 from lapsvm.features.shard_set import (
     ShardSet,
@@ -18,6 +18,7 @@ from lapsvm.features.shards import read_header, read_shard, write_shard
 
 __all__ = [
     "HOG",
+    "BlockNorms",
     "Concatenation",
     "Extractor",
     "PictureWindows",
