@@ -1,4 +1,4 @@
-"""The parts of a store of windows: an array in memory, or a shard whose features are read from its file piece by piece."""
+"""The parts of a store of windows: an array in memory, or a shard whose features are read from its file in pieces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
