@@ -15,19 +15,15 @@ cdef extern from *:
     #include <string.h>
 
     #define LAPSVM_INLINE static inline __attribute__((always_inline))
-    #define ALONE 1
     #define LAPSVM_EACH _Pragma("GCC unroll 8")
 
-    /* 16 lanes as they come: a row of floats, bits of halves or of bfloat16 */
     LAPSVM_INLINE float lapsvm_half(uint16_t bits) {   /* finite; exact, subnormal numbers included */
-        uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16;
-        float value;
+        uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16; float value;
         memcpy(&value, &wide, 4);
         return 0x1p112f * value;   /* 127 - 15 */
     }
     LAPSVM_INLINE float lapsvm_bfloat(int16_t bits) {
-        uint32_t wide = (uint32_t)(uint16_t)bits << 16;
-        float value;
+        uint32_t wide = (uint32_t)(uint16_t)bits << 16; float value;
         memcpy(&value, &wide, 4);
         return value;
     }
@@ -92,7 +88,7 @@ cdef extern from *:
                 for (ptrdiff_t q = 0; q < k; q++) { best[q] = -(real)INFINITY; index[q] = 0; } \\
                 for (ptrdiff_t i = 0, r_; i < size; i += r_) { \\
                     const stored *row = x + (starts[bag] + i) * d; \\
-                    r_ = k > ALONE && i + rows <= size ? rows : 1; \\
+                    r_ = k > 1 && i + rows <= size ? rows : 1; \\
                     for (ptrdiff_t q = 0, v_; q < k; q += v_) { \\
                         real out[4 * widest]; \\
                         const real *w = packed + q * step; \\
@@ -175,20 +171,16 @@ cdef extern from *:
     LAPSVM_PAIRED(lapsvm_pair_float, float, lapsvm_pair, _mm256_loadu_ps(x), _mm256_loadu_ps(x + 8))
     LAPSVM_PAIRED(lapsvm_pair_double, double, lapsvm_pair64, _mm256_loadu_pd(x), _mm256_loadu_pd(x + 4))
     LAPSVM_V3 LAPSVM_INLINE lapsvm_pair lapsvm_pair_fma(lapsvm_pair a, lapsvm_pair b, lapsvm_pair c) {
-        lapsvm_pair d = {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
-        return d;
+        return (lapsvm_pair){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
     }
     LAPSVM_V3 LAPSVM_INLINE lapsvm_pair64 lapsvm_pair64_fma(lapsvm_pair64 a, lapsvm_pair64 b, lapsvm_pair64 c) {
-        lapsvm_pair64 d = {_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
-        return d;
+        return (lapsvm_pair64){_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
     }
     LAPSVM_V3 LAPSVM_INLINE lapsvm_pair lapsvm_pair_zero(void) {
-        lapsvm_pair a = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        return a;
+        return (lapsvm_pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
     }
     LAPSVM_V3 LAPSVM_INLINE lapsvm_pair64 lapsvm_pair64_zero(void) {
-        lapsvm_pair64 a = {_mm256_setzero_pd(), _mm256_setzero_pd()};
-        return a;
+        return (lapsvm_pair64){_mm256_setzero_pd(), _mm256_setzero_pd()};
     }
     LAPSVM_V3 LAPSVM_INLINE void lapsvm_pair_reduce(const lapsvm_pair *sums, int n, float *out) {
         __m128 s[4];
@@ -236,47 +228,41 @@ cdef extern from *:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
             && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 4 : 3;
     }
-    #define LAPSVM_BY_LEVEL(name, stored, real) \\
-        static void name##_at( \\
-            int level, const stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n, \\
-            const real *packed, ptrdiff_t k, const unsigned char *excluded, real *best, ptrdiff_t *index) { \\
-            (level == 4 ? name##_v4 : level == 3 ? name##_v3 : name)( \\
-                x, d, starts, stops, n, packed, k, excluded, best, index); \\
-        }
+    #define LAPSVM_AT(name) (level == 4 ? name##_v4 : level == 3 ? name##_v3 : name)
     #else
     static int lapsvm_level(void) { return 1; }
-    #define LAPSVM_BY_LEVEL(name, stored, real) \\
-        static void name##_at( \\
-            int level, const stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n, \\
-            const real *packed, ptrdiff_t k, const unsigned char *excluded, real *best, ptrdiff_t *index) { \\
-            (void)level; name(x, d, starts, stops, n, packed, k, excluded, best, index); \\
-        }
+    #define LAPSVM_AT(name) name
     #endif
-    LAPSVM_BY_LEVEL(lapsvm_pass_half, uint16_t, float)
-    LAPSVM_BY_LEVEL(lapsvm_pass_bfloat, int16_t, float)
-    LAPSVM_BY_LEVEL(lapsvm_pass_float, float, float)
-    LAPSVM_BY_LEVEL(lapsvm_pass_double, double, double)
+    #define LAPSVM_ANSWER(name) \\
+        LAPSVM_AT(name)(x, d, starts, stops, n, packed, k, excluded, best, index); break;
+    static void lapsvm_pass(
+        int level, char kind, const void *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
+        const void *packed, ptrdiff_t k, const unsigned char *excluded, void *best, ptrdiff_t *index) {
+        (void)level;
+        switch (kind) {
+            case 'h': LAPSVM_ANSWER(lapsvm_pass_half)
+            case 'b': LAPSVM_ANSWER(lapsvm_pass_bfloat)
+            case 'f': LAPSVM_ANSWER(lapsvm_pass_float)
+            default: LAPSVM_ANSWER(lapsvm_pass_double)
+        }
+    }
     """
     int lapsvm_level() noexcept nogil
     void lapsvm_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void lapsvm_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    void lapsvm_pass_half_at(
-        int, const unsigned short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const float*,
-        Py_ssize_t, const unsigned char*, float*, Py_ssize_t*) noexcept nogil
-    void lapsvm_pass_bfloat_at(
-        int, const short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const float*,
-        Py_ssize_t, const unsigned char*, float*, Py_ssize_t*) noexcept nogil
-    void lapsvm_pass_float_at(
-        int, const float*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const float*,
-        Py_ssize_t, const unsigned char*, float*, Py_ssize_t*) noexcept nogil
-    void lapsvm_pass_double_at(
-        int, const double*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const double*,
-        Py_ssize_t, const unsigned char*, double*, Py_ssize_t*) noexcept nogil
+    void lapsvm_pass(
+        int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, Py_ssize_t,
+        const unsigned char*, void*, Py_ssize_t*) noexcept nogil
 
-ctypedef fused Narrow:
+ctypedef fused Stored:
     unsigned short
     short
     float
+    double
+
+ctypedef fused Real:
+    float
+    double
 
 WIDEST = {1: 1, 3: 3, 4: 5}  # weight vectors of a tile, by level
 
@@ -286,48 +272,27 @@ def level():
     return lapsvm_level()
 
 
-def pack(const float[:, ::1] weights, Py_ssize_t widest, float[::1] out):
-    """Lay out weights (d, k) as the tiles read them; `out` holds k times d rounded up to 16."""
+def pack(const Real[:, ::1] weights, Py_ssize_t widest, Real[::1] out):
+    """Lay out weights (d, k) as the tiles read them; `out` holds k times d rounded up to 16 floats or 8 doubles."""
     with nogil:
-        lapsvm_pack_float(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
-
-
-def pack_wide(const double[:, ::1] weights, Py_ssize_t widest, double[::1] out):
-    """Lay out weights (d, k) as the tiles of float64 read them; `out` holds k times d rounded up to 8."""
-    with nogil:
-        lapsvm_pack_double(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
+        if Real is float:
+            lapsvm_pack_float(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
+        else:
+            lapsvm_pack_double(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
 
 
 def best_rows(
-    const Narrow[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, const float[::1] packed,
-    const unsigned char[::1] excluded, float[::1] best, Py_ssize_t[:, ::1] index, int level,
+    const Stored[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, const Real[::1] packed,
+    const unsigned char[::1] excluded, Real[::1] best, Py_ssize_t[:, ::1] index, int level,
 ):
     """Write the best row of rows starts[i] to stops[i] - 1 into `index` (n, k), counted from starts[i].
 
-    `excluded` is empty, or tells of every row of the bags, one after the other, whether it does not compete; `best` is
-    room for k numbers.
+    `packed` is of float64 if the features are, else of float32, as is `best`, which is room for k numbers. `excluded`
+    is empty, or tells of every row of the bags, one after the other, whether it does not compete.
     """
-    cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
-    cdef Py_ssize_t d = features.shape[1], n = starts.shape[0], k = index.shape[1]
-    with nogil:
-        if Narrow is float:
-            lapsvm_pass_float_at(
-                level, &features[0, 0], d, &starts[0], &stops[0], n, &packed[0], k, out, &best[0], &index[0, 0])
-        elif Narrow is short:
-            lapsvm_pass_bfloat_at(
-                level, &features[0, 0], d, &starts[0], &stops[0], n, &packed[0], k, out, &best[0], &index[0, 0])
-        else:
-            lapsvm_pass_half_at(
-                level, &features[0, 0], d, &starts[0], &stops[0], n, &packed[0], k, out, &best[0], &index[0, 0])
-
-
-def best_wide_rows(
-    const double[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, const double[::1] packed,
-    const unsigned char[::1] excluded, double[::1] best, Py_ssize_t[:, ::1] index, int level,
-):
-    """Do as `best_rows`, with features and weights of float64."""
+    cdef char kind = b"d" if Stored is double else b"f" if Stored is float else b"b" if Stored is short else b"h"
     cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
     with nogil:
-        lapsvm_pass_double_at(
-            level, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
+        lapsvm_pass(
+            level, kind, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
             index.shape[1], out, &best[0], &index[0, 0])

@@ -24,11 +24,12 @@ from lapsvm.arrays import (
 from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
 from lapsvm.bags.memory import as_bytes
 from lapsvm.bags.opening import Reading, open_store
-from lapsvm.bags.parts import MemoryPart, joined
-from lapsvm.bags.passes import Chunk, best_windows, for_each_chunk, plan, rows_of
-from lapsvm.bags.scoring import BestWindows, Block, as_stored
+from lapsvm.bags.parts import MemoryPart
+from lapsvm.bags.passes import Chunk, Pass, plan
+from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.store import Store
+from lapsvm.bags.totals import bag_means, copies, mean_norm, window_scores
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.errors import InputError, ShapeError, StageError
 
@@ -218,14 +219,7 @@ class Bags:
 
     def taken(self, windows: NDArray[np.bool_]) -> "Bags":
         """Return bags of copies of the windows for which `windows` (n_windows,) is true; each bag must keep one."""
-        offsets = np.append(0, np.add.reduceat(windows, self.offsets[:-1], dtype=np.intp).cumsum())
-        features = np.empty((int(offsets[-1]), self.dim), dtype=self.dtype)
-
-        def one(chunk: Chunk, block: Block) -> None:
-            mask = windows[self.offsets[chunk.first] : self.offsets[chunk.last]]
-            features[offsets[chunk.first] : offsets[chunk.last]] = block.features[rows_of(block)[mask]]
-
-        self._each(one)
+        features, offsets = copies(self._pass, windows)
         return type(self)(features, offsets, self.scale, threads=self.threads)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
@@ -274,6 +268,10 @@ class Bags:
     def _chunks(self) -> tuple[Chunk, ...]:
         return plan(self._store, self._selection)
 
+    @property
+    def _pass(self) -> Pass:
+        return Pass(self._store, self._selection, self._chunks, self.threads)
+
     def __len__(self) -> int:
         return self.n_bags
 
@@ -317,24 +315,12 @@ class Bags:
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
-        found = best_windows(self._store, self._selection, self._chunks, columns, self.threads)
+        found = self._pass.best(columns)
         return found.column(0) if folded.ndim == 1 else found
 
     def score_windows(self, weights: ArrayLike) -> Float64:
         """Return the score (n_windows,) of every window, bag after bag, summed in float64."""
-        folded, scores = self._folded(weights, most=1), np.empty(self.n_windows)
-
-        def one(chunk: Chunk, block: Block) -> None:
-            place = int(self.offsets[chunk.first])
-            for start, stop in zip(*joined(block.starts, block.stops), strict=True):
-                rows = as_stored(block.features[start:stop])
-                _kernel.all_scores(rows, folded, scores[place : place + len(rows)])
-                place += len(rows)
-
-        self._each(one)
-        if self._selection.excluded is not None:
-            scores[self._selection.excluded] = -np.inf
-        return scores
+        return window_scores(self._pass, self._folded(weights, most=1))
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
@@ -363,32 +349,13 @@ class Bags:
     def means(self, bags: ArrayLike | None = None) -> Float64:
         """Return the mean (m, d), float64, of the scaled windows of each of these bags, by default of all."""
         chosen = self if bags is None else self._view(self._selection.subset(self._selection.bags(bags)))
-        means = np.zeros((chosen.n_bags, self.dim))
-
-        def one(chunk: Chunk, block: Block) -> None:
-            stored = as_stored(block.features)
-            for bag, start, stop in zip(range(chunk.first, chunk.last), block.starts, block.stops, strict=True):
-                rows = np.arange(start, stop)
-                _kernel.add_rows(stored, rows, np.full(len(rows), 1 / len(rows)), means[bag])
-
-        chosen._each(one)
-        return np.asarray(means * self.scale)
+        if not chosen.n_bags:
+            return np.zeros((0, self.dim))
+        return np.asarray(bag_means(chosen._pass) * self.scale)
 
     def mean_norm(self) -> float:
         """Return the mean Euclidean norm of the scaled windows."""
-        scale, sums = np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,))), np.empty(self.n_bags)
-
-        def one(chunk: Chunk, block: Block) -> None:
-            own = sums[chunk.first : chunk.last]
-            _kernel.sums_of_norms(as_stored(block.features), block.starts, block.stops, scale, own)
-
-        self._each(one)
-        return float(sums.sum()) / self.n_windows
-
-    def _each(self, work: Callable[[Chunk, Block], None]) -> None:
-        """Do some work for all bags, chunk after chunk, in one pass."""
-        if self.n_bags:
-            for_each_chunk(self._store, self._selection, self._chunks, work, self.threads)
+        return mean_norm(self._pass, np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,))))
 
     def _at_hand(self, rows: Index) -> tuple[Array, Index]:
         """Return an array, as kernels take it, and the places in it where these rows lie."""

@@ -52,32 +52,40 @@ def plan(store: Store, selection: Selection) -> tuple[Chunk, ...]:
     return tuple(chunks)
 
 
-def best_windows(
-    store: Store, selection: Selection, chunks: Sequence[Chunk], weights: Float64, threads: int
-) -> BestWindows:
-    """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
-    question = Question.of(weights, store.dtype)
-    shape = (selection.n_bags, weights.shape[1])
-    found = BestWindows(np.empty(shape, dtype=np.intp), np.empty(shape))
+@dataclass(frozen=True)
+class Pass:
+    """Every bag of a selection is to be looked at once."""
 
-    def one(chunk: Chunk, block: Block) -> None:
-        bags = slice(chunk.first, chunk.last)
-        best = best_in(block, question, _excluded(selection, chunk))
-        found.index[bags], found.score[bags] = best
-        if not store.parts[chunk.part].resident:
-            here, there = best.index + block.starts[:, None], best.index + selection.starts[bags, None]
-            rows, first = np.unique(there, return_index=True)
-            store.keep(chunk.part, rows, block.features[here.reshape(-1)[first]])
+    store: Store
+    selection: Selection
+    chunks: tuple[Chunk, ...]
+    threads: int
 
-    run(store, selection, chunks, one, _worth(selection, weights.size, threads))
-    return found
+    def best(self, weights: Float64) -> BestWindows:
+        """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
+        question, shape = Question.of(weights, self.store.dtype), (self.selection.n_bags, weights.shape[1])
+        found = BestWindows(np.empty(shape, dtype=np.intp), np.empty(shape))
 
+        def one(chunk: Chunk, block: Block) -> None:
+            bags = slice(chunk.first, chunk.last)
+            best = best_in(block, question, _excluded(self.selection, chunk))
+            found.index[bags], found.score[bags] = best
+            if not self.store.parts[chunk.part].resident:  # winners are what is asked for next
+                here, there = best.index + block.starts[:, None], best.index + self.selection.starts[bags, None]
+                rows, first = np.unique(there, return_index=True)
+                self.store.keep(chunk.part, rows, block.features[here.reshape(-1)[first]])
 
-def for_each_chunk(
-    store: Store, selection: Selection, chunks: Sequence[Chunk], work: Callable[[Chunk, Block], None], threads: int
-) -> None:
-    """Do some work that reads every feature once, for every chunk."""
-    run(store, selection, chunks, work, _worth(selection, store.dim, threads))
+        self._run(one, weights.size)
+        return found
+
+    def each(self, work: Callable[[Chunk, Block], None]) -> None:
+        """Do some work that reads every feature once, for every chunk."""
+        self._run(work, self.store.dim)
+
+    def _run(self, work: Callable[[Chunk, Block], None], products: int) -> None:
+        """Work with as many threads as so many products for each window are worth."""
+        worth = int(self.selection.offsets[-1]) * products >= _WORTH_THREADS
+        run(self.store, self.selection, self.chunks, work, self.threads if worth else 1)
 
 
 def run(
@@ -182,11 +190,6 @@ def _excluded(selection: Selection, chunk: Chunk) -> Array | None:
     if selection.excluded is None:
         return None
     return selection.excluded[selection.offsets[chunk.first] : selection.offsets[chunk.last]]
-
-
-def _worth(selection: Selection, products: int, threads: int) -> int:
-    """Return how many threads so many products for each window are worth."""
-    return threads if int(selection.offsets[-1]) * products >= _WORTH_THREADS else 1
 
 
 def rows_of(block: Block) -> Index:

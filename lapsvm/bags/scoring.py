@@ -75,7 +75,7 @@ class Question(NamedTuple):
         packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
         with np.errstate(over="ignore"):  # a weight beyond float32 is infinite there; winners are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
-        (_pass.pack_wide if wide else _pass.pack)(columns, _pass.WIDEST[_LEVEL], packed)
+        _pass.pack(columns, _pass.WIDEST[_LEVEL], packed)
         return cls(np.ascontiguousarray(weights.T), packed)
 
 
@@ -88,9 +88,8 @@ def best_in(block: Block, question: Question, excluded: Array | None = None) -> 
     stored, k = as_stored(block.features), len(question.exact)
     index = np.empty((len(block.starts), k), dtype=np.intp)
     out = _NONE if excluded is None else excluded.view(np.uint8)
-    best_rows = _pass.best_wide_rows if stored.dtype == np.float64 else _pass.best_rows
     room = np.empty(k, dtype=question.packed.dtype)
-    best_rows(stored, block.starts, block.stops, question.packed, out, room, index, _LEVEL)
+    _pass.best_rows(stored, block.starts, block.stops, question.packed, out, room, index, _LEVEL)
     scores = np.empty(index.shape)
     _kernel.row_scores(stored, index + block.starts[:, None], question.exact, scores)
     return BestWindows(index, scores)

@@ -115,10 +115,11 @@ def test_instruction_sets_that_fuse_products_agree_bit_for_bit(dtype, dim):
             wide = dtype is np.float64
             weights = np.random.default_rng(1).normal(size=(dim, k)).astype(np.float64 if wide else np.float32)
             packed = np.empty(k * -(-dim // (8 if wide else 16)) * (8 if wide else 16), weights.dtype)
-            (scores.pack_wide if wide else scores.pack)(weights, scores.WIDEST[level], packed)
+            scores.pack(weights, scores.WIDEST[level], packed)
             room, index = np.empty(k, weights.dtype), np.empty((2, k), np.intp)
-            ask = scores.best_wide_rows if wide else scores.best_rows
-            ask(as_stored(block.features), block.starts, block.stops, packed, np.empty(0, np.uint8), room, index, level)
+            scores.best_rows(
+                as_stored(block.features), block.starts, block.stops, packed, np.empty(0, np.uint8), room, index, level
+            )
             best.append((room, index))
         np.testing.assert_array_equal(best[0][0], best[1][0])
         np.testing.assert_array_equal(best[0][1], best[1][1])

@@ -185,7 +185,7 @@ def test_an_error_in_the_work_ends_the_pass(threads, tmp_path, monkeypatch):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        bags._each(fail)
+        bags._pass.each(fail)
     assert np.isfinite(bags.best(np.ones(21)).score).all()
 
 
