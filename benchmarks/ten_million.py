@@ -35,7 +35,7 @@ from lapsvm.latent import LatentProblem, fit_many
 DIM, PER_PICTURE, PER_SHARD, CLASSES, SHARE = 512, 2000, 50, 20, 0.05
 SHIFT, SHIFTED, SCENERY = 9.0, 3, 0.5
 SET, LABELS = "trainval", "labels.npy"
-ROUNDS, C, GAP = 5, 10.0, 1e-3
+ROUNDS, C, GAP = 5, 100.0, 1e-3
 
 
 class CountedBags(Bags):

@@ -194,9 +194,11 @@ cdef extern from *:
         LAPSVM_PASS(name##_v3, LAPSVM_V3, stored, real, vec, lanes, 2, 3, load, loadw, \\
                     kind##_fma, kind##_zero, kind##_reduce)
     LAPSVM_PASS3(lapsvm_pass_half, uint16_t, float, lapsvm_pair, 16, lapsvm_pair_half, lapsvm_pair_float, lapsvm_pair)
-    LAPSVM_PASS3(lapsvm_pass_bfloat, int16_t, float, lapsvm_pair, 16, lapsvm_pair_bfloat, lapsvm_pair_float, lapsvm_pair)
+    LAPSVM_PASS3(
+        lapsvm_pass_bfloat, int16_t, float, lapsvm_pair, 16, lapsvm_pair_bfloat, lapsvm_pair_float, lapsvm_pair)
     LAPSVM_PASS3(lapsvm_pass_float, float, float, lapsvm_pair, 16, lapsvm_pair_float, lapsvm_pair_float, lapsvm_pair)
-    LAPSVM_PASS3(lapsvm_pass_double, double, double, lapsvm_pair64, 8, lapsvm_pair_double, lapsvm_pair_double, lapsvm_pair64)
+    LAPSVM_PASS3(
+        lapsvm_pass_double, double, double, lapsvm_pair64, 8, lapsvm_pair_double, lapsvm_pair_double, lapsvm_pair64)
 
     /* AVX-512: one register */
     #define LAPSVM_LONG_HALF(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x)))

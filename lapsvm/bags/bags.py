@@ -348,10 +348,10 @@ class Bags:
 
     def means(self, bags: ArrayLike | None = None) -> Float64:
         """Return the mean (m, d), float64, of the scaled windows of each of these bags, by default of all."""
-        chosen = self if bags is None else self._view(self._selection.subset(self._selection.bags(bags)))
+        chosen = self._selection if bags is None else self._selection.subset(self._selection.bags(bags))
         if not chosen.n_bags:
             return np.zeros((0, self.dim))
-        return np.asarray(bag_means(chosen._pass) * self.scale)
+        return np.asarray(bag_means(self._store, chosen, self.threads) * self.scale)
 
     def mean_norm(self) -> float:
         """Return the mean Euclidean norm of the scaled windows."""

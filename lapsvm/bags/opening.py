@@ -70,7 +70,9 @@ def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[
         if reading.visit is not None:
             reading.visit(own)
     parts: list[Part] = [MemoryPart(features)] if resident else []
-    return Store([*parts, *files[resident:]], kept_rows), np.concatenate(sizes)
+    counts = np.concatenate(sizes)
+    remembering = 8 * len(counts) * files[0].dtype.itemsize <= int(counts.sum())  # means take an eighth of the windows
+    return Store([*parts, *files[resident:]], kept_rows, remembering=remembering), counts
 
 
 def _file_part(header: ShardHeader, transform: Transform | None) -> FilePart:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array, Index
+from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.parts import MemoryPart, Part
 
 
@@ -19,10 +19,14 @@ class Store:
         In order, of one type and number of features.
     kept_rows : int, default 0
         How many single rows of parts in files are kept at most.
+    remembering : bool, default False
+        Whether means of bags are remembered, by first row and end: every class begins with those of all bags. Not for
+        an array that its owner may change.
     """
 
-    def __init__(self, parts: Sequence[Part], kept_rows: int = 0):
+    def __init__(self, parts: Sequence[Part], kept_rows: int = 0, *, remembering: bool = False):
         self.parts = tuple(parts)
+        self.means: dict[tuple[int, int], Float64] | None = {} if remembering else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
         self._kept = _KeptRows(int(self.bounds[-1]), kept_rows) if kept_rows else None
 

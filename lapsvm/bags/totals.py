@@ -5,9 +5,10 @@ import numpy as np
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.parts import joined
-from lapsvm.bags.passes import Chunk, Pass, rows_of
+from lapsvm.bags.passes import Chunk, Pass, plan, rows_of
 from lapsvm.bags.scoring import Block, as_stored
-from lapsvm.bags.selection import Mask
+from lapsvm.bags.selection import Mask, Selection
+from lapsvm.bags.store import Store
 
 
 def window_scores(over: Pass, weights: Float64) -> Float64:
@@ -28,7 +29,20 @@ def window_scores(over: Pass, weights: Float64) -> Float64:
     return scores
 
 
-def bag_means(over: Pass) -> Float64:
+def bag_means(store: Store, selection: Selection, threads: int) -> Float64:
+    """Return the mean (n_bags, d) of the windows of each bag; a store that remembers means reads each bag once."""
+    if store.means is None:
+        return _bag_means(Pass(store, selection, plan(store, selection), threads))
+    bags = list(zip(selection.starts.tolist(), selection.stops.tolist(), strict=True))
+    missing = [place for place, bag in enumerate(bags) if bag not in store.means]
+    if missing:
+        part = selection.subset(np.array(missing))
+        found = _bag_means(Pass(store, part, plan(store, part), threads))
+        store.means |= {bags[place]: mean for place, mean in zip(missing, found, strict=True)}
+    return np.array([store.means[bag] for bag in bags])
+
+
+def _bag_means(over: Pass) -> Float64:
     """Return the mean (n_bags, d) of the windows of each bag."""
     means = np.zeros((over.selection.n_bags, over.store.dim))
 

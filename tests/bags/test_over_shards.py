@@ -122,6 +122,15 @@ def test_training_is_the_same_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(found.coef, wanted.coef)
 
 
+def test_the_means_of_bags_are_read_once(tmp_path, monkeypatch):
+    arrays = [np.full((size, 3), size, dtype=np.float16) for size in (20, 50, 30)]
+    bags = Bags.open(write_run(tmp_path, arrays, np.float16, 1), "trainval", memory=0)
+    first = bags.means()
+    monkeypatch.setattr("lapsvm.bags.parts.FilePart.block", None)
+    np.testing.assert_array_equal(bags.scaled(2.0).means([2, 0]), 2 * first[[2, 0]])
+    np.testing.assert_array_equal(first, [[20.0] * 3, [50.0] * 3, [30.0] * 3])
+
+
 def parts_in_memory(bags):
     return [part.resident for part in bags._store.parts]
 
