@@ -245,7 +245,7 @@ def imported_counts(headers: Sequence[ShardHeader]) -> Counts:
 def imported_content(headers: Sequence[ShardHeader]) -> dict[str, str]:
     """Return what a model's provenance says of imported features; nothing of extracted ones."""
     contents = [content_of(header) for header in headers]
-    return {"imported": hash_of(*contents)} if any(contents) else {}
+    return {"content": hash_of(*contents)} if any(contents) else {}
 
 
 def _summed(counts: Iterator[Counts]) -> dict[str, int]:

@@ -46,7 +46,7 @@ def groups(context: Context, shards: ShardSet, bags: Bags, scale: Float64, names
                 raise SettingsError(
                     f"--keep-by must be a run on the same windows, but {train.keep_by} has {difference}."
                 )
-            if judge.provenance.get("data", {}).get("imported") != imported_content(shards.headers).get("imported"):
+            if judge.provenance.get("data", {}).get("content") != imported_content(shards.headers).get("content"):
                 raise SettingsError(
                     f"--keep-by must be a run on the same features, but {train.keep_by} has imported others."
                 )

@@ -153,6 +153,9 @@ def _load(path: Path, wanted: Sequence[str]) -> dict[str, Array]:
 
 def _told(path: Path, read: Any) -> Any:
     """Return what `read` returns; damage is told in a sentence."""
+    from scipy.io.matlab import MatReadError
+
+    damage = (MatReadError, ValueError, TypeError, KeyError, IndexError, EOFError, OSError, zlib.error, MemoryError)
     try:
         with path.open("rb") as file:
             if file.read(len(_HDF5)) == _HDF5:
@@ -162,7 +165,7 @@ def _told(path: Path, read: Any) -> Any:
         raise ForeignFileError(
             f"{path} is of MATLAB's version 7.3, which is not read; load it in MATLAB and save it with '-v7'."
         ) from None
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, OSError, zlib.error, MemoryError) as error:
+    except damage as error:
         raise ForeignFileError(f"{path} is truncated, or no .mat file: {str(error).rstrip('.')}.") from None
 
 

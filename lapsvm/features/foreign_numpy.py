@@ -19,6 +19,7 @@ from lapsvm.errors import ForeignFileError, MissingError
 from lapsvm.features.foreign import TRUTH_NAME, ArrayNames, BoxConvention, ForeignWindows, checked_windows
 
 INDEX = "index.json"
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,10 @@ def opened_npz(path: Path) -> Iterator[Any]:
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ForeignFileError(f"{path} is truncated, or no .npz file.")
-        with np.load(path, allow_pickle=False) as archive:
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                yield archive
+    except _DAMAGE as error:
         if isinstance(error, ForeignFileError):
             raise
         raise _unreadable(path, error) from None
@@ -136,7 +138,7 @@ def load_npy(path: Path, mapped: bool = False) -> Array:
 
 def _unreadable(path: Path, error: Exception) -> ForeignFileError:
     """Return the error of a file that numpy does not read."""
-    if "pickle" in str(error):
+    if "pickle" in str(error) or "Python objects" in str(error):
         return ForeignFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")
     return ForeignFileError(f"{path} is truncated or damaged: {str(error).rstrip('.')}.")
 
