@@ -212,7 +212,7 @@ class SetImport:
         size = pixels.shape[0], pixels.shape[1]
         source, annotated = self.sources.settings, self.annotated.get(record.id, np.empty((0, 4)))
         own = fitted(found, convention, size, source.clip, annotated)
-        features = _stored(found, self.dtype)[own.rows]
+        features = _fitting(found, self.dtype)[own.rows]
         picture = PictureWindows(record.id, own.boxes, features, pixel_hash(pixels), size)
         return picture, found.content_hash, own.counts
 
@@ -280,8 +280,8 @@ def _dim(found: ForeignWindows) -> int:
     return int(_features(found).shape[1])
 
 
-def _stored(found: ForeignWindows, dtype: str) -> Array:
-    """Return features in the type in which they are stored; ForeignFileError if one does not fit."""
+def _fitting(found: ForeignWindows, dtype: str) -> Array:
+    """Return features that fit the type in which they are stored; ForeignFileError if one does not."""
     features = _features(found)
     largest, limit = float(np.abs(features).max()), float(np.finfo(dtype).max)
     if largest > limit:
@@ -289,7 +289,7 @@ def _stored(found: ForeignWindows, dtype: str) -> Array:
         raise ForeignFileError(
             f"{found.where}: features must be at most {limit:g} in size to fit {dtype}, got {largest:g}{advice}."
         )
-    return features.astype(dtype)
+    return features
 
 
 def _say_unused(context: Context, sources: Sources) -> None:

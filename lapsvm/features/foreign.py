@@ -210,6 +210,8 @@ def checked_windows(
 
 def _numbers(where: str, what: str, values: ArrayLike) -> Array:
     """Return an array of real numbers."""
+    if values is None:
+        raise ForeignFileError(f"{where}: {what} must be a table of numbers, got another kind of value.")
     try:
         array = np.asarray(values)
     except ValueError:
