@@ -10,6 +10,7 @@ seconds of training and refinement. Windows and features are the shards' own; wh
 which `python -m lapsvm.pipelines.protocols.spread` puts side by side.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ from lapsvm.errors import LapsvmError, OptionError
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 
+from ..extract import take
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
@@ -99,24 +101,41 @@ def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> 
     settings = check_settings(source.settings().with_values(variant.values))
     run = RunFolder(out / variant.name)
     program = ("python", "-m", "lapsvm.pipelines.protocols.parts")
-    context = Context(run, settings, os.cpu_count() or 1, reporter, shards_from=source.path, program=program)
+    context = Context(run, settings, os.cpu_count() or 1, reporter, program=program)
     with run.held():
+        _take_shards(source, run, settings)
         _take_models(source, run, variant.values)
-        for stage in ("extract", "train", "refine", "detect", "evaluate"):
+        context.save_settings()
+        for stage in ("train", "refine", "detect", "evaluate"):
             STAGES[stage](context)
     return run.path
 
 
+def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
+    """Link the shards of both sets, and the components that they were made with."""
+    files = [source.projection] if source.projection.is_file() else []
+    for set_name in (settings.data.train_set, settings.data.test_set):
+        files += sorted(source.shards(set_name).glob("*.safetensors"))
+    for file in files:
+        target = run.path / file.relative_to(source.path)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            take(file, target)
+
+
 def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
-    """Copy the models that the change leaves as they are."""
-    for folder, target, settings in (
-        (source.first_models, run.first_models, MODEL_SETTINGS),
-        (source.models, run.models, FINAL_SETTINGS),
+    """Copy the models that the change leaves as they are, and how long they took."""
+    unrefined = values.get("refine.rounds") == 0 and source.first_models.is_dir()
+    for stage, folder, target, settings in (
+        ("train", source.first_models, run.models if unrefined else run.first_models, MODEL_SETTINGS),
+        ("refine", source.models, run.models, FINAL_SETTINGS),
     ):
-        if folder.is_dir() and not target.exists() and not any(key.startswith(settings) for key in values):
-            shutil.copytree(folder, target)
-    if values.get("refine.rounds") == 0 and source.first_models.is_dir() and not run.models.exists():
-        shutil.copytree(source.first_models, run.models)
+        if not folder.is_dir() or target.exists() or any(key.startswith(settings) for key in values):
+            continue
+        shutil.copytree(folder, target)
+        stages = ("train", "refine") if stage == "refine" else ("train",)
+        taken = {name: entry for name, entry in source.timings().items() if name in stages}
+        run.write(run.timings_file, json.dumps(run.timings() | taken, indent=1) + "\n")
 
 
 def run(
