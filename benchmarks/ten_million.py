@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -123,12 +123,12 @@ def by_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, t
     return {name: tuple(min(row[name][i] for row in rows) for i in (0, 1)) for name in works}  # type: ignore[misc]
 
 
-def on_threads(work: Callable[[np.ndarray], object], array: np.ndarray, threads: int) -> Callable[[], object]:
-    """Return a work on equal parts of an array."""
+def on_threads(work: Callable[[Any], object], parts: Sequence[Any]) -> Callable[[], object]:
+    """Return the work on all parts, a thread for each."""
 
     def all_parts() -> None:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, np.array_split(array, threads)))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(work, parts))
 
     return all_parts
 
@@ -164,11 +164,11 @@ def passes(folder: Path, memory: str | None) -> dict[str, Any]:
     whole = bags._store.whole
     if whole is not None:
         bits = whole.reshape(-1).view(np.uint64)
-        room = np.empty(len(bits) // 8 // bags.threads + 1, dtype=np.uint64)  # an eighth is copied; it tells as much
-        works["sum of the bytes"] = on_threads(np.sum, bits, bags.threads)
-        works["copy"] = on_threads(
-            lambda part: np.copyto(room[: len(part)].copy(), part), bits[: len(bits) // 8], bags.threads
-        )
+        some = bits[: len(bits) // 8]  # copying an eighth tells as much
+        room = np.zeros_like(some)
+        works["sum of the bytes"] = on_threads(np.sum, np.array_split(bits, bags.threads))
+        pairs = zip(np.array_split(room, bags.threads), np.array_split(some, bags.threads), strict=True)
+        works["copy"] = on_threads(lambda pair: np.copyto(*pair), list(pairs))
     least = by_turns(works, ROUNDS if whole is not None else 2)
     singles = timed(lambda: [bags.best(column) for column in weights.T]) if whole is not None else None
     resident = sum(part.n_rows for part in bags._store.parts if part.resident) / bags.n_windows
