@@ -105,7 +105,9 @@ def check_device(name: str) -> None:
     if name not in DEVICES:
         raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
     if name == "cuda":
-        raise OptionError("option --device cuda needs a CUDA executor, which this version does not have; use cpu.")
+        from lapsvm.features.torch_network import choose_device
+
+        choose_device(name)
 
 
 @app.command()
@@ -279,7 +281,7 @@ def predict(
     check_device(device)
     predict_images(
         model, images, draw=draw, extractor_specs=extractor, detection=DetectSettings(nms, max_detections, demotion),
-        threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad,
+        threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad, device=device,
     )  # fmt: skip
 
 

@@ -29,6 +29,8 @@ class Context:
         Another run whose shards may be taken.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
     """
 
     run: RunFolder
@@ -38,6 +40,7 @@ class Context:
     redo: bool = False
     shards_from: Path | None = None
     program: tuple[str, ...] = ("lapsvm",)
+    device: str = "auto"
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -64,7 +67,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
         "extract", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
@@ -79,6 +82,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
+        device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():

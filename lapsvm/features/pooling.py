@@ -59,7 +59,7 @@ def pool_cells(feature_map: Array, windows: Float64, grids: Grids) -> Float32:
         row, from left to right. Zeros for a window without area.
     """
     cells = np.concatenate([_cut(windows, rows, columns) for rows, columns in grids], axis=1)
-    return pool_windows(feature_map, cells.reshape(-1, 4)).reshape(len(windows), -1)
+    return pool_windows(feature_map, cells.reshape(-1, 4)).reshape(len(windows), cells.shape[1] * len(feature_map))
 
 
 def _cut(windows: Float64, rows: int, columns: int) -> Float64:
@@ -69,7 +69,7 @@ def _cut(windows: Float64, rows: int, columns: int) -> Float64:
     across[:, -1], down[:, -1] = windows[:, 2], windows[:, 3]  # not a rounding beyond the window, hence the map
     shape = len(windows), rows, columns
     edges = (across[:, None, :-1], down[:, :-1, None], across[:, None, 1:], down[:, 1:, None])
-    return np.stack([np.broadcast_to(edge, shape) for edge in edges], axis=-1).reshape(len(windows), -1, 4)
+    return np.stack([np.broadcast_to(edge, shape) for edge in edges], axis=-1).reshape(len(windows), rows * columns, 4)
 
 
 def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[Float32, Float32]:

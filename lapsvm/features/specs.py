@@ -145,18 +145,6 @@ def number(text: str) -> float:
     return value
 
 
-def positive_number(text: str) -> float:
-    """Read a finite number greater than 0."""
-    rule = "a finite number greater than 0"
-    try:
-        value = number(text)
-    except ValueError:
-        raise ValueError(rule) from None
-    if value <= 0:
-        raise ValueError(rule)
-    return value
-
-
 def share(text: str) -> float:
     """Read a number from 0 to 1."""
     rule = "a number from 0 to 1"

@@ -54,7 +54,7 @@ class TorchNetwork:
     name : str
         For messages.
     module : torch.nn.Module
-        Moved to the device and set to evaluation.
+        Moved to the device, set to evaluation and to float32.
     device : "cpu" or "cuda"
         On a GPU callers take turns, and neither TF32 nor algorithms that vary from run to run are used.
     threads : int, default 1
@@ -81,7 +81,7 @@ class TorchNetwork:
         self._forward = forward or module
         self._turn: Any = Lock() if device == "cuda" else nullcontext()
         try:
-            module.to(device).eval()
+            module.float().to(device).eval()
         except self._torch.OutOfMemoryError:
             raise DataError(f"network {name} does not fit into the memory of device {device}.") from None
 
@@ -130,10 +130,14 @@ class TorchNetwork:
     def running(self) -> Iterator[None]:
         """Hold the device, without gradients and with as many threads as this network may use."""
         torch = self._torch
-        exact = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-        with self._turn, torch.inference_mode(), _THREADS.limited(torch, self._threads):
-            with exact if self.device == "cuda" else nullcontext():
-                yield
+        exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+        with (
+            self._turn,
+            torch.inference_mode(),
+            _THREADS.limited(torch, self._threads),
+            torch.backends.cudnn.flags(**exact) if self.device == "cuda" else nullcontext(),
+        ):
+            yield
 
 
 class _Threads:

@@ -1,7 +1,7 @@
 """Extractors run by torch, by their text: a factory in anybody's package, or the built-in AlexNet."""
 
 import inspect
-import pickle
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import BytesIO
@@ -23,7 +23,7 @@ RANDOM = "random"
 # of torchvision's published networks, for pixels from 0 to 255
 MEAN = (255 * 0.485, 255 * 0.456, 255 * 0.406)
 SCALE = (1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225))
-_SHARED: Mapping[str, Callable[[str], Any]] = {
+_SHARED: dict[str, Callable[[str], Any]] = {
     "weights": word,
     "seed": whole_number(0, 2**32 - 1),
     "way": choice("pooled", "warped"),
@@ -65,9 +65,7 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork | WarpedNetwork:
         raise type(error)(f"extractor {spec.text!r}: {error}") from None
 
 
-def _extractor(
-    network: TorchNetwork, weights: str, way: str, options: dict[str, Any]
-) -> PooledNetwork | WarpedNetwork:
+def _extractor(network: TorchNetwork, weights: str, way: str, options: dict[str, Any]) -> PooledNetwork | WarpedNetwork:
     """Return a network's extractor; colours are torchvision's unless the options say otherwise."""
     colours = Colours(options.pop("order", "rgb"), options.pop("mean", MEAN), options.pop("scale", SCALE))
     if way == "warped":
@@ -87,12 +85,14 @@ def _alexnet(torch: Any, weights: str | None, seed: int | None) -> Any:
     """Return the built-in network with its weights."""
     if weights is None or (weights == RANDOM and seed is None):
         raise OptionError(
-            "alexnet needs weights=FILE, the state dict that torchvision publishes, or weights=random&seed=N for trials."
+            "alexnet needs weights=FILE, a state dict as torchvision publishes it, or weights=random&seed=N for trials."
         )
     if weights == RANDOM:
         return _seeded(torch, seed, lambda: build_alexnet(torch))
     content = read_network_file(weights)
-    return _loaded(torch, _seeded(torch, 0, lambda: build_alexnet(torch)), weights, content)
+    with torch.device("meta"):  # without first weights, which would only be replaced
+        module = build_alexnet(torch)
+    return _loaded(torch, module, weights, content)
 
 
 def _factory_module(torch: Any, name: str, weights: str | None, seed: int | None) -> Any:
@@ -123,8 +123,8 @@ def _find_factory(name: str) -> Callable[..., Any]:
         ) from None
     except Exception as error:
         raise OptionError(f"module {module_name} cannot be imported: {one_line(error)}.") from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
+    factory: Callable[..., Any] | None = getattr(module, attribute, None)
+    if factory is None or not callable(factory):
         got = "no such name" if factory is None else type(factory).__name__
         raise OptionError(f"{attribute} of module {module_name} must be callable, got {got}.")
     return factory
@@ -155,7 +155,7 @@ def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:
         got = f"shape {there[name]}" if name in there else "none"
         want = f"have shape {wanted[name]}" if name in wanted else "not be there"
         raise DataError(f"weights {path} do not fit: {name} must {want}, got {got}.")
-    module.load_state_dict(state)
+    module.load_state_dict(state, assign=True)
     return module
 
 
@@ -172,9 +172,11 @@ def _state_dict(torch: Any, path: str, content: bytes) -> dict[str, Any]:
 
             state = load(content)
         else:
-            state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, OSError, KeyError, ImportError) as error:
-        raise DataError(f"weights {path} are no state dict that can be read: {_first_line(error)}.") from None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of what it meets before it gives a file up
+                state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # of any kind: what is not a state dict may lead its reader anywhere
+        raise DataError(f"weights {path} are no state dict that can be read: {_first_line(error)}.") from error
     if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise DataError(f"weights {path} must be a state dict, names with tensors, got {type(state).__name__}.")
     return dict(state)
@@ -183,5 +185,3 @@ def _state_dict(torch: Any, path: str, content: bytes) -> dict[str, Any]:
 def _first_line(error: Exception) -> str:
     """Return the first sentence of what torch says at length."""
     return (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].rstrip(".")
-
-

@@ -6,7 +6,7 @@ the square is read from the picture at its centre, linearly between the four nea
 R-CNN does it; one outside of the picture is the mean colour, 0 once the mean is taken away.
 """
 
-import warnings
+import logging
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any
@@ -17,9 +17,17 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
-from lapsvm.features.specs import choice, one_or_three_numbers, one_or_three_positive_numbers, switch, whole_number, word
+from lapsvm.features.specs import (
+    choice,
+    one_or_three_numbers,
+    one_or_three_positive_numbers,
+    switch,
+    whole_number,
+    word,
+)
 from lapsvm.features.torch_network import TorchNetwork, load_torch
 
+_LOG = logging.getLogger("lapsvm")
 OPTIONS = {
     "output": word,
     "order": choice("rgb", "bgr"),
@@ -52,7 +60,7 @@ class WarpedNetwork:
     context : int, default 16
         Pixels of the square on every side that show what surrounds the window, less than half of its side.
     batch : int, default 64
-        Windows at once; less, with a warning, once memory has run out.
+        Windows at once; less, as the log says then, once memory has run out.
     norm : "none" or "l2"
         Whether each window's features are brought to length 1.
     flip : bool, default False
@@ -172,7 +180,7 @@ class WarpedNetwork:
             return None
 
     def _shrink(self, failed: int) -> None:
-        """Halve the batch; a warning says so.
+        """Halve the batch, and log it.
 
         Raises
         ------
@@ -191,11 +199,11 @@ class WarpedNetwork:
             if self._batch < failed:  # another thread has shrunk it already
                 return
             self._batch = failed // 2
-        warnings.warn(
-            f"device {network.device} ran out of memory with {failed} windows at once; going on with {failed // 2}, "
-            f"and batch={failed // 2} avoids this.",
-            RuntimeWarning,
-            stacklevel=2,
+        _LOG.warning(
+            "device %s ran out of memory with %d windows at once; going on with %d.",
+            network.device,
+            failed,
+            failed // 2,
         )
 
 
