@@ -3,8 +3,8 @@
     OPENBLAS_NUM_THREADS=1 LAPSVM_TEST_DATA=DIR python benchmarks/extraction.py
 
 DIR holds ``voc2007_vehicles_cat/JPEGImages`` and ``weights``. 48 pictures in shards of 16, two threads, both orders in
-turn, three times. Printed is the share of the threads' time that is spent on pictures; unlike seconds, it hardly depends
-on what else the machine does.
+turn, three times. Printed is the share of the threads' time that is spent on pictures; unlike seconds, it hardly
+depends on what else the machine does.
 """
 
 import os
