@@ -160,7 +160,7 @@ class WarpedNetwork:
         """Yield the places and features of some windows after the others; fewer at once when memory runs out."""
         start = 0
         while start < len(enlarged):
-            part = slice(start, start + self._batch)
+            part = slice(start, min(start + self._batch, len(enlarged)))
             rows = self._forward(picture, enlarged[part])
             if rows is None:
                 self._shrink(part.stop - part.start)
@@ -175,9 +175,15 @@ class WarpedNetwork:
             with network.running():
                 squares = warp_windows(torch.from_numpy(picture).to(network.device), enlarged, self._size)
             found = network.forward(squares)[self._output]
-            return np.asarray(found.flatten(1).float().cpu().numpy())
+            rows = np.asarray(found.flatten(1).float().cpu().numpy())
         except torch.OutOfMemoryError:
             return None
+        if rows.shape != (len(enlarged), self.dim):
+            raise DataError(
+                f"network {network.name} must give a row of {self.dim} numbers for each window, got shape {rows.shape} "
+                f"for {len(enlarged)} windows."
+            )
+        return rows
 
     def _shrink(self, failed: int) -> None:
         """Halve the batch, and log it.

@@ -96,6 +96,15 @@ def test_what_cannot_be_opened_is_one_sentence(nets, tmp_path, text, error, sent
     assert str(raised.value).endswith(".")
 
 
+def test_a_network_that_mixes_windows_is_refused(nets):
+    extractor = open_extractor("torch:tiny_nets:mixes_windows?way=warped&size=32&context=2")
+    assert extractor(PICTURE, BOXES[:1]).shape == (1, 3)
+    with pytest.raises(
+        DataError, match=r"must give a row of 3 numbers for each window, got shape \(1, 3\) for 4 windows"
+    ):
+        extractor(PICTURE, BOXES)
+
+
 def test_a_map_that_is_not_finite_is_refused(nets):
     extractor = open_extractor("torch:tiny_nets:gives_nan?size=128")
     with pytest.raises(NotFiniteError, match="output 'output' of the network must be finite"):
@@ -122,6 +131,12 @@ def test_the_batch_is_halved_when_memory_runs_out_and_the_features_stay(nets, ca
     nets.Hungry.seen.clear()
     extractor(PICTURE, windows[:4])
     assert nets.Hungry.seen == [2, 2]  # it stays small
+
+
+def test_half_of_the_windows_that_were_too_many_are_tried_next(nets):
+    extractor = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=64")
+    extractor(PICTURE, BOXES[[0, 1, 2, 0, 1, 2]])
+    assert nets.Hungry.seen == [1, 6, 3, 3]
 
 
 def test_memory_that_is_too_small_for_one_window_or_picture_is_a_sentence(nets):
