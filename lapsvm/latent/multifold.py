@@ -13,8 +13,8 @@ import numpy as np
 from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
+from lapsvm.latent.many import fit_many
 from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.training import fit_many
 
 
 def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 10) -> LatentSolution:
