@@ -17,7 +17,7 @@ best windows do, which lie side by side.) CCCP runs to its end on candidates, po
 candidates as well; each pass then chooses them among all. The first rounds are solved loosely.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import cast
 
 import numpy as np
@@ -35,12 +35,16 @@ CANDIDATES = 20
 """Parts of every image whose best windows are candidates; docs/benchmarks_learning.md has others."""
 
 _WORTH = 4  # windows per candidate below which passes over all windows are cheap enough
-_FINER = 0.5  # gap on candidates, of the one that is wanted in the end: the rest is for windows that were missed
-_TIGHTEN = 0.2  # share of a round's gap that the next round on candidates may leave
+_FINER = 0.3  # of the gap that is wanted, what candidates leave open: the rest is for windows that were missed
+_GAIN = 0.1  # of the tolerance: if new windows gain less at the point that was found, CCCP rests
+_TIGHTEN = 0.1  # share of a round's gap that the next round on candidates may leave
 
 
-def pool_for(bags: Bags, candidates: int) -> Pool | None:
-    """Return a pool for these bags; None for 0 candidates, and where bags are so small that all their windows would do.
+def pool_for(problems: Iterable[LatentProblem], bags: Bags, candidates: int) -> Pool | None:
+    """Return a pool for problems on these bags, or None.
+
+    There is none for 0 candidates, where bags are so small that all their windows would do, and where no problem is of
+    a kind that is trained on candidates.
 
     Raises
     ------
@@ -48,16 +52,20 @@ def pool_for(bags: Bags, candidates: int) -> Pool | None:
         If `candidates` is no whole number of 0 or more.
     """
     check_count("candidates", candidates, least=0)
-    if not candidates or bags.n_windows < _WORTH * candidates * bags.n_bags:
-        return None
-    return Pool(bags, candidates)
+    worth = candidates > 0 and bags.n_windows >= _WORTH * candidates * bags.n_bags
+    return Pool(bags, candidates) if worth and any(_takes_candidates(problem) for problem in problems) else None
 
 
 def started(problem: LatentProblem, bags: Bags, pool: Pool | None) -> Training:
     """Return the training of a problem: on candidates where there is a pool and the kind of problem can."""
-    if pool is None or type(problem) is not LatentProblem or problem.ignored:
+    if pool is None or not _takes_candidates(problem):
         return start(problem, bags)
     return CandidateTraining(problem, bags, pool)
+
+
+def _takes_candidates(problem: LatentProblem) -> bool:
+    """Tell whether a problem's risk grows with the best window's score alone, among windows that stay the same."""
+    return type(problem) is LatentProblem and not problem.ignored
 
 
 class CandidateView:
@@ -161,7 +169,8 @@ class CandidateTraining(Training):
             solution, following = self._end.solution, self._end.following
             scale = max(abs(solution.objective), np.finfo(float).tiny)
             certified = solution.objective - solution.dual <= self._allowed(solution)
-            rests = self._end.changed == 0 or max(gain, last - solution.objective) <= final * scale
+            fall = max(gain, last - solution.objective)
+            rests = self._end.changed == 0 or gain <= _GAIN * final * scale or fall <= final * scale
             self._end = self._end._replace(rests=rests)
             spent = self._n_steps >= self._problem.max_iter or not (found.solution.converged or goal > final)
             if (certified and rests) or spent:

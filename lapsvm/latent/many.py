@@ -56,7 +56,7 @@ def fit_many(
         For each problem that stopped at max_calls or max_iter.
     """
     data, several = as_bags(bags), list(problems)
-    pool = pool_for(data, candidates)
+    pool = pool_for(several, data, candidates)
     trainings = [started(problem, data, pool) for problem in several]
     solutions = side_by_side([(training, training.run()) for training in trainings], data, progress, pool, tally)
     warn_unless_converged(several, solutions)
@@ -71,7 +71,7 @@ def warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable
         last = found.history[-1]
         if last["calls"] >= problem.max_calls:
             remedy = f"max_calls={problem.max_calls} calls were not enough; raise it, lower C or raise tol"
-        elif last["gap"] > last["tol"]:
+        elif last["gap"] > last["tol"] and len(found.history) < problem.max_iter:
             remedy = "rounding allows no more; raise tol, lower C or scale the features to a mean norm near 1"
         else:
             remedy = f"max_iter={problem.max_iter} outer steps were not enough; raise it or raise tol"

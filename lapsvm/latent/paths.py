@@ -65,7 +65,7 @@ def fit_paths(
     """
     data = as_bags(bags)
     paths = _paths(list(problems), [list(own) for own in values])
-    pool = pool_for(data, candidates)
+    pool = pool_for([path[0] for path in paths], data, candidates)
     walks = [_Walk(path, data, pool) for path in paths]
     solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, tally)
     warn_unless_converged(

@@ -130,6 +130,8 @@ class Pool:
         """Hold these windows alone."""
         kept = np.isin(self._held, wanted, assume_unique=True)
         new = wanted[self._slots[wanted] < 0]
+        if kept.all() and not len(new):
+            return
         self._slots[self._held[~kept]] = -1
         if len(wanted) > len(self._rows):
             self._grow(len(wanted))
@@ -145,7 +147,8 @@ class Pool:
         held[places] = np.append(moved, new)
         self._held, self._slots[held] = held, np.arange(len(held), dtype=np.int32)
         self.copied_rows += len(new)
-        self._copies = Bags(self._rows[: len(held)], [0, len(held)], self._bags.scale, threads=self._bags.threads)
+        if len(held):
+            self._copies = Bags(self._rows[: len(held)], [0, len(held)], self._bags.scale, threads=self._bags.threads)
 
     def _grow(self, rows: int) -> None:
         """Make room for so many rows."""
