@@ -118,11 +118,13 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
         raise OptionError(f"compare needs two or more run folders, each named once, got {len(folders)}.")
     if plan.folds is None and plan.seeds != 1:
         raise OptionError(f"option --seeds needs --folds, got --seeds {plan.seeds} alone.")
-    entrants = [_open(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)]
-    classes = _shared_classes(entrants)
+    entrants = [
+        open_entrant(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)
+    ]
+    classes = shared_classes(entrants)
     for role in ROLES:
         _check_same_pictures(entrants, role, classes)
-    figures = _figures(entrants, classes, plan)
+    figures = figures_of(entrants, classes, plan)
     if not figures and plan.folds is None:
         raise StageError("compare needs a test set, or boxes of the training set, or --folds; here is none of them.")
     table = _table(entrants, figures, classes, plan)
@@ -148,13 +150,13 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
 
 
-def _open(name: str, folder: Path, threads: int, quiet: bool) -> Entrant:
+def open_entrant(name: str, folder: Path, threads: int, quiet: bool) -> Entrant:
     """Return one run, its settings checked."""
     run = RunFolder(folder)
     return Entrant(name, Context(run, check_settings(run.require_settings("compare")), threads, Reporter(quiet)))
 
 
-def _shared_classes(entrants: Sequence[Entrant]) -> list[str]:
+def shared_classes(entrants: Sequence[Entrant]) -> list[str]:
     """Return the classes of all runs, in the first one's order; those that a run lacks are told."""
     first = entrants[0].context
     shared = [name for name in first.data.classes if all(name in one.context.data.classes for one in entrants)]
@@ -204,7 +206,7 @@ def _boxes(entrant: Entrant, role: str, classes: Sequence[str]) -> Any:
     }
 
 
-def _figures(entrants: Sequence[Entrant], classes: Sequence[str], plan: Plan) -> Figures:
+def figures_of(entrants: Sequence[Entrant], classes: Sequence[str], plan: Plan) -> Figures:
     """Return every figure of every class and run, in the order of MEASURES; what is not known is left out."""
     figures: Figures = {}
     for role in ROLES:
@@ -270,10 +272,10 @@ def measure_table(by_class: dict[str, list[Figure]]) -> dict[str, Any]:
     rows = {name: _row(figures) for name, figures in by_class.items()}
     correct_over_classes([row["differences"] for row in rows.values()], "p_value", "p_holm")
     runs = zip(*by_class.values(), strict=True)
-    return {"classes": rows, "mean": _row([_mean_figure(figures) for figures in runs])}
+    return {"classes": rows, "mean": _row([mean_figure(figures) for figures in runs])}
 
 
-def _mean_figure(figures: Sequence[Figure]) -> Figure:
+def mean_figure(figures: Sequence[Figure]) -> Figure:
     """Return the mean of one run over the classes that are defined, on the pictures and on every draw."""
     draws = np.stack([figure.draws for figure in figures])
     known = ~np.isnan(draws)

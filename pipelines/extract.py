@@ -73,7 +73,7 @@ class SetExtraction:
                 path.unlink()
         for path, _ in self.jobs if source is not None else ():
             if not path.exists() and (source / path.name).is_file():
-                _take(source / path.name, path)
+                take(source / path.name, path)
 
     def to_do(self) -> list[ShardJob]:
         """Return the shards that are not there yet, or damaged.
@@ -133,7 +133,7 @@ class SetExtraction:
         return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
 
 
-def _take(source: Path, path: Path) -> None:
+def take(source: Path, path: Path) -> None:
     """Make a file of one run one of another: the same file where the disk can do that, else a copy."""
     try:
         path.hardlink_to(source)

@@ -261,6 +261,13 @@ REFINE: Group = {
             typer.Option("--candidates", help="Windows of a negative picture that take part; default: 0, all."),
         ],
     ),
+    "rivals": (
+        "refine.rivals",
+        Annotated[
+            bool | None,
+            typer.Option("--rivals/--no-rivals", help="What training chose for a picture's other classes is negative."),
+        ],
+    ),
     "refine_folds": (
         "refine.folds",
         Annotated[int | None, typer.Option("--refine-folds", help="Folds that choose windows anew; default: 3.")],

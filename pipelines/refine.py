@@ -60,7 +60,8 @@ def refine_classes(context: Context) -> None:
         to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
-            _refine(context, shards, to_do, detectors)
+            labels = {name: task.y for name, task in first.items()}
+            _refine(context, shards, to_do, _Learned(detectors, labels))
 
 
 def _take_over(context: Context, task: ClassTask) -> None:
@@ -92,28 +93,63 @@ def _check_positives(task: ClassTask) -> None:
         )
 
 
-def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], detectors: Mapping[str, Detector]) -> None:
+class _Learned(NamedTuple):
+    """All classes of the run, refined already or not: what training made of each, and the pictures' labels."""
+
+    detectors: Mapping[str, Detector]
+    labels: Mapping[str, Labels]
+
+
+class _First(NamedTuple):
+    """What refinement of a class begins with; `rivals` is one array per other class, -1 in pictures without it."""
+
+    detector: Detector
+    weights: Float64
+    windows: Index
+    rivals: Sequence[Index]
+
+
+def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], learned: _Learned) -> None:
     """Refine class by class; each is written as soon as it is done."""
     bags, scale = stored_bags(context, shards)
     pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
     projection = projection_of(context.run, shards)
     context.save_settings()
+    starts = _starts(context, learned, pictures)
     for task in tasks:
-        found, rows = _rounds(context, task, pictures, detectors[task.name])
+        first = starts[task.name]
+        found, rows = _rounds(context, task, pictures, first)
         write_history(context.run, rows, role="round")
         constants = Constants(context.settings.refine.C)
-        known = {"C": constants.C, **learned_of(detectors[task.name].provenance["result"])}
+        known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
         fitted_detector(task, known, found.solution, scale, projection).save(task.path)
 
 
+def _starts(context: Context, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
+    """Return what refinement of every class begins with, by one pass over the windows."""
+    weights = {name: _stored_weights(detector, pictures.scale) for name, detector in learned.detectors.items()}
+    best = pictures.bags.best(np.stack(list(weights.values()), axis=1))
+    windows = {name: best.column(place).index for place, name in enumerate(weights)}
+    held = {name: np.where(learned.labels[name] > 0, own, -1) for name, own in windows.items()}
+    rivals = held if context.settings.refine.rivals else {}
+    return {
+        name: _First(detector, weights[name], windows[name], [own for other, own in rivals.items() if other != name])
+        for name, detector in learned.detectors.items()
+    }
+
+
+def _stored_weights(detector: Detector, scale: Float64) -> Float64:
+    """Return the weights for features of this scale; training may have scaled otherwise, and a dead feature by 0."""
+    stored = detector.coef * detector.scale
+    return np.divide(stored, scale, out=np.zeros_like(stored), where=scale > 0)
+
+
 def _rounds(
-    context: Context, task: ClassTask, pictures: _Pictures, first: Detector
+    context: Context, task: ClassTask, pictures: _Pictures, first: _First
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    stored = first.coef * first.scale  # training may have scaled otherwise, and a dead feature by 0
-    weights = np.divide(stored, pictures.scale, out=np.zeros_like(stored), where=pictures.scale > 0)
-    windows: Index = pictures.bags.best(weights).index
+    windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
         part = _with_candidates(pictures, task.y, settings.candidates, weights)
         title = f"refine {task.name}, round {number} of {settings.rounds}"
@@ -123,13 +159,14 @@ def _rounds(
                 bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}")
 
             found = refine(
-                _problem(context, task, first),
+                _problem(context, task, first.detector),
                 part.bags,
                 part.boxes,
                 windows,
                 near=settings.near,
                 far=settings.far,
                 apart=settings.apart,
+                rivals=first.rivals,
                 folds=min(settings.folds, int((task.y > 0).sum())),
                 progress=tell,
             )

@@ -98,7 +98,7 @@ class RefineSettings:
     """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
-    with; 0 is all.
+    with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
     """
 
     rounds: int = 0
@@ -109,6 +109,7 @@ class RefineSettings:
     top: float = 1.0
     folds: int = 3
     candidates: int = 0
+    rivals: bool = False
 
 
 @dataclass(frozen=True)

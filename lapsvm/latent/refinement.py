@@ -10,7 +10,7 @@ as it does of every negative. Then held-out models choose the windows anew, for 
 online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ def refine(
     near: float = NEAR,
     far: float = FAR,
     apart: float = 0.0,
+    rivals: Sequence[ArrayLike] = (),
     folds: int = 3,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Refinement:
@@ -78,6 +79,11 @@ def refine(
         Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
     apart : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
+    rivals : sequence of (n_bags,) int, default ()
+        The windows chosen for each of some other classes, -1 where a picture does not hold it. In a positive picture
+        the windows near one of them, unless they overlap its own chosen window at least `far`, are negatives in any
+        case. So the loss ranks the class's objects above those of the classes that are seen with it, which pictures
+        labelled with both never do by themselves.
     folds : int, default 3
         Parts of the positives whose windows models without them choose. All models are trained side by side.
     progress : callable, optional
@@ -105,7 +111,8 @@ def refine(
     if not 0 <= apart < far <= near <= 1:
         raise InputError(f"apart, far and near must be 0 <= apart < far <= near <= 1, got {apart}, {far} and {near}.")
     parts = deal(positives, folds, problem.seed)
-    excluded, has_far = _excluded(bags, places, positives, chosen, (near, far, apart))
+    others = _checked_rivals(bags, rivals, positives)
+    excluded, has_far = _excluded(bags, places, positives, chosen, others, (near, far, apart))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
@@ -127,18 +134,33 @@ def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: 
     chosen = as_whole_numbers("windows", windows)
     if chosen.shape != (bags.n_bags,):
         raise ShapeError(f"windows must be one per bag, {bags.n_bags}, got shape {chosen.shape}.")
-    sizes = np.diff(bags.offsets)
-    wrong = positives[(chosen[positives] < 0) | (chosen[positives] >= sizes[positives])]
-    if len(wrong):
-        raise InputError(
-            f"windows must lie inside their bags, got {chosen[wrong[0]]} for bag {wrong[0]} of {sizes[wrong[0]]} "
-            "windows."
-        )
+    _check_inside("windows", bags, chosen, positives, 0)
     return chosen
 
 
+def _checked_rivals(bags: Bags, rivals: Sequence[ArrayLike], positives: Index) -> Index:
+    """Return the other classes' windows (n_bags, k), inside their bags where they are read."""
+    columns = [as_whole_numbers("rivals", one) for one in rivals]
+    for column in columns:
+        if column.shape != (bags.n_bags,):
+            raise ShapeError(f"rivals must have one window per bag, {bags.n_bags}, got shape {column.shape}.")
+        _check_inside("rivals", bags, column, positives, -1)
+    return np.stack(columns, axis=1) if columns else np.empty((bags.n_bags, 0), dtype=np.intp)
+
+
+def _check_inside(name: str, bags: Bags, windows: Index, positives: Index, least: int) -> None:
+    """Raise InputError if the window of a positive is below `least`, or outside its bag."""
+    sizes = np.diff(bags.offsets)
+    wrong = positives[(windows[positives] < least) | (windows[positives] >= sizes[positives])]
+    if len(wrong):
+        raise InputError(
+            f"{name} must lie inside their bags, got {windows[wrong[0]]} for bag {wrong[0]} of {sizes[wrong[0]]} "
+            "windows."
+        )
+
+
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: tuple[float, float, float]
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, rivals: Index, limits: tuple[float, float, float]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
@@ -151,7 +173,9 @@ def _excluded(
         overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
         first[own] = overlaps < near
         first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
-        second.append((overlaps >= far) | (overlaps < apart))
+        beside = rivals[bag][rivals[bag] >= 0]
+        of_rival = (iou(boxes[own], boxes[own][beside]) >= near).any(axis=1)
+        second.append((overlaps >= far) | (overlaps < apart) & ~of_rival)
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far
