@@ -5,12 +5,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
 from .settings import Settings, check_settings
+
+if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
+    from lapsvm.latent import Tally
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Context:
         Another run whose shards may be taken.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
+    tally : Tally or None
+        Where training counts its passes.
     """
 
     run: RunFolder
@@ -38,6 +43,7 @@ class Context:
     redo: bool = False
     shards_from: Path | None = None
     program: tuple[str, ...] = ("lapsvm",)
+    tally: "Tally | None" = None
     _data: RunData | None = field(default=None, repr=False)
 
     @property

@@ -6,10 +6,12 @@ from lapsvm.latent.passes import Tally
 from lapsvm.latent.paths import fit_paths
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.refinement import Refinement, refine
+from lapsvm.latent.resume import AnswerLog
 from lapsvm.latent.risks import HingeRisk, RankRisk
 from lapsvm.latent.structural import StructuralProblem
 
 __all__ = [
+    "AnswerLog",
     "HingeRisk",
     "LatentProblem",
     "LatentSolution",

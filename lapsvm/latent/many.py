@@ -11,6 +11,7 @@ from lapsvm.bags import Bags, as_bags
 from lapsvm.latent.candidates import CANDIDATES, pool_for, started
 from lapsvm.latent.passes import Tally, side_by_side
 from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.resume import AnswerLog
 
 
 def fit_many(
@@ -20,6 +21,7 @@ def fit_many(
     *,
     candidates: int = CANDIDATES,
     tally: Tally | None = None,
+    log: AnswerLog | None = None,
 ) -> list[LatentSolution]:
     """Train every problem on the same bags; each pass over the windows serves all that are not yet done.
 
@@ -38,6 +40,8 @@ def fit_many(
         problems and for those with `ignored`.
     tally : Tally, optional
         Where passes and bytes are counted.
+    log : AnswerLog, optional
+        What passes answered an earlier call with the same arguments, which did not come to its end; the rest is added.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def fit_many(
     data, several = as_bags(bags), list(problems)
     pool = pool_for(several, data, candidates)
     trainings = [started(problem, data, pool) for problem in several]
-    solutions = side_by_side([(training, training.run()) for training in trainings], data, progress, pool, tally)
+    solutions = side_by_side([(training, training.run()) for training in trainings], data, progress, pool, tally, log)
     warn_unless_converged(several, solutions)
     return solutions
 

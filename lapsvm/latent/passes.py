@@ -10,6 +10,7 @@ from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.blas import one_blas_thread
 from lapsvm.latent.pool import Pool
+from lapsvm.latent.resume import AnswerLog
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class Tally:
     Attributes
     ----------
     passes : int
-        Passes over all windows, each for all problems that ask.
+        Passes over all windows, each for all problems that ask; not those that a log answered.
     vectors : int
         Weight vectors that they answered.
     bytes_read : int
@@ -65,31 +66,41 @@ def side_by_side(
     progress: Callable[[int, dict[str, Any]], None] | None,
     pool: Pool | None = None,
     tally: Tally | None = None,
+    log: AnswerLog | None = None,
 ) -> list[T]:
     """Answer the points of all generators from one pass after the other; return what they return, in their order."""
     running = [_Running(place, *one) for place, one in enumerate(askers)]
     with one_blas_thread():
-        found = _drive(running, _Source(bags, pool, Tally() if tally is None else tally), progress)
+        found = _drive(running, _Source(bags, pool, Tally() if tally is None else tally, log), progress)
     return [found[place] for place in range(len(askers))]
 
 
 class _Source:
     """Where answers come from: passes over all windows, which also give a pool its candidates."""
 
-    def __init__(self, bags: Bags, pool: Pool | None, tally: Tally):
-        self._bags, self._pool, self._tally = bags, pool, tally
+    def __init__(self, bags: Bags, pool: Pool | None, tally: Tally, log: AnswerLog | None):
+        self._bags, self._pool, self._tally, self._log = bags, pool, tally, log
         self._row_bytes = bags.dim * bags.dtype.itemsize
 
     def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
-        """Return every bag's best window at each of these points, from one pass."""
+        """Return every bag's best window at each of these points, from the log or from one pass."""
+        weights, count = np.stack(points, axis=1), 0 if self._pool is None else self._pool.count
+        if self._log is not None and (known := self._log.known(weights, self._bags.n_bags, count)) is not None:
+            return known
+        found = self._passed(weights)
+        if self._log is not None:
+            self._log.add(weights, found, count)
+        return found
+
+    def _passed(self, weights: Float64) -> Sequence[BestWindows]:
+        """Return the answers to the columns of `weights` from one pass."""
         self._tally.passes += 1
-        self._tally.vectors += len(points)
+        self._tally.vectors += weights.shape[1]
         self._tally.bytes_read += self._bags.n_windows * self._row_bytes
-        weights = np.stack(points, axis=1)
         if self._pool is not None:
             return self._pool.best(weights)
         found = self._bags.best(weights)
-        return [found.column(j) for j in range(len(points))]
+        return [found.column(j) for j in range(weights.shape[1])]
 
     def settle(self) -> None:
         """Hold the candidates that were asked for since the last pass."""

@@ -20,6 +20,7 @@ from lapsvm.latent.many import warn_unless_converged
 from lapsvm.latent.passes import Tally, side_by_side
 from lapsvm.latent.pool import Pool
 from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.resume import AnswerLog
 
 
 def fit_paths(
@@ -30,6 +31,7 @@ def fit_paths(
     *,
     candidates: int = CANDIDATES,
     tally: Tally | None = None,
+    log: AnswerLog | None = None,
 ) -> list[list[LatentSolution]]:
     """Train every problem for one C after the other; each pass over the windows serves all problems.
 
@@ -44,7 +46,7 @@ def fit_paths(
         The images.
     progress : callable, optional
         Called with (place of the problem, its history record) after every outer step.
-    candidates, tally
+    candidates, tally, log
         As for `fit_many`.
 
     Returns
@@ -67,7 +69,7 @@ def fit_paths(
     paths = _paths(list(problems), [list(own) for own in values])
     pool = pool_for([path[0] for path in paths], data, candidates)
     walks = [_Walk(path, data, pool) for path in paths]
-    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, tally)
+    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, tally, log)
     warn_unless_converged(
         [problem for path in paths for problem in path], [one for several in solutions for one in several]
     )

@@ -55,10 +55,10 @@ class Pool:
 
     def __init__(self, bags: Bags, count: int, most_bytes: int = MOST_BYTES):
         self._bags, self._parts = bags, bags.parts(count)
-        sizes = np.diff(self._parts.offsets)
         self._first = self._parts.offsets[:-1]  # of each part, its first window among all
         self._owner = np.searchsorted(bags.offsets, self._first, side="right") - 1
-        self._place = np.arange(len(sizes)) - np.searchsorted(self._owner, self._owner)
+        self._place = np.arange(len(self._first)) - np.searchsorted(self._owner, self._owner)
+        self.count = int(self._place.max()) + 1  # most parts of a bag
         self._empty = self._parts.n_competing == 0
         row_bytes = max(1, bags.dim * bags.dtype.itemsize)
         self._most = int(min(most_bytes // row_bytes, _MOST_SHARE * bags.n_windows))
@@ -87,7 +87,7 @@ class Pool:
 
     def _answer(self, found: BestWindows) -> PassAnswer:
         """Return what the parts' best windows say of the bags; of parts that score alike the first one wins."""
-        shape = self._bags.n_bags, int(self._place.max()) + 1
+        shape = self._bags.n_bags, self.count
         scores, windows = np.full(shape, -np.inf), np.full(shape, -1)
         scores[self._owner, self._place] = np.where(self._empty, -np.inf, found.score)
         inside = self._first - self._bags.offsets[self._owner] + found.index

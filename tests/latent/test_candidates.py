@@ -37,7 +37,8 @@ def objective_over_all(problem, bags, found):
     labels = np.asarray(problem.y)
     w = np.append(found.coef, found.intercept)
     scores = np.split(bags.score_windows(found.coef), bags.offsets[1:-1])
-    best = np.array([own[place] if sign > 0 else own.max() for own, place, sign in zip(scores, found.windows, labels, strict=True)])
+    told = zip(scores, found.windows, labels, strict=True)
+    best = np.array([own[place] if sign > 0 else own.max() for own, place, sign in told])
     offset, coefficients = problem.risk.violation(best[labels != 0] + found.intercept, labels[labels != 0])
     return 0.5 * w @ w + problem.C * (offset - coefficients @ (best[labels != 0] + found.intercept))
 
@@ -153,7 +154,8 @@ def test_windows_left_out_stay_out():
         found = on_candidates(LatentProblem(y, C=10.0, init=init), left)
         assert found.converged
         assert not out[np.arange(bags.n_bags), found.windows].any()
-        kept = Bags.from_arrays([own[~mask] for own, mask in zip(bags._features.reshape(-1, SIZE, 6), out, strict=True)])
+        features = bags._features.reshape(-1, SIZE, 6)
+        kept = Bags.from_arrays([own[~mask] for own, mask in zip(features, out, strict=True)])
         numbers = np.cumsum(~out, axis=1)[np.arange(bags.n_bags), found.windows] - 1
         fixed = LatentProblem(y, C=10.0, known_windows=np.where(y > 0, numbers, -1))
         assert found.objective <= plain(fixed, kept).objective * 1.003
