@@ -65,6 +65,8 @@ def train_classes(context: Context) -> None:
             context.tally = Tally()
             _train(context, shards, to_do)
             counts.update(asdict(context.tally))
+        else:
+            shutil.rmtree(context.run.training, ignore_errors=True)
 
 
 def _begun(context: Context, tasks: Sequence[ClassTask], to_do: Sequence[ClassTask]) -> Sequence[ClassTask]:
