@@ -23,7 +23,7 @@ from lapsvm.files import remove_stale, write_atomically
 from .extractors import network_settings
 from .progress import Bar
 from .projection import open_run_extractor
-from .proposals import pixels_unless_bad, window_boxes
+from .proposals import pixels_unless_bad, window_boxes, windows_provenance
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
@@ -34,13 +34,7 @@ ShardJob = tuple[Path, list[ImageRecord]]
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
     """Return what decides the numbers in a shard, without paths or times."""
-    windows = {
-        "method": settings.windows.method,
-        "mode": settings.windows.mode,
-        "max_windows": settings.windows.max_windows,
-        "max_area": settings.windows.max_area,
-        "seed": settings.seed,
-    }
+    windows = windows_provenance(settings.windows) | {"seed": settings.seed}
     features = {"extractor": extractor.describe(), "dtype": settings.features.dtype}
     return {"windows": windows, "features": features | {"networks": network_settings(settings.features)}}
 
@@ -128,7 +122,7 @@ class SetExtraction:
         pixels = pixels_unless_bad(record, self.settings.data.skip_bad)
         if pixels is None:
             return None
-        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed)
+        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed, record.id)
         height, width = pixels.shape[:2]
         return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
 

@@ -26,7 +26,10 @@ DATA: Group = {
         Annotated[str | None, typer.Option("--classes", help="a,b,c; default: all there are.")],
     ),
     "train_set": ("data.train_set", Annotated[str | None, typer.Option("--train-set", help="Default: trainval.")]),
-    "test_set": ("data.test_set", Annotated[str | None, typer.Option("--test-set", help="Default: test.")]),
+    "test_set": (
+        "data.test_set",
+        Annotated[str | None, typer.Option("--test-set", help="Default: test; none: there is none.")],
+    ),
     "skip_bad": (
         "data.skip_bad",
         Annotated[bool | None, typer.Option("--skip-bad", help="Leave out pictures that cannot be read whole.")],
@@ -332,7 +335,7 @@ def taking(*groups: Group, **defaults: Any) -> Callable[[Callable[..., None]], C
         def command(**options: Any) -> None:
             verb(options)
 
-        command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+        command.__name__, command.__doc__ = verb.__name__.rstrip("_"), verb.__doc__
         command.__annotations__ = {name: annotation for name, (_, annotation) in names.items()}
         command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [_parameter(name, annotation, defaults) for name, (_, annotation) in names.items()]

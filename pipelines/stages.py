@@ -72,12 +72,12 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     options : mapping
         Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
-        "extract", "train", "tune", "refine", "detect", "evaluate", "report".
+        "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
     """
     run = RunFolder(options["out"])
-    old = run.settings() if names[0] == "extract" else run.require_settings(names[0])
+    old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
     context = Context(
         run,
         check_settings(old.with_values(values)),
@@ -94,8 +94,17 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
 
 def _extract(context: Context) -> None:
     from .extract import extract_sets
+    from .importing import check_proposals, tell_proposals
 
+    check_proposals(context)
     extract_sets(context)
+    tell_proposals(context)
+
+
+def _import(context: Context) -> None:
+    from .importing import import_sets
+
+    import_sets(context)
 
 
 def _train(context: Context) -> None:
@@ -136,6 +145,7 @@ def _report(context: Context) -> None:
 
 STAGES: dict[str, Callable[[Context], None]] = {
     "extract": _extract,
+    "import": _import,
     "train": _train,
     "tune": _tune,
     "refine": _refine,
