@@ -20,7 +20,7 @@ _LOOSE = 0.01  # gap of the weights that only choose the first windows
 
 
 def started(
-    context: Context, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, log: AnswerLog
+    context: Context, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, log: AnswerLog | None = None
 ) -> Sequence[tuple[LatentProblem, list[float]]]:
     """Return problems, each with its values of C, with the beginning that the settings name.
 

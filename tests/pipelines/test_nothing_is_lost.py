@@ -1,5 +1,6 @@
 """Damage, interruption and changed settings: told in a sentence, and what was made stays."""
 
+import json
 import os
 import shutil
 import signal
@@ -136,8 +137,6 @@ def picture_folder(root, classes, count=8):
 
 
 def test_pictures_without_any_box(tmp_path, command):
-    import json
-
     picture_folder(tmp_path / "pictures", ["red", "background"])
     result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1")
     assert result.status == 0, result.err
@@ -167,6 +166,9 @@ def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, comm
 
     assert command("train", "--out", run_copy, "--redo", *more).status == 0
     expected, answered, best = made(run_copy, "models/*", "history.csv"), [0, 0], Bags.best
+    counts = json.loads((run_copy / "timings.json").read_text())["train"]
+    assert counts["passes"] > 0
+    assert (counts["candidate_calls"] > 0) == bool(more)
 
     def interrupted(self, weights, **options):
         answered[0] += self.n_windows > self.n_bags  # not those that only look for scenery, a mean per picture
