@@ -11,7 +11,8 @@ from .fitting import Constants
 from .run_folder import RunFolder
 
 CONSTANTS = ("C", "J", "ignored")
-_STEP = ("step", "objective", "dual", "gap", "calls", "planes", "changed", "temperature", "share")
+_COST = ("calls", "passes", "candidate_calls", "proved")
+_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 

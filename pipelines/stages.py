@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lapsvm.bags.memory import as_bytes
 
@@ -13,6 +13,9 @@ from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
 from .settings import Settings, check_settings
+
+if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
+    from lapsvm.latent import Tally
 
 
 @dataclass
@@ -33,6 +36,10 @@ class Context:
         What the windows may take in training, such as "8G"; by default 80 % of what the machine has left.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
+    tally : Tally or None
+        Where training counts its passes.
     """
 
     run: RunFolder
@@ -43,6 +50,8 @@ class Context:
     shards_from: Path | None = None
     memory: str | None = None
     program: tuple[str, ...] = ("lapsvm",)
+    device: str = "auto"
+    tally: "Tally | None" = None
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -69,7 +78,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "quiet", "redo", "shards_from" and "memory" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo", "shards_from" and "memory" are read here.
     names : sequence of str
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
@@ -84,7 +93,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
-        _checked_memory(options.get("memory")),
+        memory=_checked_memory(options.get("memory")),
+        device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():

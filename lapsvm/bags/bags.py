@@ -170,6 +170,14 @@ class Bags:
         """
         return self._view(self._selection.narrowed(index, name))
 
+    def parts(self, count: int) -> "Bags":
+        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size; nothing is copied.
+
+        A bag of fewer windows becomes one bag per window. Where all windows of a part are excluded, none competes in
+        it (`n_competing` is 0), and what `best` says of it means nothing. InputError if `count` is below 1.
+        """
+        return self._view(self._selection.parts(count))
+
     def excluding(self, windows: ArrayLike) -> "Bags":
         """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
 
@@ -325,6 +333,10 @@ class Bags:
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
         return self._scaled(self._store.take(self._selection.rows(bags, index)))
+
+    def stored_rows(self, bags: ArrayLike, index: ArrayLike) -> Array:
+        """Return copies (m, d), as stored and without the scale, of window index[i] of bag bags[i]."""
+        return self._store.take(self._selection.rows(bags, index))
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index, as_whole_numbers, check_same_length
+from lapsvm.arrays import Index, as_whole_numbers, check_count, check_same_length
 from lapsvm.errors import InputError, ShapeError
 
 Mask = NDArray[np.bool_]
@@ -60,6 +60,15 @@ class Selection:
         before = np.maximum(chosen, 0)
         starts = self.starts + before
         return self._cut(starts, np.where(chosen < 0, self.stops, starts + 1), self.offsets[:-1] + before)
+
+    def parts(self, count: int) -> "Selection":
+        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size, or one per window."""
+        counts = np.minimum(self.sizes, check_count("count", count))
+        owners = np.repeat(np.arange(self.n_bags), counts)
+        number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        begin, end = (place * self.sizes[owners] // counts[owners] for place in (number, number + 1))
+        first = self.starts[owners]
+        return self._cut(first + begin, first + end, self.offsets[:-1][owners] + begin)
 
     def first(self, count: int) -> "Selection":
         """Return bags of the first `count` windows of each."""
