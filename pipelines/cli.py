@@ -106,7 +106,9 @@ def check_device(name: str) -> None:
     if name not in DEVICES:
         raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
     if name == "cuda":
-        raise OptionError("option --device cuda needs a CUDA executor, which this version does not have; use cpu.")
+        from lapsvm.features.torch_network import choose_device
+
+        choose_device(name)
 
 
 @app.command()
@@ -292,6 +294,7 @@ def predict(
     predict_images(
         model, images, draw=draw, extractor_specs=extractor, detection=DetectSettings(nms, max_detections, demotion),
         threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad, windows=windows,
+        device=device,
     )  # fmt: skip
 
 

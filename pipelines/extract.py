@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,8 @@ from lapsvm.features import (
 )
 from lapsvm.files import remove_stale, write_atomically
 
+from .ahead import Writer, in_order
 from .extractors import network_settings
-from .progress import Bar
 from .projection import open_run_extractor
 from .proposals import pixels_unless_bad, window_boxes, windows_provenance
 from .run_folder import RunFolder
@@ -29,6 +32,7 @@ from .settings import Settings
 from .stages import Context
 
 IMAGES_PER_SHARD = 16
+AHEAD = 2  # pictures begun per thread before the first is taken: a slow one need not hold up the others
 ShardJob = tuple[Path, list[ImageRecord]]
 
 
@@ -101,23 +105,7 @@ class SetExtraction:
         there = {image_id for path, _ in self.jobs for image_id in read_header(path).image_ids}
         return [record.id for record in self.records if record.id not in there]
 
-    def make(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor, bar: Bar) -> int:
-        """Make one shard and return how many windows it holds."""
-        good, left_out = [], []
-        for record, picture in zip(records, pool.map(self._measure, records), strict=True):
-            bar.step()
-            if picture is None:
-                left_out.append(record.id)
-            else:
-                good.append(picture)
-        if not good:
-            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
-        stored = self.provenance | ({"left_out": left_out} if left_out else {})
-        shard = assemble_shard(good, stored, self.settings.features.dtype)
-        write_shard(path, shard)
-        return len(shard.boxes)
-
-    def _measure(self, record: ImageRecord) -> PictureWindows | None:
+    def measure(self, record: ImageRecord) -> PictureWindows | None:
         """Read a picture, propose windows and extract their features; None if it is to be left out."""
         pixels = pixels_unless_bad(record, self.settings.data.skip_bad)
         if pixels is None:
@@ -125,6 +113,21 @@ class SetExtraction:
         boxes = window_boxes(pixels, self.settings.windows, self.settings.seed, record.id)
         height, width = pixels.shape[:2]
         return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
+
+    def store(self, path: Path, records: Sequence[ImageRecord], measured: Sequence[PictureWindows | None]) -> None:
+        """Write the shard of some pictures.
+
+        Raises
+        ------
+        ImageError
+            If all of them are left out.
+        """
+        good = [picture for picture in measured if picture is not None]
+        if not good:
+            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
+        left_out = [record.id for record, picture in zip(records, measured, strict=True) if picture is None]
+        stored = self.provenance | ({"left_out": left_out} if left_out else {})
+        write_shard(path, assemble_shard(good, stored, self.settings.features.dtype))
 
 
 def take(source: Path, path: Path) -> None:
@@ -165,17 +168,27 @@ def extract_sets(context: Context) -> None:
 def _extract_set(
     context: Context, work: SetExtraction, jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
 ) -> None:
-    """Make some shards of one set; a picture a thread, so the libraries below get one thread each."""
-    pictures = sum(len(records) for _, records in jobs)
-    counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
+    """Make some shards of one set.
+
+    A thread takes a picture through all of it, decoding, proposing, the network and pooling, and the next picture,
+    of whichever shard, without waiting for the others; a further thread writes. The libraries below get one thread
+    each, so the numbers are the same for any number of threads here.
+    """
+    pictures = [record for _, records in jobs for record in records]
+    counts |= {"nothing_to_do": not jobs, "pictures": len(pictures), "windows": 0}
     with (
-        context.reporter.bar(title, pictures) as bar,
+        context.reporter.bar(title, len(pictures)) as bar,
         threadpool_limits(1),
+        ThreadPoolExecutor(1) as writing,
         ThreadPoolExecutor(context.threads) as pool,
+        closing(in_order(pool, work.measure, pictures, AHEAD * context.threads)) as results,
     ):
+        writer = Writer(writing)
         for path, records in jobs:
-            try:
-                counts["windows"] += work.make(path, records, pool, bar)
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+            measured = []
+            for _, picture in islice(results, len(records)):
+                measured.append(picture)
+                bar.step()
+            counts["windows"] += sum(len(picture.boxes) for picture in measured if picture is not None)
+            writer.write(partial(work.store, path, records, measured))
+        writer.finish()

@@ -48,6 +48,7 @@ class Predictor:
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
     detection: DetectSettings, threads: int, seed: int | None, quiet: bool, skip_bad: bool, windows: str | None = None,
+    device: str = "auto",
 ) -> None:  # fmt: skip
     """Write the boxes in some pictures as JSON to standard output.
 
@@ -68,6 +69,8 @@ def predict_images(
     quiet, skip_bad : bool
     windows : str or None
         A method of proposing windows; None: the models' own.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
 
     Raises
     ------
@@ -76,7 +79,9 @@ def predict_images(
     files = _model_files(models)
     detectors = [Detector.load(path).whole for path in files]
     window_settings = _window_settings(detectors[0], files[0], windows)
-    predictor = _predictor(detectors, _extractor(detectors, files, extractor_specs), window_settings, seed, detection)
+    predictor = _predictor(
+        detectors, _extractor(detectors, files, extractor_specs, device), window_settings, seed, detection
+    )
     pictures = _picture_files(images)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
@@ -196,13 +201,15 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
     return WindowSettings(**known | ({"method": method, "mode": "fast"} if method else {}))
 
 
-def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None) -> Extractor:
+def _extractor(
+    detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
+) -> Extractor:
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
     stored = detectors[0].provenance["shards"]["features"]["extractor"]
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
     networks = detectors[0].provenance["shards"]["features"]["networks"]
     texts = tuple(specs) if specs else _own_specs(files[0])
-    extractor = open_settings_extractor(with_network_settings(texts, networks))
+    extractor = open_settings_extractor(with_network_settings(texts, networks), device)
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")

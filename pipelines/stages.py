@@ -32,6 +32,8 @@ class Context:
         Another run whose shards may be taken.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
     tally : Tally or None
         Where training counts its passes.
     """
@@ -43,6 +45,7 @@ class Context:
     redo: bool = False
     shards_from: Path | None = None
     program: tuple[str, ...] = ("lapsvm",)
+    device: str = "auto"
     tally: "Tally | None" = None
     _data: RunData | None = field(default=None, repr=False)
 
@@ -70,7 +73,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
@@ -85,6 +88,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
+        device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():
