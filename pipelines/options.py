@@ -285,6 +285,13 @@ REFINE: Group = {
             typer.Option("--rivals/--no-rivals", help="What training chose for a picture's other classes is negative."),
         ],
     ),
+    "average": (
+        "refine.average",
+        Annotated[
+            bool | None,
+            typer.Option("--average/--no-average", help="The mean of refinement's models, with and without a fold."),
+        ],
+    ),
     "refine_folds": (
         "refine.folds",
         Annotated[int | None, typer.Option("--refine-folds", help="Folds that choose windows anew; default: 3.")],

@@ -122,7 +122,10 @@ def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], lear
         write_history(context.run, rows, role="round")
         constants = Constants(context.settings.refine.C)
         known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
-        fitted_detector(task, known, found.solution, scale, projection).save(task.path)
+        solution = found.solution
+        if context.settings.refine.average:
+            solution = replace(solution, coef=found.mean_coef)
+        fitted_detector(task, known, solution, scale, projection).save(task.path)
 
 
 def _starts(context: Context, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
@@ -170,7 +173,7 @@ def _rounds(
                 folds=min(settings.folds, int((task.y > 0).sum())),
                 progress=tell,
             )
-        windows, weights = found.windows, found.solution.coef
+        windows, weights = found.windows, found.mean_coef if settings.average else found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
     return found, rows
 

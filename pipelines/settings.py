@@ -121,6 +121,7 @@ class RefineSettings:
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
+    With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
     """
 
     rounds: int = 0
@@ -132,6 +133,7 @@ class RefineSettings:
     folds: int = 3
     candidates: int = 0
     rivals: bool = False
+    average: bool = False
 
 
 @dataclass(frozen=True)
