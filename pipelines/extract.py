@@ -27,6 +27,7 @@ from .proposals import pixels_unless_bad, window_boxes
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
+from .verify import failing, whole_shard
 
 IMAGES_PER_SHARD = 16
 ShardJob = tuple[Path, list[ImageRecord]]
@@ -111,7 +112,7 @@ class SetExtraction:
         """Make one shard and return how many windows it holds."""
         good, left_out = [], []
         for record, picture in zip(records, pool.map(self._measure, records), strict=True):
-            bar.step()
+            bar.step(windows=0 if picture is None else len(picture.boxes))
             if picture is None:
                 left_out.append(record.id)
             else:
@@ -163,9 +164,20 @@ def extract_sets(context: Context) -> None:
     context.save_settings()
     for set_name, work, jobs in planned:
         with context.run.timed(f"extract {set_name}") as counts:
-            _extract_set(context, work, jobs, f"extract {set_name}", counts)
+            wanted = _with_damaged(context, work, jobs, f"check {set_name}")
+            _extract_set(context, work, wanted, f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
+
+
+def _with_damaged(context: Context, work: SetExtraction, jobs: Sequence[ShardJob], title: str) -> list[ShardJob]:
+    """Return what is to do, and the shards that are there but whose content is not what was written."""
+    wanted = {path for path, _ in jobs}
+    checks = [(path, whole_shard) for path, _ in work.jobs if path not in wanted]
+    for path, _ in failing(context.reporter, title, checks, context.threads):
+        context.reporter.say(f"shard {path} is damaged; it is made again")
+        wanted.add(path)
+    return [job for job in work.jobs if job[0] in wanted]
 
 
 def _extract_set(
@@ -175,7 +187,7 @@ def _extract_set(
     pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
     with (
-        context.reporter.bar(title, pictures) as bar,
+        context.reporter.bar(title, pictures, "pictures") as bar,
         threadpool_limits(1),
         ThreadPoolExecutor(context.threads) as pool,
     ):
