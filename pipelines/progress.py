@@ -159,4 +159,5 @@ def _lines(bar: Bar, say: Callable[[str], None]) -> Iterator[None]:
         over.set()
         teller.join()
     if said:
+        bar.seconds_left = None
         say(bar.line)
