@@ -12,7 +12,8 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
-from .interruption import INTERRUPTED, LINE, interruptible
+from .entry import INTERRUPTED, LINE
+from .interruption import interruptible
 from .options import (
     COMMON,
     DATA,

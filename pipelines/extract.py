@@ -12,6 +12,7 @@ from lapsvm.errors import ImageError, MissingError, SettingsError, ShardError
 from lapsvm.features import (
     Extractor,
     PictureWindows,
+    ShardHeader,
     assemble_shard,
     check_settings,
     read_header,
@@ -27,7 +28,7 @@ from .proposals import pixels_unless_bad, window_boxes
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
-from .verify import failing, whole_shard
+from .verify import damage, failing, whole_shard
 
 IMAGES_PER_SHARD = 16
 ShardJob = tuple[Path, list[ImageRecord]]
@@ -94,13 +95,20 @@ class SetExtraction:
         if not path.exists():
             return False
         try:
-            header = read_header(path)
+            return self._is_ours(read_header(path), records)
         except ShardError:
             return False  # damaged: it is made again
+        except SettingsError:
+            if damage(path, whole_shard):
+                return False  # the difference is the damage
+            raise
+
+    def _is_ours(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
+        """Tell whether a shard holds what is wanted of it; SettingsError if it is another's."""
         left_out = header.provenance.get("left_out", [])
         check_settings(header, self.provenance)
         if sorted([*header.image_ids, *left_out]) != sorted(record.id for record in records):
-            raise SettingsError(f"{path} was made from other pictures; use another --out, or --redo.")
+            raise SettingsError(f"{header.path} was made from other pictures; use another --out, or --redo.")
         return not left_out or self.settings.data.skip_bad
 
     def left_out(self) -> list[str]:

@@ -3,7 +3,6 @@
 SIGTERM is treated alike. A signal that was ignored when the program began (a background job's Ctrl-C) stays ignored.
 """
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -12,9 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-INTERRUPTED = 130  # as shells count: 128 + SIGINT
-LINE = "lapsvm: interrupted; what is done is kept, the same command continues."
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from .entry import SIGNALS, leave
 
 
 @dataclass
@@ -32,12 +29,6 @@ class Interruption:
         raise KeyboardInterrupt
 
 
-def leave(_: int, __: FrameType | None) -> None:
-    """End the process now, in one line."""
-    os.write(2, (LINE + "\n").encode())
-    os._exit(INTERRUPTED)
-
-
 @contextmanager
 def interruptible() -> Iterator[Interruption]:
     """Raise KeyboardInterrupt at the first signal while the block runs; yields whether it came."""
@@ -52,14 +43,14 @@ def interruptible() -> Iterator[Interruption]:
 @contextmanager
 def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     """Answer both signals with a handler while the block runs."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
         if before[number] != signal.SIG_IGN:
             signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, before[number])
 
 

@@ -67,7 +67,7 @@ def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -
     """Return the files that fail their check, each with what is wrong."""
     with reporter.bar(title, len(jobs), "files") as bar, ThreadPoolExecutor(threads) as pool:
         try:
-            return list(_failures(pool.map(lambda job: _reason(*job), jobs), jobs, bar.step))
+            return list(_failures(pool.map(lambda job: damage(*job), jobs), jobs, bar.step))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -83,7 +83,7 @@ def _failures(
             yield path, reason
 
 
-def _reason(path: Path, check: Check) -> str | None:
+def damage(path: Path, check: Check) -> str | None:
     """Return what is wrong with a file; a picture that cannot be read says nothing about it, and is raised."""
     try:
         check(path)
