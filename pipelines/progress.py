@@ -122,11 +122,12 @@ class _Told(Progress):
     def __init__(self, bar: Bar, *columns: ProgressColumn, console: Console) -> None:
         self._bar = bar
         super().__init__(*columns, console=console)
-        self._task = self.add_task(bar.title, total=bar.total)
+        self.add_task(bar.title, total=bar.total)
 
     def get_renderables(self) -> Iterator[RenderableType]:
         """Yield the bar, and the text."""
-        self.update(self._task, completed=self._bar.done)
+        for task in self.task_ids:
+            self.update(task, completed=self._bar.done)
         yield self.make_tasks_table(self.tasks)
         if self._bar.told:
             yield Text("  " + self._bar.told)
