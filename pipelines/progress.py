@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Event, Thread
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
@@ -56,6 +56,12 @@ class Bar:
         return self.clock() - self._began
 
     @property
+    def count(self) -> str:
+        """How many are done, as text."""
+        count = f"{self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
+        return f"{count} {self.unit}".rstrip()
+
+    @property
     def told(self) -> str:
         """How fast it goes, how long it will take and what is noted, as text."""
         return ", ".join(part for part in (*self._rates(), self._left(), self.note) if part)
@@ -63,8 +69,7 @@ class Bar:
     @property
     def line(self) -> str:
         """All of it in one line."""
-        count = f"{self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
-        parts = (f"{self.title}: {count} {self.unit}".rstrip(), f"{duration(self.seconds)} so far", self.told)
+        parts = (f"{self.title}: {self.count}", f"{duration(self.seconds)} so far", self.told)
         return ", ".join(part for part in parts if part)
 
     def _rates(self) -> Iterator[str]:
@@ -109,7 +114,7 @@ class Reporter:
     def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:
         """Show how far a block is while it runs: drawn on a terminal, elsewhere told every half minute."""
         bar = Bar(title, total, unit)
-        if self.quiet:
+        if self.quiet or total == 0:
             yield bar
             return
         with _drawn(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
@@ -122,12 +127,12 @@ class _Told(Progress):
     def __init__(self, bar: Bar, *columns: ProgressColumn, console: Console) -> None:
         self._bar = bar
         super().__init__(*columns, console=console)
-        self.add_task(bar.title, total=bar.total)
+        self.add_task(bar.title, total=bar.total, count=bar.count)
 
     def get_renderables(self) -> Iterator[RenderableType]:
         """Yield the bar, and the text."""
         for task in self.task_ids:
-            self.update(task, completed=self._bar.done)
+            self.update(task, completed=self._bar.done, count=self._bar.count)
         yield self.make_tasks_table(self.tasks)
         if self._bar.told:
             yield Text("  " + self._bar.told)
@@ -136,9 +141,15 @@ class _Told(Progress):
 @contextmanager
 def _drawn(bar: Bar, console: Console) -> Iterator[None]:
     """Draw a bar on a terminal."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[count]}", markup=False),
+        TimeElapsedColumn(),
+    )
     with _Told(bar, *columns, console=console):
         yield
+        bar.seconds_left = None
 
 
 @contextmanager
