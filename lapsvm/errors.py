@@ -16,6 +16,7 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   ├── AnnotationError                an XML file that is broken or refused
     │   ├── LabelsError                    a list or table of labels that cannot be read
     │   ├── ResultsError                   a file of detections that cannot be read
+    │   ├── ForeignFileError               another program's file of windows or features that cannot be taken
     │   ├── ShardError                     a shard that is truncated, damaged or of another kind
     │   └── ModelFileError                 a model file that is damaged or of an unknown version
     ├── SettingsError (ValueError)         a run folder made with other settings
@@ -68,6 +69,10 @@ class LabelsError(DataError):
 
 class ResultsError(DataError):
     """A file of detections cannot be read."""
+
+
+class ForeignFileError(DataError):
+    """Another program's file of windows or features cannot be taken."""
 
 
 class ShardError(DataError):

@@ -29,6 +29,7 @@ from .options import (
     setting_values,
     taking,
 )
+from .source_options import IMPORT, PROPOSALS, source_values
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
@@ -101,7 +102,7 @@ def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) ->
     from .stages import run_stages
 
     check_device(options["device"])
-    values = defaults | recipe_values(options.get("recipe")) | setting_values(options)
+    values = defaults | recipe_values(options.get("recipe")) | setting_values(options) | source_values(options)
     if names[0] in DRAW_NOTHING:
         values.pop("seed", None)  # every verb takes --seed; these would only write another run's seed into run.toml
     run_stages(options, names, values)
@@ -112,11 +113,13 @@ def check_device(name: str) -> None:
     if name not in DEVICES:
         raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
     if name == "cuda":
-        raise OptionError("option --device cuda needs a CUDA executor, which this version does not have; use cpu.")
+        from lapsvm.features.torch_network import choose_device
+
+        choose_device(name)
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -126,13 +129,23 @@ def run(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, FEATURES, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, COMMON)
 def extract(options: dict[str, Any]) -> None:
     """Stage 1: propose windows and store their features.
 
     Example: lapsvm extract --data voc --root VOC2007 --classes bus,car --extractor onnx:net.onnx --out RUN
     """
     _stages(options, ("extract",))
+
+
+@app.command("import")
+@taking(OUT, IMPORT, DATA, COMMON)
+def import_(options: dict[str, Any]) -> None:
+    """Stage 1, done elsewhere: windows and features in other programs' files become a run's.
+
+    Example: lapsvm import rcnn_cache --data voc --root VOC2007 --out RUN
+    """
+    _stages(options, ("import",))
 
 
 @app.command()
@@ -268,6 +281,7 @@ def predict(
     model: Annotated[
         list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False)
     ],
+    windows: Annotated[str | None, typer.Option("--windows", help="A method, instead of the model's own.")] = None,
     draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
     nms: Annotated[float, typer.Option("--nms", help="Overlap above which the lower box goes.")] = 0.3,
@@ -289,7 +303,8 @@ def predict(
     check_device(device)
     predict_images(
         model, images, draw=draw, extractor_specs=extractor, detection=DetectSettings(nms, max_detections, demotion),
-        threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad,
+        threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad, windows=windows,
+        device=device,
     )  # fmt: skip
 
 

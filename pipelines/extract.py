@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord, pixel_hash
-from lapsvm.errors import ImageError, MissingError, SettingsError, ShardError
+from lapsvm.errors import ImageError, MissingError, SettingsError
 from lapsvm.features import (
     Extractor,
     PictureWindows,
@@ -21,28 +24,22 @@ from lapsvm.features import (
 )
 from lapsvm.files import remove_stale, write_atomically
 
+from .ahead import Writer, in_order
 from .extractors import network_settings
-from .progress import Bar
 from .projection import open_run_extractor
-from .proposals import pixels_unless_bad, window_boxes
+from .proposals import pixels_unless_bad, window_boxes, windows_provenance
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
-from .verify import damage, failing, whole_shard
+from .verify import ShardJob, done_unless_damaged, with_damaged
 
 IMAGES_PER_SHARD = 16
-ShardJob = tuple[Path, list[ImageRecord]]
+AHEAD = 2  # pictures begun per thread before the first is taken: a slow one need not hold up the others
 
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
     """Return what decides the numbers in a shard, without paths or times."""
-    windows = {
-        "method": settings.windows.method,
-        "mode": settings.windows.mode,
-        "max_windows": settings.windows.max_windows,
-        "max_area": settings.windows.max_area,
-        "seed": settings.seed,
-    }
+    windows = windows_provenance(settings.windows) | {"seed": settings.seed}
     features = {"extractor": extractor.describe(), "dtype": settings.features.dtype}
     return {"windows": windows, "features": features | {"networks": network_settings(settings.features)}}
 
@@ -92,16 +89,7 @@ class SetExtraction:
 
     def _is_done(self, path: Path, records: Sequence[ImageRecord]) -> bool:
         """Tell whether a shard is whole and ours; one with left-out pictures is ours only under --skip-bad."""
-        if not path.exists():
-            return False
-        try:
-            return self._is_ours(read_header(path), records)
-        except ShardError:
-            return False  # damaged: it is made again
-        except SettingsError:
-            if damage(path, whole_shard):
-                return False  # the difference is the damage
-            raise
+        return done_unless_damaged(path, partial(self._is_ours, records=records))
 
     def _is_ours(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
         """Tell whether a shard holds what is wanted of it; SettingsError if it is another's."""
@@ -116,30 +104,29 @@ class SetExtraction:
         there = {image_id for path, _ in self.jobs for image_id in read_header(path).image_ids}
         return [record.id for record in self.records if record.id not in there]
 
-    def make(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor, bar: Bar) -> int:
-        """Make one shard and return how many windows it holds."""
-        good, left_out = [], []
-        for record, picture in zip(records, pool.map(self._measure, records), strict=True):
-            bar.step(windows=0 if picture is None else len(picture.boxes))
-            if picture is None:
-                left_out.append(record.id)
-            else:
-                good.append(picture)
-        if not good:
-            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
-        stored = self.provenance | ({"left_out": left_out} if left_out else {})
-        shard = assemble_shard(good, stored, self.settings.features.dtype)
-        write_shard(path, shard)
-        return len(shard.boxes)
-
-    def _measure(self, record: ImageRecord) -> PictureWindows | None:
+    def measure(self, record: ImageRecord) -> PictureWindows | None:
         """Read a picture, propose windows and extract their features; None if it is to be left out."""
         pixels = pixels_unless_bad(record, self.settings.data.skip_bad)
         if pixels is None:
             return None
-        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed)
+        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed, record.id)
         height, width = pixels.shape[:2]
         return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
+
+    def store(self, path: Path, records: Sequence[ImageRecord], measured: Sequence[PictureWindows | None]) -> None:
+        """Write the shard of some pictures.
+
+        Raises
+        ------
+        ImageError
+            If all of them are left out.
+        """
+        good = [picture for picture in measured if picture is not None]
+        if not good:
+            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
+        left_out = [record.id for record, picture in zip(records, measured, strict=True) if picture is None]
+        stored = self.provenance | ({"left_out": left_out} if left_out else {})
+        write_shard(path, assemble_shard(good, stored, self.settings.features.dtype))
 
 
 def take(source: Path, path: Path) -> None:
@@ -172,36 +159,36 @@ def extract_sets(context: Context) -> None:
     context.save_settings()
     for set_name, work, jobs in planned:
         with context.run.timed(f"extract {set_name}") as counts:
-            wanted = _with_damaged(context, work, jobs, f"check {set_name}")
+            wanted = with_damaged(context.reporter, f"check {set_name}", work.jobs, jobs, context.threads)
             _extract_set(context, work, wanted, f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
 
 
-def _with_damaged(context: Context, work: SetExtraction, jobs: Sequence[ShardJob], title: str) -> list[ShardJob]:
-    """Return what is to do, and the shards that are there but whose content is not what was written."""
-    wanted = {path for path, _ in jobs}
-    checks = [(path, whole_shard) for path, _ in work.jobs if path not in wanted]
-    for path, _ in failing(context.reporter, title, checks, context.threads):
-        context.reporter.say(f"shard {path} is damaged; it is made again")
-        wanted.add(path)
-    return [job for job in work.jobs if job[0] in wanted]
-
-
 def _extract_set(
     context: Context, work: SetExtraction, jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
 ) -> None:
-    """Make some shards of one set; a picture a thread, so the libraries below get one thread each."""
-    pictures = sum(len(records) for _, records in jobs)
-    counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
+    """Make some shards of one set.
+
+    A thread takes a picture through all of it, decoding, proposing, the network and pooling, and the next picture,
+    of whichever shard, without waiting for the others; a further thread writes. The libraries below get one thread
+    each, so the numbers are the same for any number of threads here.
+    """
+    pictures = [record for _, records in jobs for record in records]
+    counts |= {"nothing_to_do": not jobs, "pictures": len(pictures), "windows": 0}
     with (
-        context.reporter.bar(title, pictures, "pictures") as bar,
+        context.reporter.bar(title, len(pictures), "pictures") as bar,
         threadpool_limits(1),
+        ThreadPoolExecutor(1) as writing,
         ThreadPoolExecutor(context.threads) as pool,
+        closing(in_order(pool, work.measure, pictures, AHEAD * context.threads)) as results,
     ):
+        writer = Writer(writing)
         for path, records in jobs:
-            try:
-                counts["windows"] += work.make(path, records, pool, bar)
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+            measured = []
+            for _, picture in islice(results, len(records)):
+                measured.append(picture)
+                bar.step(windows=0 if picture is None else len(picture.boxes))
+            counts["windows"] += sum(len(picture.boxes) for picture in measured if picture is not None)
+            writer.write(partial(work.store, path, records, measured))
+        writer.finish()

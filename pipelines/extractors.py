@@ -4,22 +4,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lapsvm.features import Extractor, PooledNetwork, open_extractor
+from lapsvm.features import Concatenation, Extractor, PooledNetwork, open_extractor
+from lapsvm.features.extractor import sees_surroundings
 from lapsvm.features.specs import parse_spec
 
 from .settings import FeatureSettings
 
-NETWORKS = ("onnx", "onnx-cv2")
 COARSE = 24  # a map of a larger stride gains from enlarged pictures; a finer one costs much and gains little
 
 
-def open_settings_extractor(settings: FeatureSettings) -> Extractor:
+def open_settings_extractor(settings: FeatureSettings, device: str = "auto") -> Extractor:
     """Return the extractor; options in the text of one extractor win over the settings for all."""
-    return open_extractor([text for spec in settings.extractors for text in expanded(spec, settings)])
+    if not settings.extractors:
+        return open_extractor([])
+    parts = [part for text in settings.extractors for part in opened(text, settings, device)]
+    return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
 def network_settings(settings: FeatureSettings) -> dict[str, Any]:
-    """Return the settings that `expanded` reads, for the provenance of shards and models."""
+    """Return the settings that `opened` reads, for the provenance of shards and models."""
     contrast = 0.0 if settings.beside else settings.contrast  # taken away in training then, not in the shards
     return {"contrast": contrast, "beside": settings.beside, "sizes": list(settings.sizes)}
 
@@ -29,33 +32,23 @@ def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]
     return replace(FeatureSettings(extractors), **{**stored, "sizes": tuple(stored["sizes"])})
 
 
-def expanded(text: str, settings: FeatureSettings) -> list[str]:
-    """Return the text of an extractor, for networks completed by the settings, once for every size of picture."""
-    spec = parse_spec(text)
-    if spec.kind not in NETWORKS:
-        return [text]
-    added = {}
-    if not {"contrast", "surroundings"} & set(spec.options):
-        if settings.beside:
-            added["surroundings"] = "beside"
-        elif settings.contrast:
-            added["contrast"] = repr(settings.contrast)
-    whole = _with_options(text, spec.options, added)
-    sizes = () if "size" in spec.options else _sizes(text, settings.sizes)
-    return [_with_options(whole, spec.options | added, {"size": str(size)}) for size in sizes] or [whole]
+def opened(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
+    """Return an extractor, a network completed by the settings; one for every size of picture, which share it.
+
+    A network whose own size is fixed, or that says at which size it sees pictures, comes once; one with a fine map at
+    the first size only.
+    """
+    first = open_extractor(completed(text, settings), device=device)
+    sized = isinstance(first, PooledNetwork) and first.fixed_size is None and "size" not in parse_spec(text).options
+    if not (isinstance(first, PooledNetwork) and sized and settings.sizes):
+        return [first]
+    return [first.at_size(size) for size in (settings.sizes if first.stride > COARSE else settings.sizes[:1])]
 
 
-def _sizes(text: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Return at which of the sizes a network looks at pictures: none if its own is fixed, one if its map is fine."""
-    if not wanted:
-        return ()
-    network = open_extractor(text)
-    if not isinstance(network, PooledNetwork) or network.fixed_size is not None:
-        return ()
-    return wanted if network.stride > COARSE else wanted[:1]
-
-
-def _with_options(text: str, there: Mapping[str, str], added: Mapping[str, str]) -> str:
-    """Return the text with more options at its end."""
-    mark = "&" if there else "?"
-    return text + mark + "&".join(f"{key}={value}" for key, value in added.items()) if added else text
+def completed(text: str, settings: FeatureSettings) -> str:
+    """Return the text of an extractor with what the settings say of surroundings, unless it does or has none."""
+    options = parse_spec(text).options
+    if {"contrast", "surroundings"} & set(options) or not sees_surroundings(text):
+        return text
+    added = "surroundings=beside" if settings.beside else f"contrast={settings.contrast!r}" if settings.contrast else ""
+    return f"{text}{'&' if options else '?'}{added}" if added else text

@@ -14,6 +14,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError
 from lapsvm.features import ShardSet, settings_difference
 
+from .importing import imported_content
 from .labels import hash_of
 from .run_folder import RunFolder
 from .settings import TrainSettings
@@ -44,6 +45,10 @@ def groups(context: Context, shards: ShardSet, bags: Bags, scale: Float64, names
             if difference:
                 raise SettingsError(
                     f"--keep-by must be a run on the same windows, but {train.keep_by} has {difference}."
+                )
+            if judge.provenance.get("data", {}).get("content") != imported_content(shards.headers).get("content"):
+                raise SettingsError(
+                    f"--keep-by must be a run on the same features, but {train.keep_by} has imported others."
                 )
             yield bags.kept(train.keep_windows, judge.coef * judge.scale / scale), [name]
 

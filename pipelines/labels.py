@@ -14,6 +14,7 @@ from lapsvm.errors import LabelsError, OneClassError, OptionError
 from .settings import DataSettings
 
 Labels = NDArray[np.int8]
+NO_SET = "none"  # the name of a test set that is not wanted
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:
 
 
 def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
-    """Return the training set and the test set; only one that nobody asked for may be missing."""
+    """Return the training set and the test set; only one that nobody asked for may be missing, or be called none."""
+    if settings.test_set == NO_SET:
+        return [settings.train_set]
     tested = settings.test_set in dataset.sets or settings.test_set != DataSettings.test_set
     return [settings.train_set, *([settings.test_set] if tested else [])]
 

@@ -26,7 +26,10 @@ DATA: Group = {
         Annotated[str | None, typer.Option("--classes", help="a,b,c; default: all there are.")],
     ),
     "train_set": ("data.train_set", Annotated[str | None, typer.Option("--train-set", help="Default: trainval.")]),
-    "test_set": ("data.test_set", Annotated[str | None, typer.Option("--test-set", help="Default: test.")]),
+    "test_set": (
+        "data.test_set",
+        Annotated[str | None, typer.Option("--test-set", help="Default: test; none: there is none.")],
+    ),
     "skip_bad": (
         "data.skip_bad",
         Annotated[bool | None, typer.Option("--skip-bad", help="Leave out pictures that cannot be read whole.")],
@@ -60,7 +63,10 @@ FEATURES: Group = {
         "features.extractors",
         Annotated[
             list[str] | None,
-            typer.Option("--extractor", help="hog or onnx:FILE; several are concatenated. Default: hog."),
+            typer.Option(
+                "--extractor",
+                help="hog, onnx:FILE, torch:MODULE:FACTORY or torch:alexnet; several are concatenated. Default: hog.",
+            ),
         ],
     ),
     "pca": (
@@ -303,7 +309,7 @@ VERIFY: Group = {
 COMMON: Group = {
     "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
     "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
-    "device": ("", Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]),
+    "device": ("", Annotated[str, typer.Option("--device", help="Where torch runs networks: auto, cpu or cuda.")]),
     "quiet": ("", Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]),
     "redo": ("", Annotated[bool, typer.Option("--redo", help="Discard what this stage made before.")]),
 }
@@ -325,7 +331,7 @@ def taking(*groups: Group, **defaults: Any) -> Callable[[Callable[..., None]], C
         def command(**options: Any) -> None:
             verb(options)
 
-        command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+        command.__name__, command.__doc__ = verb.__name__.rstrip("_"), verb.__doc__
         command.__annotations__ = {name: annotation for name, (_, annotation) in names.items()}
         command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [_parameter(name, annotation, defaults) for name, (_, annotation) in names.items()]
@@ -369,13 +375,15 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_whole_path(extractor: str) -> str:
-    """Return the text of an extractor with its file's whole path, so that the run folder knows it from anywhere."""
+    """Return the text of an extractor with its files' whole paths, so that the run folder knows them from anywhere."""
     from lapsvm.features.specs import parse_spec
 
     spec = parse_spec(extractor)
-    if not spec.file or not Path(spec.file).is_file():
-        return extractor
-    return extractor.replace(spec.file, str(Path(spec.file).resolve()), 1)
+    weights = spec.options.get("weights", "")
+    for before, file in (("", spec.file or ""), ("weights=", weights)):
+        if file and Path(file).is_file():
+            extractor = extractor.replace(before + file, before + str(Path(file).resolve()), 1)
+    return extractor
 
 
 def _listed(option: str, text: str) -> list[str]:

@@ -20,7 +20,7 @@ from .extractors import open_settings_extractor, with_network_settings
 from .progress import Reporter
 from .proposals import window_boxes
 from .run_folder import RunFolder
-from .settings import DetectSettings, WindowSettings
+from .settings import FILE, IMPORTED, DetectSettings, WindowSettings
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
@@ -47,7 +47,8 @@ class Predictor:
 
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
-    detection: DetectSettings, threads: int, seed: int | None, quiet: bool, skip_bad: bool,
+    detection: DetectSettings, threads: int, seed: int | None, quiet: bool, skip_bad: bool, windows: str | None = None,
+    device: str = "auto",
 ) -> None:  # fmt: skip
     """Write the boxes in some pictures as JSON to standard output.
 
@@ -66,6 +67,10 @@ def predict_images(
     seed : int or None
         None: the models' own.
     quiet, skip_bad : bool
+    windows : str or None
+        A method of proposing windows; None: the models' own.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
 
     Raises
     ------
@@ -73,7 +78,10 @@ def predict_images(
     """
     files = _model_files(models)
     detectors = [Detector.load(path).whole for path in files]
-    predictor = _predictor(detectors, _extractor(detectors, files, extractor_specs), seed, detection)
+    window_settings = _window_settings(detectors[0], files[0], windows)
+    predictor = _predictor(
+        detectors, _extractor(detectors, files, extractor_specs, device), window_settings, seed, detection
+    )
     pictures = _picture_files(images)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
@@ -155,8 +163,9 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _predictor(
-    detectors: Sequence[Detector], extractor: Extractor, seed: int | None, detection: DetectSettings
-) -> Predictor:
+    detectors: Sequence[Detector], extractor: Extractor, windows: WindowSettings, seed: int | None,
+    detection: DetectSettings,
+) -> Predictor:  # fmt: skip
     """Return the predictor, having checked that the models share their windows and features."""
     shards = [detector.provenance["shards"] for detector in detectors]
     for detector, other in zip(detectors, shards, strict=True):
@@ -165,24 +174,42 @@ def _predictor(
                 f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
                 "features; predict with one of them at a time."
             )
-    stored = dict(shards[0]["windows"])
-    own_seed = stored.pop("seed")
-    return Predictor(
-        detectors,
-        extractor,
-        WindowSettings(**stored),
-        own_seed if seed is None else seed,
-        detection,
-    )
+    own_seed = shards[0]["windows"]["seed"]
+    return Predictor(detectors, extractor, windows, own_seed if seed is None else seed, detection)
 
 
-def _extractor(detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None) -> Extractor:
+def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
+    """Return how windows are proposed in new pictures: as for the model, or by another method.
+
+    Raises
+    ------
+    SettingsError
+        If the model's features, or its windows and there is no other method, come from files.
+    """
+    stored = detector.provenance["shards"]["windows"]
+    if stored["method"] == IMPORTED:
+        raise SettingsError(
+            f"model {file} was trained on imported features, which nothing here can measure in new pictures; import "
+            "theirs and run lapsvm detect."
+        )
+    known = {name: stored[name] for name in ("method", "mode", "max_windows", "max_area") if name in stored}
+    if method is None and stored["method"] == FILE:
+        raise SettingsError(
+            f"model {file} was trained on windows from a file, which has none of new pictures; name a method with "
+            "--windows, such as selective_search."
+        )
+    return WindowSettings(**known | ({"method": method, "mode": "fast"} if method else {}))
+
+
+def _extractor(
+    detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
+) -> Extractor:
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
     stored = detectors[0].provenance["shards"]["features"]["extractor"]
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
     networks = detectors[0].provenance["shards"]["features"]["networks"]
     texts = tuple(specs) if specs else _own_specs(files[0])
-    extractor = open_settings_extractor(with_network_settings(texts, networks))
+    extractor = open_settings_extractor(with_network_settings(texts, networks), device)
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")

@@ -21,7 +21,7 @@ from lapsvm.features import (
 
 from .extractors import open_settings_extractor
 from .labels import hash_of
-from .proposals import pixels_unless_bad, window_boxes
+from .proposals import pixels_unless_bad, window_boxes, windows_provenance
 from .run_folder import RunFolder
 from .stages import Context
 
@@ -39,13 +39,13 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
     SettingsError
         If there is one that was made otherwise.
     """
-    whole = open_settings_extractor(context.settings.features)
+    whole = open_settings_extractor(context.settings.features, context.device)
     if not context.settings.features.pca:
         return whole
     chosen = _chosen(context)
     made_with = {
         "extractor": whole.describe(),
-        "windows": vars(context.settings.windows),
+        "windows": windows_provenance(context.settings.windows),
         "pca": context.settings.features.pca,
         "seed": context.settings.seed,
         "pictures": hash_of([record.id for record in chosen]),
@@ -111,7 +111,7 @@ def _samples(context: Context, extractor: Extractor, records: list[ImageRecord])
         pixels = pixels_unless_bad(record, context.settings.data.skip_bad)
         if pixels is None:
             return None
-        boxes = window_boxes(pixels, context.settings.windows, context.settings.seed)
+        boxes = window_boxes(pixels, context.settings.windows, context.settings.seed, record.id)
         step = max(1, len(boxes) // WINDOWS)  # windows come best first, so every n-th is a fair sample
         return extractor(pixels, boxes[::step][:WINDOWS])
 

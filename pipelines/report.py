@@ -26,6 +26,7 @@ from lapsvm.report import (
 
 from .detect import load_detectors
 from .evaluate import SetEvaluation, evaluate_set
+from .importing import imported_counts
 from .scenery import warnings_of
 from .stages import Context
 
@@ -58,7 +59,7 @@ def _contents(context: Context, sets: dict[str, SetEvaluation], detectors: dict[
         classes,
         skipped=context.data.skipped,
         left_out=left_out,
-        warnings=tuple(chain.from_iterable(told)),
+        warnings=(*_imported(context), *chain.from_iterable(told)),
     )
 
 
@@ -66,6 +67,13 @@ def _left_out(context: Context, set_name: str) -> list[str]:
     """Return the ids of a set's pictures that have no shard."""
     there = set(open_shards(context.run.shards(set_name)).image_ids)
     return [record.id for record in context.data.records[set_name] if record.id not in there]
+
+
+def _imported(context: Context) -> list[str]:
+    """Return what became of the windows of sets that were imported."""
+    headers = {name: open_shards(context.run.shards(name)).headers for name in context.data.records}
+    counts = {name: imported_counts(own).sentence() for name, own in headers.items()}
+    return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
 
 
 def _summary(context: Context, sets: dict[str, SetEvaluation]) -> RunSummary:
@@ -86,6 +94,7 @@ def _summary(context: Context, sets: dict[str, SetEvaluation]) -> RunSummary:
             name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
             for name, value in settings.flat().items()
             if name.split(".")[0] in ("windows", "train", "detect")
+            and (settings.windows.source.files or not name.startswith("windows.source."))
         },
         versions=run.notes("versions"),
         seconds={stage: entry["seconds"] for stage, entry in run.timings().items()},

@@ -19,6 +19,7 @@ LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32")
+FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,33 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
+class SourceSettings:
+    """Files of other programs with windows, and perhaps features, and how to read them; see `lapsvm.features.foreign`.
+
+    "" and -1 are what is usual in files of that kind. With ``clip`` boxes are cut to the picture; with ``drop_equal``
+    those go that are an annotated object's.
+    """
+
+    files: tuple[str, ...] = ()
+    format: str = ""
+    boxes: str = ""
+    base: int = -1
+    edges: str = ""
+    boxes_name: str = ""
+    features_name: str = ""
+    clip: bool = False
+    drop_equal: bool = False
+
+
+@dataclass(frozen=True)
 class WindowSettings:
-    """How windows are proposed."""
+    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features."""
 
     method: str = "selective_search"
     mode: str = "fast"
     max_windows: int = 2000
     max_area: float = 1.0
+    source: SourceSettings = field(default_factory=SourceSettings)
 
 
 @dataclass(frozen=True)
@@ -224,7 +245,8 @@ def check_settings(settings: Settings) -> Settings:
     _check_sets(settings.data)
     RankRisk(settings.train.loss)
     windows = settings.windows
-    propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
+    if windows.method not in (FILE, IMPORTED):
+        propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
     _check_features(settings.features)
     for value in settings.train.C:
         check_positive("C", value)

@@ -30,6 +30,8 @@ class Context:
         Another run whose shards may be taken.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs networks.
     """
 
     run: RunFolder
@@ -39,6 +41,7 @@ class Context:
     redo: bool = False
     shards_from: Path | None = None
     program: tuple[str, ...] = ("lapsvm",)
+    device: str = "auto"
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -65,14 +68,14 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "quiet", "redo" and "shards_from" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo" and "shards_from" are read here.
     names : sequence of str
-        "extract", "train", "tune", "refine", "detect", "evaluate", "report".
+        "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
     """
     run = RunFolder(options["out"])
-    old = run.settings() if names[0] == "extract" else run.require_settings(names[0])
+    old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
     context = Context(
         run,
         check_settings(old.with_values(values)),
@@ -80,6 +83,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
+        device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held(shlex.join([*context.program, *sys.argv[1:2]])):
@@ -89,8 +93,17 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
 
 def _extract(context: Context) -> None:
     from .extract import extract_sets
+    from .importing import check_proposals, tell_proposals
 
+    check_proposals(context)
     extract_sets(context)
+    tell_proposals(context)
+
+
+def _import(context: Context) -> None:
+    from .importing import import_sets
+
+    import_sets(context)
 
 
 def _train(context: Context) -> None:
@@ -131,6 +144,7 @@ def _report(context: Context) -> None:
 
 STAGES: dict[str, Callable[[Context], None]] = {
     "extract": _extract,
+    "import": _import,
     "train": _train,
     "tune": _tune,
     "refine": _refine,

@@ -9,6 +9,7 @@ import numpy as np
 from lapsvm.arrays import Index
 from lapsvm.bags import Bags
 from lapsvm.boxes import central_windows
+from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, fit_many
 
@@ -26,14 +27,29 @@ def started(
     For "centre" these are weights trained on the most central window of every picture, positive or negative alike, as
     "mean" and "whole_image" train theirs; everything else a problem knows itself.
     """
-    if context.settings.train.init != "centre":
+    if context.settings.train.init not in ("centre", "whole_image"):
         return starts
     shards = open_shards(context.run.shards(context.settings.data.train_set))
+    if context.settings.train.init == "whole_image":
+        _check_whole(shards)
+        return starts
     central = bags.narrowed(most_central(shards))
     loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1, anneal=0.0, pace=1.0) for one, values in starts]
     parts = [loose[first : first + _AT_ONCE] for first in range(0, len(loose), _AT_ONCE)]
     found = chain.from_iterable(fit_many(part, central) for part in parts)
     return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
+
+
+def _check_whole(shards: ShardSet) -> None:
+    """Raise OptionError unless window 0 of every picture is the whole picture, as imported windows may not be."""
+    for shard in shards:
+        whole = np.hstack([np.zeros_like(shard.sizes), shard.sizes[:, ::-1]])
+        other = (shard.boxes[shard.offsets[:-1]] != whole).any(axis=1)
+        if other.any():
+            image_id = shard.image_ids[int(np.argmax(other))]
+            raise OptionError(
+                f"option --init whole_image needs a window of the whole picture, but picture {image_id!r} has none."
+            )
 
 
 def most_central(shards: ShardSet) -> Index:

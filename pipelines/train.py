@@ -18,6 +18,7 @@ from lapsvm.latent import LatentSolution
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .history import CONSTANTS, history_rows, write_history
+from .importing import imported_content
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
@@ -86,6 +87,7 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
             "labels": hash_of(y.tolist()),
             "positives": int((y > 0).sum()),
             "negatives": int((y < 0).sum()),
+            **imported_content(shards.headers),
             **kept_by(context.settings.train, name),
         },
         "shards": shards.provenance,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection import Detector
-from lapsvm.errors import ImageError, LapsvmError, MissingError, ShardError
-from lapsvm.features import load_projection, read_header, read_shard
+from lapsvm.errors import ImageError, LapsvmError, MissingError, SettingsError, ShardError
+from lapsvm.features import ShardHeader, load_projection, read_header, read_shard
 
 from .labels import open_run_data
 from .progress import Reporter
@@ -16,6 +16,7 @@ from .run_folder import RunFolder
 
 Check = Callable[[Path], object]
 Job = tuple[Path, Check]
+ShardJob = tuple[Path, list[ImageRecord]]
 whole_shard: Check = partial(read_shard, mapped=True)  # every byte is read, and none is kept
 
 
@@ -71,6 +72,38 @@ def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def done_unless_damaged(path: Path, is_ours: Callable[[ShardHeader], bool]) -> bool:
+    """Tell whether a shard is there and ours by its header.
+
+    Raises
+    ------
+    SettingsError
+        If `is_ours` does, unless what it found to differ is damage.
+    """
+    if not path.exists():
+        return False
+    try:
+        return is_ours(read_header(path))
+    except ShardError:
+        return False
+    except SettingsError:
+        if damage(path, whole_shard):
+            return False
+        raise
+
+
+def with_damaged(
+    reporter: Reporter, title: str, all_jobs: Sequence[ShardJob], to_do: Sequence[ShardJob], threads: int
+) -> list[ShardJob]:
+    """Return what is to do, and the shards that are there but whose content is not what was written."""
+    wanted = {path for path, _ in to_do}
+    checks = [(path, whole_shard) for path, _ in all_jobs if path not in wanted]
+    for path, _ in failing(reporter, title, checks, threads):
+        reporter.say(f"shard {path} is damaged; it is made again")
+        wanted.add(path)
+    return [job for job in all_jobs if job[0] in wanted]
 
 
 def _failures(

@@ -1,6 +1,8 @@
 """Feature extractors, and the shards that keep their numbers."""
 
 from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
+from lapsvm.features.foreign import ArrayNames, BoxConvention, ForeignSource, ForeignWindows
+from lapsvm.features.foreign_formats import FORMATS, open_foreign
 from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
 from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
@@ -17,9 +19,14 @@ from lapsvm.features.shard_set import (
 from lapsvm.features.shards import read_header, read_shard, write_shard
 
 __all__ = [
+    "FORMATS",
     "HOG",
+    "ArrayNames",
+    "BoxConvention",
     "Concatenation",
     "Extractor",
+    "ForeignSource",
+    "ForeignWindows",
     "PictureWindows",
     "PooledNetwork",
     "Projected",
@@ -34,6 +41,7 @@ __all__ = [
     "load_projection",
     "mean_block_norms",
     "open_extractor",
+    "open_foreign",
     "open_shards",
     "read_header",
     "read_shard",

@@ -10,7 +10,8 @@ from lapsvm.arrays import Array, Float32
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features.hog import open_hog
 from lapsvm.features.pooled_network import open_pooled_network
-from lapsvm.features.specs import Spec, parse_spec
+from lapsvm.features.specs import Machine, Spec, parse_spec
+from lapsvm.features.torch_specs import open_torch, way_of
 
 
 @runtime_checkable
@@ -99,26 +100,31 @@ class Concatenation:
         return np.concatenate([part(pixels, boxes) for part in self.parts], axis=1)
 
 
-OPENERS: Mapping[str, Callable[[Spec, int], Extractor]] = {
+OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
     "hog": open_hog,
     "onnx": open_pooled_network,
     "onnx-cv2": open_pooled_network,
+    "torch": open_torch,
 }
+DEVICES = ("auto", "cpu", "cuda")
 
 
-def open_extractor(specs: str | Sequence[str], threads: int = 1) -> Extractor:
+def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "auto") -> Extractor:
     """Open an extractor by its text.
 
     Parameters
     ----------
     specs : str or sequence of str
-        ``hog[?size=48&cell=8&bins=9]`` or
-        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``, or
+        ``hog[?size=48&cell=8&bins=9]``,
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
-        ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime. Of several, the features stand side
-        by side.
+        ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime;
+        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
+        torch. docs/features.md has every option. Of several, the features stand side by side.
     threads : int, default 1
         Threads that a network may use.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs a network; "auto" is CUDA where torch can use it.
 
     Returns
     -------
@@ -131,21 +137,30 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1) -> Extractor:
     MissingError
         If the file is not there.
     DataError
-        If it is no network that can be read, or has no map among its outputs.
+        If it is no network that can be read, or has no map among its outputs, or its weights do not fit.
     DependencyError
-        If ONNX Runtime is not installed.
+        If ONNX Runtime, or torch, is not installed.
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
     if not texts:
         raise InputError("an extractor needs at least one spec, got none.")
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1, got {threads!r}.")
-    parts = [_open_one(parse_spec(text), threads) for text in texts]
+    if device not in DEVICES:
+        raise OptionError(f"device must be one of {', '.join(DEVICES)}, got {device!r}.")
+    machine = Machine(threads, device)
+    parts = [_open_one(parse_spec(text), machine) for text in texts]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
-def _open_one(spec: Spec, threads: int) -> Extractor:
+def sees_surroundings(text: str) -> bool:
+    """Tell whether an extractor's text names a network whose map is pooled, which knows a window's surroundings."""
+    spec = parse_spec(text)
+    return spec.kind in ("onnx", "onnx-cv2") or (spec.kind == "torch" and way_of(spec) == "pooled")
+
+
+def _open_one(spec: Spec, machine: Machine) -> Extractor:
     """Return the extractor of one spec."""
     if spec.kind not in OPENERS:
         raise OptionError(f"extractor {spec.text!r} is not known; choose from {', '.join(OPENERS)}.")
-    return OPENERS[spec.kind](spec, threads)
+    return OPENERS[spec.kind](spec, machine)

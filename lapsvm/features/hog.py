@@ -17,7 +17,7 @@ from lapsvm._ext import hog as _kernel
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import OptionError
 from lapsvm.features.picture import check_pixels, clip_boxes, grey_levels
-from lapsvm.features.specs import Spec, read_options, whole_number
+from lapsvm.features.specs import Machine, Spec, read_options, whole_number
 
 CLIP = 0.2
 _OPTIONS = {
@@ -87,7 +87,7 @@ class HOG:
         return _kernel.describe(table, windows, self.size, self.cell, self.bins, self.floor, CLIP)
 
 
-def open_hog(spec: Spec, threads: int) -> HOG:  # noqa: ARG001 - one thread is enough
+def open_hog(spec: Spec, machine: Machine) -> HOG:  # noqa: ARG001 - one thread is enough
     """Return the extractor that a spec asks for.
 
     Raises

@@ -88,7 +88,7 @@ class RuntimeNetwork:
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except self._errors as error:
-            raise DataError(f"network {name} is no ONNX file that can be read: {_one_line(error)}.") from None
+            raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
         self._input, self.fixed_size = self._picture_input()
 
     def _picture_input(self) -> tuple[str, tuple[int, int] | None]:
@@ -108,7 +108,7 @@ class RuntimeNetwork:
         try:
             return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
         except self._errors as error:
-            raise DataError(_cannot_take(self._name, batch, error)) from None
+            raise DataError(cannot_take(self._name, batch, error)) from None
 
 
 class OpenCVNetwork:
@@ -142,7 +142,7 @@ class OpenCVNetwork:
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(content or b"\0", dtype=np.uint8))
         except cv2.error as error:
-            raise DataError(f"network {name} is no ONNX file that OpenCV can read: {_one_line(error)}.") from None
+            raise DataError(f"network {name} is no ONNX file that OpenCV can read: {one_line(error)}.") from None
 
     def run(self, batch: Float32) -> dict[str, Array]:
         """Return every output by name."""
@@ -152,7 +152,7 @@ class OpenCVNetwork:
                 self._net.setInput(batch)
                 return dict(zip(names, (np.array(output) for output in self._net.forward(names)), strict=True))
         except self._error as error:
-            raise DataError(_cannot_take(self._name, batch, error)) from None
+            raise DataError(cannot_take(self._name, batch, error)) from None
 
 
 def _is_exception(kind: Any) -> bool:
@@ -160,12 +160,12 @@ def _is_exception(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Return what an exception says, without line breaks and the full stop."""
     return " ".join(str(error).split()).rstrip(".")
 
 
-def _cannot_take(name: str, batch: Float32, error: Exception) -> str:
+def cannot_take(name: str, batch: Any, error: Exception) -> str:
     """Return the sentence for a picture that a network fails on."""
     height, width = batch.shape[2:]
-    return f"network {name} cannot take a picture of {height} x {width}: {_one_line(error)}."
+    return f"network {name} cannot take a picture of {height} x {width}: {one_line(error)}."

@@ -1,13 +1,53 @@
-"""What every extractor does first: check a picture and its windows."""
+"""What extractors share: checks of a picture and its windows, colours as networks want them, mirrors, lengths."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, check_finite
+from lapsvm.arrays import Array, Float32, Float64, check_finite
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, ShapeError
 
 _LUMA = np.array([299, 587, 114], dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class Colours:
+    """How a network wants to see colours: ``(pixels - mean) * scale``, channels in `order`.
+
+    Attributes
+    ----------
+    order : "rgb" or "bgr"
+    mean, scale : tuple of 3 floats
+        In the network's order of channels.
+    """
+
+    order: str
+    mean: tuple[float, float, float]
+    scale: tuple[float, float, float]
+
+    def __call__(self, pixels: Array) -> Float32:
+        """Return a picture (h, w, 3) as a network takes it, float32 of shape (3, h, w)."""
+        channels = pixels.transpose(2, 0, 1)[:: 1 if self.order == "rgb" else -1]
+        mean, scale = (np.array(part, dtype=np.float32)[:, None, None] for part in (self.mean, self.scale))
+        return np.ascontiguousarray((channels - mean) * scale, dtype=np.float32)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as plain JSON; one number where all channels have the same scale."""
+        scales = [float(value) for value in self.scale]
+        scale = scales[0] if len(set(scales)) == 1 else scales
+        return {"order": self.order, "mean": [float(value) for value in self.mean], "scale": scale}
+
+
+def mean_with_mirror(measure: Callable[[Array, Array], Float32], pixels: Array, boxes: ArrayLike) -> Float32:
+    """Return the mean of the windows' features and those of their mirror images in the mirrored picture."""
+    windows, width = as_boxes(boxes), pixels.shape[1]
+    mirrored = windows.copy()
+    mirrored[:, [0, 2]] = width - windows[:, [2, 0]]
+    return np.asarray((measure(pixels, windows) + measure(pixels[:, ::-1], mirrored)) / np.float32(2))
 
 
 def check_pixels(pixels: Array) -> None:

@@ -8,10 +8,13 @@ A network's map says what is near a place as much as what is at it, and pictures
 their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
 times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
 them. docs/features.md has what that gives.
+
+The window may be cut into cells, each with a mean of its own (spatial pyramids: S. Lazebnik et al., CVPR 2006).
 """
 
+from copy import copy
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,15 +22,18 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.networks import Network, OpenCVNetwork, RuntimeNetwork, read_network_file
-from lapsvm.features.picture import check_pixels, clip_boxes, l2_normalise
-from lapsvm.features.pooling import pool_rings, pool_windows
+from lapsvm.features.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
+from lapsvm.features.pooling import Grids, pool_cells, pool_rings, pool_windows
 from lapsvm.features.specs import (
+    Machine,
     Spec,
+    cell_grids,
     choice,
     one_or_three_numbers,
-    positive_number,
+    one_or_three_positive_numbers,
     read_options,
     share,
+    switch,
     whole_number,
     word,
 )
@@ -35,13 +41,17 @@ from lapsvm.features.specs import (
 DEFAULT_SIZE = 640
 MULTIPLE = 32
 _PROBE = (224, 224)
-_OPTIONS = {
+WHOLE = ((1, 1),)
+_read_size = whole_number(MULTIPLE, 8192)
+OPTIONS = {
     "output": word,
     "order": choice("rgb", "bgr"),
     "mean": one_or_three_numbers,
-    "scale": positive_number,
-    "size": whole_number(MULTIPLE, 8192),
+    "scale": one_or_three_positive_numbers,
+    "size": _read_size,
     "norm": choice("l2", "none"),
+    "cells": cell_grids,
+    "flip": switch,
     "contrast": share,
     "surroundings": choice("none", "beside"),
 }
@@ -56,13 +66,13 @@ class PooledNetwork:
     ----------
     network : Network
     weights : str
-        Hash of the network's file.
+        Hash of the network's file, or of its weights.
     output : str, optional
         Which output is the map; by default the only one with 4 dimensions.
     order : "rgb" or "bgr"
     mean : tuple of 3 floats, default 127.5 each
         In the network's order of channels.
-    scale : float, default 1/127.5
+    scale : float or tuple of 3 floats, default 1/127.5
     size : int, default 640
         Longest side of the picture that the network sees.
     norm : "l2" or "none"
@@ -72,6 +82,20 @@ class PooledNetwork:
         picture ends (see `lapsvm.features.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
     surroundings : "none" or "beside"
         Whether the features of the surroundings, weighted so, stand beside the window's own: twice as many numbers.
+    cells : sequence of (int, int), default 1 x 1
+        Rows and columns into which a window is cut, see `lapsvm.features.pooling.pool_cells`. The surroundings of all
+        cells are those of the window.
+    flip : bool, default False
+        Whether the features are the mean of those in the picture and in its mirror image.
+    name : str, optional
+        Which network it is, where its weights do not say.
+
+    Attributes
+    ----------
+    stride : float
+        Pixels of what the network sees per row of its map.
+    fixed_size : tuple of int or None
+        Height and width, where the network takes no others.
 
     Raises
     ------
@@ -89,18 +113,22 @@ class PooledNetwork:
         output: str | None = None,
         order: str = "rgb",
         mean: tuple[float, float, float] = (127.5, 127.5, 127.5),
-        scale: float = 1 / 127.5,
+        scale: float | tuple[float, float, float] = 1 / 127.5,
         size: int | None = None,
         norm: str = "l2",
         contrast: float = 0.0,
         surroundings: str = "none",
+        cells: Grids = WHOLE,
+        flip: bool = False,
+        name: str | None = None,
     ) -> None:
         if contrast and surroundings == "beside":
             raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         self._network, self._weights = network, weights
-        self._order, self._mean, self._scale, self._norm, self._contrast = order, mean, scale, norm, contrast
+        self._colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
+        self._norm, self._contrast, self._grids, self._flip, self._name = norm, contrast, tuple(cells), flip, name
         self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
         height, width = network.fixed_size or _PROBE
@@ -110,10 +138,32 @@ class PooledNetwork:
         self.stride = height / outputs[self._output].shape[2]
         self.fixed_size = network.fixed_size
 
+    def at_size(self, size: int) -> Self:
+        """Return an extractor with the same network, opened once, that sees pictures at another size.
+
+        Raises
+        ------
+        OptionError
+            If the size breaks its rule, or the network's is fixed.
+        """
+        try:
+            checked = _read_size(str(size))
+        except ValueError as error:
+            raise OptionError(f"size must be {error}, got {size}.") from None
+        if self.fixed_size is not None:
+            raise OptionError(f"size must not be given: the network takes only {self.fixed_size}, got {size}.")
+        other = copy(self)
+        other._size = checked
+        return other
+
     @property
     def dim(self) -> int:
-        """Number of channels of the map, or twice that."""
-        return self._channels * (1 + self._beside)
+        """Number of channels of the map, times the number of cells, times two with the surroundings."""
+        return self._channels * self._n_cells * (1 + self._beside)
+
+    @property
+    def _n_cells(self) -> int:
+        return sum(rows * columns for rows, columns in self._grids)
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -135,29 +185,39 @@ class PooledNetwork:
             "engine": self._network.runtime["name"],
             "weights": self._weights,
             "output": self._output,
-            "order": self._order,
-            "mean": [float(value) for value in self._mean],
-            "scale": float(self._scale),
+            **self._colours.describe(),
             "size": list(self._network.fixed_size or ()) or self._size,
             "norm": self._norm,
             "contrast": float(self._contrast),
             "runtime": self._network.runtime,
+            **self._where_not_plain(),
         }
+
+    def _where_not_plain(self) -> dict[str, Any]:
+        """Return the settings without which shards were made before these existed: they stay valid."""
+        cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
+        settings = {"cells": None if self._grids == WHOLE else cells, "flip": self._flip or None, "network": self._name}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
         check_pixels(pixels)
+        return mean_with_mirror(self._measure, pixels, boxes) if self._flip else self._measure(pixels, boxes)
+
+    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features in one picture, not in its mirror image."""
         height, width = pixels.shape[:2]
         windows = clip_boxes(boxes, height, width)
         feature_map = self.feature_map(pixels)
         rows, columns = feature_map.shape[1:]
-        cells = windows * [columns / width, rows / height, columns / width, rows / height]
-        inside = pool_windows(feature_map, cells)
-        own = self._normalised(inside)
+        places = windows * [columns / width, rows / height, columns / width, rows / height]
+        pooled = pool_cells(feature_map, places, self._grids)
+        own = self._normalised(pooled)
         if not (self._contrast or self._beside):
             return own
-        means, weights = pool_rings(feature_map, cells, inside)
-        around = weights[:, None] * self._normalised(means)
+        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, places)
+        means, weights = pool_rings(feature_map, places, inside)
+        around = weights[:, None] * self._normalised(np.tile(means, (1, self._n_cells)))
         return np.hstack([own, around]) if self._beside else np.asarray(own - np.float32(self._contrast) * around)
 
     def _normalised(self, pooled: Float32) -> Float32:
@@ -185,9 +245,7 @@ class PooledNetwork:
         height, width = self._network.fixed_size or network_size(pixels.shape[0], pixels.shape[1], self._size)
         how = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
         seen = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=how)
-        channels = seen.transpose(2, 0, 1)[:: 1 if self._order == "rgb" else -1]
-        mean = np.array(self._mean, dtype=np.float32)[:, None, None]
-        return np.ascontiguousarray((channels - mean) * np.float32(self._scale), dtype=np.float32)[None]
+        return self._colours(seen)[None]
 
 
 def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
@@ -210,14 +268,16 @@ def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
     return first, second
 
 
-def open_pooled_network(spec: Spec, threads: int) -> PooledNetwork:
+def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     """Return the extractor that an ``onnx:`` or ``onnx-cv2:`` spec asks for (see `open_extractor`)."""
     if not spec.file:
         raise OptionError(f"extractor {spec.text!r} needs a file, as in {spec.kind}:network.onnx.")
-    options = read_options(spec, _OPTIONS)
+    options = read_options(spec, OPTIONS)
     content = read_network_file(spec.file)
     network: Network = (
-        OpenCVNetwork(spec.file, content) if spec.kind == "onnx-cv2" else RuntimeNetwork(spec.file, content, threads)
+        OpenCVNetwork(spec.file, content)
+        if spec.kind == "onnx-cv2"
+        else RuntimeNetwork(spec.file, content, machine.threads)
     )
     weights = blake2b(content, digest_size=16).hexdigest()
     try:

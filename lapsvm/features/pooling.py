@@ -4,9 +4,13 @@ The share of a cell in a window is the product of its shares along the two axes;
 matrix, and its product with the map pools every window at once.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
+
+Grids = Sequence[tuple[int, int]]
 
 _ROWS = 4096  # windows at a time: bounds the memory of the shares
 ENLARGED = 1.8  # sides of the window with its surroundings, in sides of the window
@@ -35,6 +39,37 @@ def pool_windows(feature_map: Array, windows: Float64) -> Float32:
         part = slice(start, start + _ROWS)
         np.matmul(cell_shares(windows[part], rows, columns), cells, out=pooled[part])
     return pooled
+
+
+def pool_cells(feature_map: Array, windows: Float64, grids: Grids) -> Float32:
+    """Return the means of a map over the cells of each window.
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns), float32
+    windows : ndarray of shape (n, 4), float64
+        x1, y1, x2, y2 in cells of the map, inside it.
+    grids : sequence of (int, int)
+        Rows and columns into which a window is cut evenly; several are done one after the other.
+
+    Returns
+    -------
+    ndarray of shape (n, k * channels), float32
+        k is the number of cells of all grids. All channels of one cell, then those of the next: grid by grid, row by
+        row, from left to right. Zeros for a window without area.
+    """
+    cells = np.concatenate([_cut(windows, rows, columns) for rows, columns in grids], axis=1)
+    return pool_windows(feature_map, cells.reshape(-1, 4)).reshape(len(windows), cells.shape[1] * len(feature_map))
+
+
+def _cut(windows: Float64, rows: int, columns: int) -> Float64:
+    """Return the cells of one grid of each window, (n, rows * columns, 4)."""
+    across = windows[:, :1] + (windows[:, 2:3] - windows[:, :1]) * (np.arange(columns + 1) / columns)
+    down = windows[:, 1:2] + (windows[:, 3:] - windows[:, 1:2]) * (np.arange(rows + 1) / rows)
+    across[:, -1], down[:, -1] = windows[:, 2], windows[:, 3]  # not a rounding beyond the window, hence the map
+    shape = len(windows), rows, columns
+    edges = (across[:, None, :-1], down[:, :-1, None], across[:, None, 1:], down[:, 1:, None])
+    return np.stack([np.broadcast_to(edge, shape) for edge in edges], axis=-1).reshape(len(windows), rows * columns, 4)
 
 
 def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[Float32, Float32]:

@@ -11,7 +11,7 @@ from lapsvm.features.shard import Shard, ShardHeader, as_plain_json
 from lapsvm.features.shards import read_header, read_shard
 
 SUFFIX = ".safetensors"
-RECORDED_ONLY = frozenset({"runtime", "left_out"})
+RECORDED_ONLY = frozenset({"runtime", "left_out", "imported"})
 _SHOWN = 3
 
 
@@ -125,7 +125,7 @@ def open_shards(folder: str | Path) -> ShardSet:
 def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     """Refuse a shard that was made with other settings than those wanted.
 
-    What stands below a key named "runtime" or "left_out", at any depth, is recorded only and may differ.
+    What stands below a key named "runtime", "left_out" or "imported", at any depth, is recorded only and may differ.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Say how two settings differ, for a sentence; an empty text if they do not.
 
-    What stands below a key named "runtime" or "left_out", at any depth, may differ.
+    What stands below a key named "runtime", "left_out" or "imported", at any depth, may differ.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     if verify and _checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) != fields["checksum"]:
         raise ShardError(
             f"shard {path} is damaged: its content does not match its checksum; "
-            "run lapsvm extract again to have just this one made anew."
+            "run lapsvm extract, or import, again to have just this one made anew."
         )
     if not mapped:
         tensors = {name: np.array(tensor) for name, tensor in tensors.items()}

@@ -33,6 +33,22 @@ class Spec:
     text: str
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What an extractor may use of the machine; none of it decides the features.
+
+    Attributes
+    ----------
+    threads : int
+        That a network may use.
+    device : "auto", "cpu" or "cuda"
+        For networks run by torch; "auto" is CUDA where torch can use it.
+    """
+
+    threads: int = 1
+    device: str = "auto"
+
+
 def parse_spec(text: str) -> Spec:
     """Take the text of a spec apart.
 
@@ -129,18 +145,6 @@ def number(text: str) -> float:
     return value
 
 
-def positive_number(text: str) -> float:
-    """Read a finite number greater than 0."""
-    rule = "a finite number greater than 0"
-    try:
-        value = number(text)
-    except ValueError:
-        raise ValueError(rule) from None
-    if value <= 0:
-        raise ValueError(rule)
-    return value
-
-
 def share(text: str) -> float:
     """Read a number from 0 to 1."""
     rule = "a number from 0 to 1"
@@ -169,3 +173,31 @@ def one_or_three_numbers(text: str) -> tuple[float, float, float]:
 def word(text: str) -> str:
     """Read any text."""
     return text
+
+
+def switch(text: str) -> bool:
+    """Read yes or no."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def one_or_three_positive_numbers(text: str) -> tuple[float, float, float]:
+    """Read a number greater than 0 for all channels, or one for each."""
+    rule = "one finite number greater than 0, or three with commas between them"
+    try:
+        values = one_or_three_numbers(text)
+    except ValueError:
+        raise ValueError(rule) from None
+    if min(values) <= 0:
+        raise ValueError(rule)
+    return values
+
+
+def cell_grids(text: str) -> tuple[tuple[int, int], ...]:
+    """Read one or several grids of 1 to 3 rows and columns, such as 1x1,2x2."""
+    allowed = {f"{rows}x{columns}": (rows, columns) for rows in (1, 2, 3) for columns in (1, 2, 3)}
+    parts = text.split(",")
+    if not set(parts) <= allowed.keys() or len(set(parts)) != len(parts):
+        raise ValueError("ROWSxCOLUMNS of 1 to 3 each, or several with commas between them, none twice")
+    return tuple(allowed[part] for part in parts)

@@ -1,7 +1,118 @@
-"""ONNX networks small enough that their features are a formula."""
+"""Networks small enough that their features are a formula: written as ONNX files, and made by factories for torch."""
+
+import sys
 
 import numpy as np
 import pytest
+
+FACTORIES = """
+import torch
+from torch import nn
+
+TEXT = "no factory"
+
+
+class Colours(nn.Module):
+    '''The mean of 32 x 32 pixels through a weight, cell by cell.'''
+
+    def __init__(self, bias=0.0):
+        super().__init__()
+        self.mix = nn.Conv2d(3, 5, 1)
+        nn.init.constant_(self.mix.bias, bias)
+
+    def forward(self, batch):
+        return self.mix(nn.functional.avg_pool2d(batch, 32))
+
+
+def colours():
+    return Colours()
+
+
+def with_weights(weights=None):
+    net = Colours()
+    if weights is not None:
+        net.load_state_dict(torch.load(weights, weights_only=True))
+    return nn.Sequential(net, nn.ReLU())
+
+
+def vectors():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 7))
+
+
+class Named(Colours):
+    def forward(self, batch):
+        found = super().forward(batch)
+        return {"low": found, "high": -found, "flat": found.mean((2, 3)), "note": "none"}
+
+
+def named():
+    return Named()
+
+
+class Hungry(nn.Module):
+    '''Runs out of memory with more than `most` pictures at once.'''
+
+    most, seen = 3, []
+
+    def forward(self, batch):
+        self.seen.append(len(batch))
+        if len(batch) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return batch.mean((2, 3))
+
+
+def hungry():
+    Hungry.most, Hungry.seen = 3, []
+    return Hungry()
+
+
+class Starving(Hungry):
+    def forward(self, batch):
+        if batch.abs().sum() > 0:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return batch.mean((2, 3)) if TEXT == "vector" else nn.functional.avg_pool2d(batch, 32)
+
+
+def starving():
+    return Starving()
+
+
+class Gives(nn.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, batch):
+        return self.what(batch)
+
+
+def gives_nothing():
+    return Gives(lambda batch: None)
+
+
+def gives_a_number():
+    return Gives(lambda batch: batch.mean())
+
+
+def mixes_windows():
+    return Gives(lambda batch: batch.mean((0, 2, 3))[None])
+
+
+def gives_nan():
+    return Gives(lambda batch: nn.functional.avg_pool2d(batch, 32) * (float("nan") if batch.any() else 1))
+
+
+def fails_inside():
+    return nn.Conv2d(4, 5, 1)
+
+
+def fails():
+    raise KeyError("no such thing")
+
+
+def no_module():
+    return 3
+"""
 
 
 def _write_network(path, weights=None, *, relu=False, size=("h", "w"), channels=3, also=(), flat=False, inputs=1):
@@ -43,3 +154,16 @@ def write_network():
     """The function that writes a tiny network; the test is skipped where onnx is not installed."""
     pytest.importorskip("onnx")
     return _write_network
+
+
+@pytest.fixture
+def nets(tmp_path, monkeypatch):
+    """The module of tiny factories, importable as `tiny_nets`; the test is skipped where torch is not installed."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "tiny_nets.py").write_text(FACTORIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tiny_nets", raising=False)
+    import tiny_nets
+
+    yield tiny_nets
+    sys.modules.pop("tiny_nets", None)

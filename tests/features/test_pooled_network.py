@@ -230,8 +230,8 @@ def test_a_missing_file_is_named(tmp_path, kind):
     [
         ("order=RGB", "order must be rgb or bgr, got 'RGB'"),
         ("mean=1,2", "mean must be one finite number, or three with commas between them, got '1,2'"),
-        ("scale=0", "scale must be a finite number greater than 0, got '0'"),
-        ("scale=nan", "scale must be a finite number greater than 0, got 'nan'"),
+        ("scale=0", "scale must be one finite number greater than 0, or three with commas between them, got '0'"),
+        ("scale=nan", "scale must be one finite number greater than 0, or three with commas between them, got 'nan'"),
         ("size=31", "size must be a whole number from 32 to 8192, got '31'"),
         ("norm=l1", "norm must be l2 or none, got 'l1'"),
         ("sise=64", "option 'sise' is not known; choose from output, order, mean, scale, size, norm"),

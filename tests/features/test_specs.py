@@ -5,7 +5,13 @@ import pytest
 
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features import open_extractor
-from lapsvm.features.specs import number, one_or_three_numbers, parse_spec, positive_number, whole_number
+from lapsvm.features.specs import (
+    number,
+    one_or_three_numbers,
+    one_or_three_positive_numbers,
+    parse_spec,
+    whole_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +62,10 @@ def test_what_is_no_number(text):
         number(text)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "x"])
-def test_what_is_no_positive_number(text):
-    with pytest.raises(ValueError, match="a finite number greater than 0"):
-        positive_number(text)
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "x", "1,2", "1,0,2"])
+def test_what_is_no_positive_number_or_three(text):
+    with pytest.raises(ValueError, match="one finite number greater than 0, or three with commas between them"):
+        one_or_three_positive_numbers(text)
 
 
 def test_one_number_stands_for_three():

@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.extractors import expanded, network_settings, with_network_settings
+from lapsvm.pipelines.extractors import completed, network_settings, opened, with_network_settings
 from lapsvm.pipelines.settings import FeatureSettings
 from lapsvm.pipelines.training_bags import Halves
 
 from lapsvm.detection import Detector
-from lapsvm.features import open_shards
+from lapsvm.errors import OptionError
+from lapsvm.features import open_extractor, open_shards
+from lapsvm.features.networks import RuntimeNetwork
 
 pytest.importorskip("onnxruntime")
 
@@ -42,15 +44,44 @@ def network(tmp_path_factory):
 
 
 def test_every_network_is_completed_unless_its_text_says_otherwise(network):
+    settings, text = FeatureSettings(contrast=0.5), f"onnx:{network[32]}"
+    assert completed("hog?size=32", settings) == "hog?size=32"
+    assert completed(text, settings) == f"{text}?contrast=0.5"
+    assert completed(f"{text}?size=128", settings) == f"{text}?size=128&contrast=0.5"
+    assert completed(f"{text}?contrast=0&size=128", settings) == f"{text}?contrast=0&size=128"
+    assert completed(text, FeatureSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
+    assert completed(text, FeatureSettings()) == text
+    pooled = "torch:alexnet?weights=FILE&way=pooled"
+    assert completed(pooled, settings) == f"{pooled}&contrast=0.5"
+    assert completed("torch:alexnet?weights=FILE", settings) == "torch:alexnet?weights=FILE"
+    assert completed("torch:a.b:c", settings) == "torch:a.b:c?contrast=0.5"
+    assert completed("torch:a.b:c?way=warped", settings) == "torch:a.b:c?way=warped"
+
+
+def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
     settings = FeatureSettings(contrast=0.5, sizes=(64, 96))
-    coarse, fine = f"onnx:{network[32]}", f"onnx:{network[16]}"
-    assert expanded("hog?size=32", settings) == ["hog?size=32"]
-    assert expanded(coarse, settings) == [f"{coarse}?contrast=0.5&size=64", f"{coarse}?contrast=0.5&size=96"]
-    assert expanded(fine, settings) == [f"{fine}?contrast=0.5&size=64"]
-    assert expanded(f"{coarse}?size=128", settings) == [f"{coarse}?size=128&contrast=0.5"]
-    assert expanded(f"{coarse}?contrast=0&size=128", settings) == [f"{coarse}?contrast=0&size=128"]
-    assert expanded(fine, FeatureSettings(contrast=0.5, beside=True)) == [f"{fine}?surroundings=beside"]
-    assert expanded(fine, FeatureSettings()) == [fine]
+    for stride, text, sizes in ((32, "", [64, 96]), (16, "", [64]), (32, "?size=128", [128])):
+        parts = opened(f"onnx:{network[stride]}{text}", settings)
+        assert [part.describe()["size"] for part in parts] == sizes
+        assert {part.describe()["contrast"] for part in parts} == {0.5}
+        wanted = [open_extractor(f"onnx:{network[stride]}?size={size}&contrast=0.5") for size in sizes]
+        assert [part.describe() for part in parts] == [extractor.describe() for extractor in wanted]
+        pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+        for part, extractor in zip(parts, wanted, strict=True):
+            np.testing.assert_array_equal(part(pixels, [[3, 4, 50, 60]]), extractor(pixels, [[3, 4, 50, 60]]))
+
+
+def test_a_network_of_several_sizes_is_opened_once(network, monkeypatch):
+    opens = []
+    real = RuntimeNetwork.__init__
+    monkeypatch.setattr(RuntimeNetwork, "__init__", lambda self, *given: opens.append(given) or real(self, *given))
+    assert len(opened(f"onnx:{network[32]}", FeatureSettings(sizes=(64, 96, 128)))) == 3
+    assert len(opens) == 1
+
+
+def test_a_size_that_breaks_its_rule_is_named(network):
+    with pytest.raises(OptionError, match="size must be a whole number from 32 to 8192, got 7"):
+        opened(f"onnx:{network[32]}", FeatureSettings(sizes=(7,)))
 
 
 def test_a_models_provenance_brings_the_networks_settings_back():

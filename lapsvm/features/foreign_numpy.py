@@ -1,0 +1,268 @@
+"""Windows from numpy's files: one ``.npz`` per picture, or ``.npy`` files for all pictures with offsets.
+
+Pickled objects are refused: reading them may run code.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Array, Index
+from lapsvm.errors import ForeignFileError, MissingError
+from lapsvm.features.foreign import TRUTH_NAME, ArrayNames, BoxConvention, ForeignWindows, checked_windows
+
+INDEX = "index.json"
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class FilePerPicture:
+    """A folder with one file per picture, whose path below the folder without its suffix is the picture's name.
+
+    Attributes
+    ----------
+    folder : Path
+    files : mapping of name to file
+    load : callable
+        (file, names, whether features are read) -> windows.
+    has_features : bool
+    names : ArrayNames
+    convention : BoxConvention
+    """
+
+    folder: Path
+    files: Mapping[str, Path]
+    load: Callable[[Path, ArrayNames, bool], ForeignWindows]
+    has_features: bool
+    names: ArrayNames
+    convention: BoxConvention
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The pictures' names."""
+        return tuple(self.files)
+
+    def read(self, key: str, features: bool = True) -> ForeignWindows:
+        """Return the windows of a picture."""
+        found = self.load(self.files[key], self.names, features and self.has_features)
+        if features and self.has_features and found.features is None:
+            raise ForeignFileError(f"{found.where} must hold features as the other files do, got boxes alone.")
+        return found
+
+
+def files_below(path: Path, suffix: str) -> dict[str, Path]:
+    """Return name -> file of a folder's files with a suffix, sorted; a file is the only one of its folder."""
+    if path.is_file():
+        return {path.stem: path}
+    files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))
+    return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
+
+
+def open_npz(path: Path, names: ArrayNames) -> FilePerPicture:
+    """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt``.
+
+    Boxes are taken as x1, y1, x2, y2, 0-based and half-open.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    ForeignFileError
+        If the first one is none, or lacks its boxes.
+    """
+    files = files_below(path, ".npz")
+    if not files:
+        raise MissingError(f"folder {path} holds no .npz file.")
+    first = next(iter(files.values()))
+    with opened_npz(first) as archive:
+        has_features = names.features_in(archive, str(first)) is not None
+    return FilePerPicture(path, files, read_npz, has_features, names, BoxConvention())
+
+
+def read_npz(path: Path, names: ArrayNames, features: bool) -> ForeignWindows:
+    """Return the windows of one ``.npz`` file."""
+    where = str(path)
+    with opened_npz(path) as archive:
+        boxes = archive[names.boxes_in(archive, where)]
+        name = names.features_in(archive, where) if features else None
+        values = None if name is None else archive[name]
+        truth = archive.get(TRUTH_NAME)
+    return checked_windows(where, boxes, values, truth)
+
+
+@contextmanager
+def opened_npz(path: Path) -> Iterator[Any]:
+    """Open an ``.npz`` file; damage is told in a sentence, also while it is read."""
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ForeignFileError(f"{path} is truncated, or no .npz file.")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                yield archive
+    except _DAMAGE as error:
+        if isinstance(error, ForeignFileError):
+            raise
+        raise _unreadable(path, error) from None
+
+
+def load_npy(path: Path, mapped: bool = False) -> Array:
+    """Return the array of an ``.npy`` file, on request as a view of the file.
+
+    Raises
+    ------
+    MissingError, ForeignFileError
+    """
+    if not path.is_file():
+        raise MissingError(f"file {path} is not there.")
+    try:
+        array: Array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise _unreadable(path, error) from None
+    if not isinstance(array, np.ndarray):
+        raise ForeignFileError(f"{path} must be an .npy file with one array, got an archive of several.")
+    return array
+
+
+def _unreadable(path: Path, error: Exception) -> ForeignFileError:
+    """Return the error of a file that numpy does not read."""
+    if "pickle" in str(error) or "Python objects" in str(error):
+        return ForeignFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")
+    return ForeignFileError(f"{path} is truncated or damaged: {str(error).rstrip('.')}.")
+
+
+@dataclass(frozen=True)
+class OneArray:
+    """All pictures' windows in one array, with the offset of each picture.
+
+    Attributes
+    ----------
+    where : str
+    keys : tuple of str
+    places : mapping of name to the slice of rows
+    boxes : ndarray of shape (n, 4)
+    features : ndarray of shape (n, d), or None
+    truth : ndarray of shape (n,), or None
+    convention : BoxConvention
+    """
+
+    where: str
+    keys: tuple[str, ...]
+    places: Mapping[str, slice]
+    boxes: Array
+    features: Array | None
+    truth: Array | None
+    convention: BoxConvention = BoxConvention()  # noqa: RUF009 - frozen
+
+    @property
+    def has_features(self) -> bool:
+        """Whether there are features, not boxes alone."""
+        return self.features is not None
+
+    def read(self, key: str, features: bool = True) -> ForeignWindows:
+        """Return the windows of a picture."""
+        rows = self.places[key]
+        values = self.features[rows] if features and self.features is not None else None
+        truth = None if self.truth is None else self.truth[rows]
+        return checked_windows(f"{self.where}, picture {key}", self.boxes[rows], values, truth)
+
+
+def open_npy(path: Path, names: ArrayNames) -> OneArray:  # noqa: ARG001 - every format takes it
+    """Open an array of features with its companions in the same folder.
+
+    These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n).
+    An ``index.json`` may hold lists "ids" and "offsets" itself, or name other files below its own folder under "boxes",
+    "features", "ids", "offsets" and "gt".
+
+    Parameters
+    ----------
+    path : Path
+        The ``.npy`` file of features, the JSON, or their folder; ``features.npy`` may be absent in a folder or JSON,
+        which then give boxes alone.
+    names : ArrayNames
+        Not used: the files have their names.
+
+    Raises
+    ------
+    MissingError, ForeignFileError
+    """
+    folder, index = path if path.is_dir() else path.parent, _index(path)
+    features = folder / str(index.get("features", "features.npy"))
+    features = path if path.suffix == ".npy" else features
+    has_features = features.is_file() or "features" in index
+    boxes = load_npy(folder / str(index.get("boxes", "boxes.npy")), mapped=True)
+    ids = _ids(folder, index)
+    offsets = _offsets(folder, index, len(ids), len(boxes), str(path))
+    truth_file = folder / str(index.get("gt", "gt.npy"))
+    values = load_npy(features, mapped=True) if has_features else None
+    for what, array in (("features", values), ("gt", load_npy(truth_file) if truth_file.is_file() else None)):
+        if array is not None and len(np.atleast_1d(array)) != len(boxes):
+            raise ForeignFileError(
+                f"{path} must have as many {what} as boxes, got {len(array)} for {len(boxes)} boxes."
+            )
+    places = {key: slice(int(offsets[i]), int(offsets[i + 1])) for i, key in enumerate(ids)}
+    return OneArray(str(path), ids, places, boxes, values, load_npy(truth_file) if truth_file.is_file() else None)
+
+
+def is_index(content: Any) -> bool:
+    """Tell whether the content of a JSON file is an index of ``.npy`` files."""
+    return isinstance(content, dict) and "offsets" in content and "ids" in content
+
+
+def _index(path: Path) -> dict[str, Any]:
+    """Return the index that a path names or lies beside; an empty one if there is none."""
+    file = path if path.suffix == ".json" else (path if path.is_dir() else path.parent) / INDEX
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise ForeignFileError(f"{file} is truncated, or no JSON: {error}.") from None
+    if not is_index(content):
+        raise ForeignFileError(f"{file} must hold ids and offsets, got {type(content).__name__} without them.")
+    return dict(content)
+
+
+def _ids(folder: Path, index: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the pictures' names, all different."""
+    ids = index.get("ids", "ids.txt")
+    if isinstance(ids, str):
+        file = folder / ids
+        if not file.is_file():
+            raise MissingError(f"file {file} with the pictures' ids is not there.")
+        ids = load_npy(file).tolist() if file.suffix == ".npy" else file.read_text(encoding="utf-8-sig").split("\n")
+        ids = [str(key).strip() for key in ids if str(key).strip()]
+    names = tuple(str(key) for key in ids)
+    if len(set(names)) != len(names):
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ForeignFileError(f"ids of {folder} must differ, got {twice!r} twice.")
+    return names
+
+
+def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, where: str) -> Index:
+    """Return the offsets, which rise from 0 to the number of boxes."""
+    given = index.get("offsets", "offsets.npy")
+    offsets = np.asarray(load_npy(folder / given) if isinstance(given, str) else given)
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) != pictures + 1:
+        raise ForeignFileError(
+            f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, "
+            f"got {offsets.dtype} of shape {offsets.shape}."
+        )
+    rising = offsets.astype(np.intp)
+    if rising[0] != 0 or rising[-1] != boxes or (np.diff(rising) < 0).any():
+        raise ForeignFileError(
+            f"{where}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."
+        )
+    return rising

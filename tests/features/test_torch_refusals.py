@@ -1,0 +1,181 @@
+"""Networks of torch that are refused, in one sentence each; devices, and memory that runs out."""
+
+import logging
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lapsvm.errors import DataError, DependencyError, MissingError, NotFiniteError, OptionError
+from lapsvm.features import open_extractor, settings_difference
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
+BOXES = np.array([[0, 0, 128, 96], [32, 32, 96, 96], [3.5, 5, 100.5, 41.25], [120, 90, 140, 200]], dtype=np.float64)
+
+
+class Runs:
+    """What a pickle could do if it were let."""
+
+    def __reduce__(self):
+        return (print, ("this ran",))
+
+
+def test_nothing_in_a_file_of_weights_is_run(nets, tmp_path, capsys):
+    path = tmp_path / "evil.pth"
+    torch.save({"mix.weight": Runs()}, path)
+    with pytest.raises(DataError, match=r"weights .*evil\.pth are no state dict that can be read"):
+        open_extractor(f"torch:tiny_nets:colours?weights={path}")
+    path.write_bytes(pickle.dumps(Runs()))
+    with pytest.raises(DataError, match="are no state dict that can be read"):
+        open_extractor(f"torch:tiny_nets:colours?weights={path}")
+    assert "this ran" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["junk.pth", "junk.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"junk", b"\x00" * 64])
+def test_a_file_that_holds_no_weights_is_named(nets, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"weights .*{name} are no state dict that can be read: [^\n]*\.$"):
+        open_extractor(f"torch:tiny_nets:colours?weights={tmp_path}/{name}")
+
+
+def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
+    path = tmp_path / "net.pth"
+    text = f"torch:tiny_nets:colours?weights={path}"
+    for state, sentence in (
+        ({"mix.weight": torch.zeros(5, 3, 1, 1)}, r"mix.bias must have shape \(5,\), got none"),
+        (
+            {"mix.weight": torch.zeros(5, 3, 1, 1), "mix.bias": torch.zeros(6)},
+            r"mix.bias must have shape \(5,\), got shape \(6,\)",
+        ),
+        ({**nets.Colours().state_dict(), "more": torch.zeros(1)}, r"more must not be there, got shape \(1,\)"),
+    ):
+        torch.save(state, path)
+        with pytest.raises(DataError, match=sentence):
+            open_extractor(text)
+    for wrong in ([1, 2], {"epoch": 3}):
+        torch.save(wrong, path)
+        with pytest.raises(DataError, match=r"must be a state dict, names with tensors, got (list|dict)"):
+            open_extractor(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "sentence"),
+    [
+        ("torch", OptionError, "torch must be followed by PACKAGE.MODULE:FACTORY or alexnet, got ''"),
+        ("torch:tiny_nets", OptionError, "followed by PACKAGE.MODULE:FACTORY or alexnet, got 'tiny_nets'"),
+        ("torch:no_such_nets:make", OptionError, "module no_such_nets cannot be found; install it, or put its folder"),
+        ("torch:tiny_nets.deep:make", OptionError, r"module tiny_nets\.deep cannot be found"),
+        ("torch:broken_nets:make", OptionError, "module broken_nets cannot be imported: it is not ready"),
+        ("torch:tiny_nets:absent", OptionError, "absent of module tiny_nets must be callable, got no such name"),
+        ("torch:tiny_nets:TEXT", OptionError, "TEXT of module tiny_nets must be callable, got str"),
+        ("torch:tiny_nets:fails", DataError, "factory tiny_nets:fails failed with KeyError: 'no such thing'"),
+        ("torch:tiny_nets:Gives", DataError, "factory tiny_nets:Gives failed with TypeError"),
+        ("torch:tiny_nets:no_module", DataError, r"must give a torch\.nn\.Module, got int"),
+        ("torch:tiny_nets:vectors", DataError, r"needs an output with 4 dimensions; there are output \(1, 7\)"),
+        ("torch:tiny_nets:gives_nothing", DataError, "must give a tensor or several, got NoneType"),
+        ("torch:tiny_nets:gives_a_number?way=warped", DataError, r"a row of numbers for each window; .* output \(\)"),
+        ("torch:tiny_nets:fails_inside", DataError, "cannot take a picture of 224 x 224"),
+        ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"weights absent\.pth are not there"),
+        ("torch:tiny_nets:colours?way=whole", OptionError, "way must be pooled or warped, got 'whole'"),
+        ("torch:tiny_nets:colours?context=16", OptionError, "option 'context' is not known; choose from weights"),
+        ("torch:tiny_nets:vectors?way=warped&cells=2x2", OptionError, "option 'cells' is not known"),
+        ("torch:tiny_nets:vectors?way=warped&size=32&context=16", OptionError, "context must be less than half .* 32"),
+        ("torch:tiny_nets:vectors?way=warped&batch=0", OptionError, "batch must be a whole number from 1"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_sentence(nets, tmp_path, text, error, sentence):
+    (tmp_path / "broken_nets.py").write_text("raise RuntimeError('it is not\\n ready')")
+    with pytest.raises(error, match=sentence) as raised:
+        open_extractor(text)
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).endswith(".")
+
+
+def test_a_network_that_mixes_windows_is_refused(nets):
+    extractor = open_extractor("torch:tiny_nets:mixes_windows?way=warped&size=32&context=2")
+    assert extractor(PICTURE, BOXES[:1]).shape == (1, 3)
+    with pytest.raises(
+        DataError, match=r"must give a row of 3 numbers for each window, got shape \(1, 3\) for 4 windows"
+    ):
+        extractor(PICTURE, BOXES)
+
+
+def test_a_map_that_is_not_finite_is_refused(nets):
+    extractor = open_extractor("torch:tiny_nets:gives_nan?size=128")
+    with pytest.raises(NotFiniteError, match="output 'output' of the network must be finite"):
+        extractor(PICTURE, BOXES)
+    warped = open_extractor("torch:tiny_nets:gives_nan?way=warped&size=32&context=2")
+    with pytest.raises(NotFiniteError, match="must be finite"):
+        warped(PICTURE, BOXES)
+
+
+def test_the_batch_is_halved_when_memory_runs_out_and_the_features_stay(nets, caplog):
+    windows = np.tile(BOXES[:3], (9, 1))[:26] + np.linspace(0, 5, 26)[:, None]
+    extractor = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=16")
+    with caplog.at_level(logging.WARNING, logger="lapsvm"):
+        found = extractor(PICTURE, windows)
+    assert nets.Hungry.seen == [1, 16, 8, 4] + [2] * 13  # the first is the trial at opening
+    assert [record.getMessage() for record in caplog.records] == [
+        f"device cpu ran out of memory with {n} windows at once; going on with {n // 2}." for n in (16, 8, 4)
+    ]
+    nets.Hungry.most = 100
+    again = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=16")
+    nets.Hungry.most = 100
+    np.testing.assert_allclose(again(PICTURE, windows), found, atol=1e-6)
+    assert extractor.describe() == again.describe()
+    nets.Hungry.seen.clear()
+    extractor(PICTURE, windows[:4])
+    assert nets.Hungry.seen == [2, 2]  # it stays small
+
+
+def test_half_of_the_windows_that_were_too_many_are_tried_next(nets):
+    extractor = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=64")
+    extractor(PICTURE, BOXES[[0, 1, 2, 0, 1, 2]])
+    assert nets.Hungry.seen == [1, 6, 3, 3]
+
+
+def test_memory_that_is_too_small_for_one_window_or_picture_is_a_sentence(nets):
+    pooled = open_extractor("torch:tiny_nets:starving?size=96")
+    with pytest.raises(DataError, match="needs more memory than device cpu has for a picture of 64 x 96; give"):
+        pooled(PICTURE, BOXES)
+    nets.TEXT = "vector"
+    warped = open_extractor("torch:tiny_nets:starving?way=warped&size=32&context=2&batch=4")
+    with pytest.raises(DataError, match="needs more memory than device cpu has for one window"):
+        warped(PICTURE, BOXES)
+
+
+def test_a_device_is_there_or_refused(nets, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert open_extractor("torch:tiny_nets:colours").describe()["runtime"]["device"] == "cpu"
+    with pytest.raises(OptionError, match="device cuda needs a GPU that torch can use, and there is none"):
+        open_extractor("torch:tiny_nets:colours", device="cuda")
+    with pytest.raises(OptionError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
+        open_extractor("hog", device="tpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
+def test_a_gpu_gives_what_the_processor_gives(nets):
+    for query in ("size=128", "way=warped&size=64"):
+        here, there = (open_extractor(f"torch:tiny_nets:colours?{query}", device=name) for name in ("cpu", "cuda"))
+        np.testing.assert_allclose(there(PICTURE, BOXES), here(PICTURE, BOXES), atol=1e-4)
+        assert not settings_difference(here.describe(), there.describe())
+
+
+def test_without_torch_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DependencyError, match=r'torch:a\.b:c. needs torch, .* pip install "lapsvm\[torch\]"'):
+        open_extractor("torch:a.b:c")
+    assert open_extractor("hog", device="cpu").dim == 900
+
+
+def test_torch_is_not_imported_before_a_network_is_opened():
+    code = (
+        "import sys, lapsvm.features, lapsvm.pipelines.cli, lapsvm.pipelines.extract;"
+        "lapsvm.features.open_extractor('hog'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
