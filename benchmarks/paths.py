@@ -132,7 +132,7 @@ def on_a_run(folder: str) -> None:
     from lapsvm.pipelines.progress import Reporter
     from lapsvm.pipelines.run_folder import RunFolder
     from lapsvm.pipelines.stages import Context
-    from lapsvm.pipelines.train import open_bags
+    from lapsvm.pipelines.training_bags import stored_bags
 
     from lapsvm.features import open_shards
 
@@ -144,7 +144,7 @@ def on_a_run(folder: str) -> None:
         records = {record.id: record for record in context.data.records[name]}
         kept = [records[image] for image in open_shards(run.shards(name)).image_ids]
         sets[name] = [label_vector(kept, one).astype(float) for one in context.data.classes]
-    bags, scale = open_bags(context, open_shards(run.shards(data.train_set)))
+    bags, scale = stored_bags(context, open_shards(run.shards(data.train_set)))
     tested = Bags.open(run.path, data.test_set, scale, threads=2)
     counted(bags)
     weight = [float(np.count_nonzero(y) / (y > 0).sum()) for y in sets[data.train_set]]

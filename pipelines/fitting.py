@@ -1,17 +1,20 @@
 """Training with the constants that are wanted: along paths of C, from several starts, with progress."""
 
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_multifold, fit_paths
+from lapsvm.features import open_shards
+from lapsvm.latent import AnswerLog, HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_multifold, fit_paths
 
-from .labels import Labels
+from .labels import Labels, hash_of
 from .outer_steps import OuterSteps
 from .progress import Bar
 from .settings import Settings, TrainSettings
@@ -75,9 +78,9 @@ def fit_wanted(
         for number in range(settings.train.n_init)
     ]
     own = [names[places[0]] for places, _ in paths for _ in range(settings.train.n_init)]
-    with told(context, title, len(wanted)) as bar:
+    with told(context, title, len(wanted)) as bar, answer_log(context, title, wanted, bags) as log:
         steps = OuterSteps(bar, own, None if settings.train.path else settings.train.tol)
-        walked = _walk(settings.train, started(context, starts, bags), bags, bar, steps)
+        walked = _walk(context, started(context, starts, bags, log), bags, bar, steps, log)
     solutions: dict[int, LatentSolution] = {}
     for number, (places, values) in enumerate(paths):
         tried = walked[number * settings.train.n_init : (number + 1) * settings.train.n_init]
@@ -102,14 +105,31 @@ def _values(train: TrainSettings, wanted: Sequence[float]) -> list[float]:
     return sorted({*wanted, *before}, reverse=True)
 
 
+def answer_log(context: Context, title: str, wanted: Sequence[Wanted], bags: Bags) -> AnswerLog:
+    """Return the log of a training, with what it holds already if that was interrupted."""
+    shards = open_shards(context.run.shards(context.settings.data.train_set)).provenance
+    asked = [(hash_of(one.y.tolist()), one.constants) for one in wanted]
+    known = [title, asked, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
+    context.run.training.mkdir(exist_ok=True)
+    key = hash_of(json.dumps(known, sort_keys=True, default=np.ndarray.item))
+    return AnswerLog(context.run.training / f"{key[:16]}.answers")
+
+
 def _walk(
-    train: TrainSettings, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, bar: Bar, steps: OuterSteps
+    context: Context,
+    starts: Sequence[tuple[LatentProblem, list[float]]],
+    bags: Bags,
+    bar: Bar,
+    steps: OuterSteps,
+    log: AnswerLog,
 ) -> list[list[LatentSolution]]:
     """Train every problem for its values of C."""
+    train = context.settings.train
+    options: dict[str, Any] = {"candidates": train.candidates, "tally": context.tally, "log": log}
     if train.multifold:
         walked = []
         for one, values in starts:
-            walked.append([fit_multifold(replace(one, C=C), bags, train.multifold) for C in values])
+            walked.append([fit_multifold(replace(one, C=C), bags, train.multifold, **options) for C in values])
             bar.step(1, f"objective {walked[-1][-1].objective:.4g}")
         return walked
 
@@ -119,7 +139,7 @@ def _walk(
     walked = []
     for first in range(0, len(starts), SIDE_BY_SIDE):
         problems, values = zip(*starts[first : first + SIDE_BY_SIDE], strict=True)
-        walked += fit_paths(problems, values, bags, progress=tell)
+        walked += fit_paths(problems, values, bags, progress=tell, **options)
     return walked
 
 

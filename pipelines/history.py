@@ -14,7 +14,8 @@ from .fitting import Constants
 from .run_folder import RunFolder
 
 CONSTANTS = ("C", "J", "ignored")
-_STEP = ("step", "objective", "dual", "gap", "calls", "passes", "seconds", "planes", "changed", "temperature", "share")
+_COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
+_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 

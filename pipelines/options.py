@@ -201,6 +201,17 @@ TRAIN: Group = {
             typer.Option("--pace", help="Begin with this share of the positives, the easiest; default: 1, all."),
         ],
     ),
+    "train_candidates": (
+        "train.candidates",
+        Annotated[
+            int | None,
+            typer.Option(
+                "--train-candidates",
+                help="Windows of a picture that each pass over all gives training to work on; 0: passes only. "
+                "Default: 20.",
+            ),
+        ],
+    ),
     "folds": (
         "train.folds",
         Annotated[

@@ -25,15 +25,12 @@ class OuterSteps:
 
     def __init__(self, bar: Bar, names: Sequence[str], tol: float | None) -> None:
         self._bar, self._names, self._tol = bar, names, tol
-        self._begun_before = 0.0  # seconds of an interrupted training that is continued
         self._told: dict[int, list[Mapping[str, Any]]] = {}
         self._distances: dict[int, list[tuple[float, float]]] = {}
 
     def tell(self, place: int, record: dict[str, Any]) -> None:
         """Take down an outer step of the training at `place`."""
-        if "seconds" in record:
-            self._begun_before = max(self._begun_before, record["seconds"])
-        record.setdefault("seconds", round(self._begun_before + self._bar.seconds, 3))
+        record["seconds"] = round(self._bar.seconds, 3)
         self._told.setdefault(place, []).append(record)
         if self._tol is not None:
             self._distances.setdefault(place, []).append((record["seconds"], self._distance(place, self._tol)))
@@ -84,4 +81,5 @@ def _rests(told: Sequence[Mapping[str, Any]], tol: float) -> bool:
     """Tell whether a training has ended, as CCCP ends."""
     now = told[-1]
     fall = told[-2]["objective"] - now["objective"] if len(told) > 1 else math.inf
-    return bool(now["gap"] <= tol and (now["changed"] == 0 or fall <= tol * abs(now["objective"])))
+    proved = now["gap"] <= tol and now.get("proved", True)  # on candidates alone a gap is but a bound
+    return bool(proved and (now["changed"] == 0 or fall <= tol * abs(now["objective"])))

@@ -128,7 +128,7 @@ def _cccp_steps(context: Context) -> dict[str, tuple[CccpStep, ...]]:
     steps: dict[str, list[CccpStep]] = {}
     with context.run.history_file.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            if row["role"] == last:
+            if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
                 steps.setdefault(row["class"], []).append(_cccp_step(row))
     return {name: tuple(rows) for name, rows in steps.items()}
 

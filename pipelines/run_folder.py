@@ -7,6 +7,7 @@
     RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
+    RUN/training/*.answers              what passes answered, while training lasts
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/evaluation.json  history.csv  timings.json  page/index.html
 """
@@ -47,6 +48,8 @@ class RunFolder:
         self.first_models = self.path / "first"
         self.projection = self.path / "projection.safetensors"
         self.choices_file = self.path / "choices.json"
+        self.training = self.path / "training"
+        self.begun_file = self.training / "begun.json"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"

@@ -90,8 +90,8 @@ class TrainSettings:
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
     run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
-    are those of `lapsvm.latent.LatentProblem`. ``criterion`` is what cross-validation compares (see
-    `lapsvm.pipelines.selection`).
+    are those of `lapsvm.latent.LatentProblem`, ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is
+    what cross-validation compares (see `lapsvm.pipelines.selection`).
     """
 
     learner: str = "latent_rank_svm"
@@ -108,6 +108,7 @@ class TrainSettings:
     top: float = 1.0
     anneal: float = 0.0
     pace: float = 1.0
+    candidates: int = 20
     keep_windows: int = 0
     keep_by: str = ""
     folds: int = 3
@@ -276,6 +277,8 @@ def _check_training(train: TrainSettings, max_area: float) -> None:
         raise OptionError(f"option --multifold must be 2 or more, or 0 for none, got {train.multifold}.")
     if train.multifold and train.path:
         raise OptionError("option --path must not go with --multifold, which begins anew for every C.")
+    if train.candidates < 0:
+        raise OptionError(f"option --train-candidates must be 1 or more, or 0 for none, got {train.candidates}.")
     if train.keep_windows < 0:
         raise OptionError(f"option --keep-windows must be 1 or more, or 0 for all, got {train.keep_windows}.")
     if train.init == "whole_image" and max_area < 1:

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
 from .settings import Settings, check_settings
+
+if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
+    from lapsvm.latent import Tally
 
 
 @dataclass
@@ -32,6 +35,8 @@ class Context:
         How the command begins that ``run.toml`` repeats.
     device : "auto", "cpu" or "cuda"
         Where torch runs networks.
+    tally : Tally or None
+        Where training counts its passes.
     """
 
     run: RunFolder
@@ -42,6 +47,7 @@ class Context:
     shards_from: Path | None = None
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
+    tally: "Tally | None" = None
     _data: RunData | None = field(default=None, repr=False)
 
     @property

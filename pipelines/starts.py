@@ -11,7 +11,7 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import central_windows
 from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet, open_shards
-from lapsvm.latent import LatentProblem, fit_many
+from lapsvm.latent import AnswerLog, LatentProblem, fit_many
 
 from .stages import Context
 
@@ -20,7 +20,7 @@ _LOOSE = 0.01  # gap of the weights that only choose the first windows
 
 
 def started(
-    context: Context, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags
+    context: Context, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, log: AnswerLog | None = None
 ) -> Sequence[tuple[LatentProblem, list[float]]]:
     """Return problems, each with its values of C, with the beginning that the settings name.
 
@@ -36,7 +36,7 @@ def started(
     central = bags.narrowed(most_central(shards))
     loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1, anneal=0.0, pace=1.0) for one, values in starts]
     parts = [loose[first : first + _AT_ONCE] for first in range(0, len(loose), _AT_ONCE)]
-    found = chain.from_iterable(fit_many(part, central) for part in parts)
+    found = chain.from_iterable(fit_many(part, central, tally=context.tally, log=log) for part in parts)
     return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
 
 

@@ -1,6 +1,7 @@
 """Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
 from lapsvm.features import Projection, ShardSet, open_shards, settings_difference
 from lapsvm.files import remove_stale
-from lapsvm.latent import LatentSolution
+from lapsvm.latent import LatentSolution, Tally
 
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .history import CONSTANTS, history_rows, write_history
@@ -59,10 +60,26 @@ def train_classes(context: Context) -> None:
     models.mkdir(parents=True, exist_ok=True)
     remove_stale(models)
     with context.run.timed("train") as counts:
-        to_do = [task for task in tasks if context.redo or not is_done(task)]
-        counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
+        to_do = tasks if context.redo else _begun(context, tasks, [task for task in tasks if not is_done(task)])
+        counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
+            context.tally = Tally()
             _train(context, shards, to_do)
+            counts.update(asdict(context.tally))
+        else:
+            shutil.rmtree(context.run.training, ignore_errors=True)
+
+
+def _begun(context: Context, tasks: Sequence[ClassTask], to_do: Sequence[ClassTask]) -> Sequence[ClassTask]:
+    """Return what an interrupted training had begun with, if what is left to do is a part of it, else what is left.
+
+    Classes that share passes are trained together again, for near ties may fall otherwise in other company.
+    """
+    if not to_do or not context.run.begun_file.is_file():
+        return to_do
+    keys = set(json.loads(context.run.begun_file.read_text(encoding="utf-8")))
+    begun = [task for task in tasks if _choice_key(task) in keys]
+    return begun if all(task in begun for task in to_do) else to_do
 
 
 def class_tasks(context: Context, shards: ShardSet) -> list[ClassTask]:
@@ -128,6 +145,9 @@ def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
+    if context.redo:
+        shutil.rmtree(context.run.training, ignore_errors=True)
+    context.run.write(context.run.begun_file, json.dumps([_choice_key(task) for task in tasks]))
     bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
     scenery = scenery_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
@@ -149,6 +169,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
         fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
     context.run.choices_file.unlink(missing_ok=True)
+    shutil.rmtree(context.run.training, ignore_errors=True)
 
 
 def _fitted(context: Context, parts: Sequence[Group], wanted: Mapping[str, Wanted]) -> dict[str, LatentSolution]:

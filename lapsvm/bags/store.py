@@ -156,6 +156,25 @@ class Bags:
         starts = self._starts + before
         return self._view(starts, np.where(chosen < 0, self._stops, starts + 1), self.offsets[:-1] + before)
 
+    def parts(self, count: int) -> "Bags":
+        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size; nothing is copied.
+
+        A bag of fewer windows becomes one bag per window. Where all windows of a part are excluded, none competes in
+        it (`n_competing` is 0), and what `best` says of it means nothing.
+
+        Raises
+        ------
+        InputError
+            If `count` is no whole number of 1 or more.
+        """
+        sizes = self._stops - self._starts
+        counts = np.minimum(sizes, check_count("count", count))
+        owners = np.repeat(np.arange(self.n_bags), counts)
+        number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        begin, end = (place * sizes[owners] // counts[owners] for place in (number, number + 1))
+        first = self._starts[owners]
+        return self._view(first + begin, first + end, self.offsets[:-1][owners] + begin)
+
     def excluding(self, windows: ArrayLike) -> "Bags":
         """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
 
@@ -332,6 +351,10 @@ class Bags:
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""
         return self._scaled(self._features[self._rows(bags, index)])
+
+    def stored_rows(self, bags: ArrayLike, index: ArrayLike) -> Array:
+        """Return copies (m, d), as stored and without the scale, of window index[i] of bag bags[i]."""
+        return np.asarray(self._features[self._rows(bags, index)])
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
         """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""

@@ -39,8 +39,12 @@ class ImputedWindows:
     def __init__(self, bags: Bags, images: Index, index: Index, counts: Index | None = None):
         self._bags, self._images, self.index = bags, images, index
         self._counts = np.ones(len(images), dtype=np.intp) if counts is None else counts
-        self._owners = np.repeat(images, self._counts)
+        self.owners = np.repeat(images, self._counts)
         self._starts = np.append(0, np.cumsum(self._counts)[:-1]).astype(np.intp)
+
+    def on(self, bags: Bags) -> "ImputedWindows":
+        """Return the same windows of other bags that number theirs alike."""
+        return ImputedWindows(bags, self._images, self.index, self._counts)
 
     @property
     def first(self) -> Index:
@@ -50,13 +54,13 @@ class ImputedWindows:
     def scores(self, w: Float64) -> Float64:
         """Return the windows' mean scores."""
         return np.asarray(
-            np.add.reduceat(self._bags.score_rows(w, self._owners, self.index), self._starts) / self._counts
+            np.add.reduceat(self._bags.score_rows(w, self.owners, self.index), self._starts) / self._counts
         )
 
     def weighted_sum(self, coefficients: Float64) -> Float64:
         """Return the weighted sum of the windows' means."""
         shares = np.repeat(coefficients / self._counts, self._counts)
-        return self._bags.sum_rows(shares, self._owners, self.index)
+        return self._bags.sum_rows(shares, self.owners, self.index)
 
     def improved(self, other: "ImputedWindows", w: Float64) -> tuple["ImputedWindows", int]:
         """Return, for each image, its windows in `other` if they score more at `w`, and how many images changed.

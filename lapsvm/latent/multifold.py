@@ -7,17 +7,30 @@ learning", TPAMI 2017.)
 
 from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
+from lapsvm.latent.candidates import CANDIDATES
+from lapsvm.latent.many import fit_many
+from lapsvm.latent.passes import Tally
 from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.training import fit_many
+from lapsvm.latent.resume import AnswerLog
 
 
-def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 10) -> LatentSolution:
+def fit_multifold(
+    problem: LatentProblem,
+    bags: Bags,
+    folds: int,
+    rounds: int = 10,
+    *,
+    candidates: int = CANDIDATES,
+    tally: Tally | None = None,
+    log: AnswerLog | None = None,
+) -> LatentSolution:
     """Train a problem, the positives' windows chosen by models of the other folds.
 
     Parameters
@@ -32,6 +45,8 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
     rounds : int, default 10
         Most choices of all windows; the first follows on latent training, later ones on training with the windows
         last chosen. The choice ends early when it comes to rest; that it does is not guaranteed.
+    candidates, tally, log
+        As for `fit_many`.
 
     Returns
     -------
@@ -54,8 +69,9 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
     bags.narrowed(known, "known_windows")
     parts = deal(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
     windows, calls, passes = known.astype(np.intp), 0, 0
+    options: dict[str, Any] = {"candidates": candidates, "tally": tally, "log": log}
     for _ in range(rounds):
-        solutions = fit_many([_without(problem, labels, windows, part) for part in parts], bags)
+        solutions = fit_many([_without(problem, labels, windows, part) for part in parts], bags, **options)
         calls += sum(one.n_calls for one in solutions)
         passes += sum(one.n_passes for one in solutions)
         before, windows = windows, windows.copy()
@@ -64,7 +80,7 @@ def fit_multifold(problem: LatentProblem, bags: Bags, folds: int, rounds: int = 
             windows[part] = best[part, k]
         if np.array_equal(windows, before):
             break
-    last = fit_many([replace(problem, known_windows=windows)], bags)[0]
+    last = fit_many([replace(problem, known_windows=windows)], bags, **options)[0]
     return replace(last, n_calls=calls + last.n_calls, n_passes=passes + last.n_passes)
 
 

@@ -1,6 +1,7 @@
 """Shared passes: generators that ask for the best windows of weight vectors, answered together."""
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -8,6 +9,8 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.blas import one_blas_thread
+from lapsvm.latent.pool import Pool
+from lapsvm.latent.resume import AnswerLog
 
 T = TypeVar("T")
 
@@ -24,37 +27,116 @@ class Asking(Protocol):
         """Return what a pass over all windows says of those that matter here."""
         ...
 
+    def leave(self) -> None:
+        """Give back what was taken, for all is done."""
+        ...
+
+
+@dataclass
+class Tally:
+    """What trainings cost; counts of several calls add up.
+
+    Attributes
+    ----------
+    passes : int
+        Passes over all windows, each for all problems that ask; not those that a log answered.
+    vectors : int
+        Weight vectors that they answered.
+    bytes_read : int
+        Bytes of features that passes read, those of positives alone and copying candidates included.
+    candidate_calls : int
+        Scorings of one problem's candidates.
+    candidate_bytes : int
+        Bytes of candidates that they read.
+    most_held : int
+        Most bytes of candidates that were held at once.
+    """
+
+    passes: int = 0
+    vectors: int = 0
+    bytes_read: int = 0
+    candidate_calls: int = 0
+    candidate_bytes: int = 0
+    most_held: int = 0
+
 
 def side_by_side(
     askers: Sequence[tuple[Asking, Generator[Float64, BestWindows, T]]],
     bags: Bags,
     progress: Callable[[int, dict[str, Any]], None] | None,
+    pool: Pool | None = None,
+    tally: Tally | None = None,
+    log: AnswerLog | None = None,
 ) -> list[T]:
     """Answer the points of all generators from one pass after the other; return what they return, in their order."""
     running = [_Running(place, *one) for place, one in enumerate(askers)]
     with one_blas_thread():
-        found = _drive(running, bags, progress)
+        found = _drive(running, _Source(bags, pool, Tally() if tally is None else tally, log), progress)
     return [found[place] for place in range(len(askers))]
 
 
+class _Source:
+    """Where answers come from: passes over all windows, which also give a pool its candidates."""
+
+    def __init__(self, bags: Bags, pool: Pool | None, tally: Tally, log: AnswerLog | None):
+        self._bags, self._pool, self._tally, self._log = bags, pool, tally, log
+        self._row_bytes = bags.dim * bags.dtype.itemsize
+
+    def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
+        """Return every bag's best window at each of these points, from the log or from one pass."""
+        weights, count = np.stack(points, axis=1), 0 if self._pool is None else self._pool.count
+        if self._log is not None and (known := self._log.known(weights, self._bags.n_bags, count)) is not None:
+            return known
+        found = self._passed(weights)
+        if self._log is not None:
+            self._log.add(weights, found, count)
+        return found
+
+    def _passed(self, weights: Float64) -> Sequence[BestWindows]:
+        """Return the answers to the columns of `weights` from one pass."""
+        self._tally.passes += 1
+        self._tally.vectors += weights.shape[1]
+        self._tally.bytes_read += self._bags.n_windows * self._row_bytes
+        if self._pool is not None:
+            return self._pool.best(weights)
+        found = self._bags.best(weights)
+        return [found.column(j) for j in range(weights.shape[1])]
+
+    def settle(self) -> None:
+        """Hold the candidates that were asked for since the last pass."""
+        if self._pool is None:
+            return
+        self._pool.renew()
+        self._tally.most_held = max(self._tally.most_held, self._pool.n_rows * self._row_bytes)
+
+    def end(self) -> None:
+        """Add up what the candidates cost."""
+        if self._pool is not None:
+            pool = self._pool
+            self._tally.candidate_calls += pool.calls
+            self._tally.candidate_bytes += pool.scored_rows * self._row_bytes
+            self._tally.bytes_read += (pool.copied_rows + pool.read_rows) * self._row_bytes
+
+
 def _drive(
-    running: list["_Running[T]"], bags: Bags, progress: Callable[[int, dict[str, Any]], None] | None
+    running: list["_Running[T]"], source: _Source, progress: Callable[[int, dict[str, Any]], None] | None
 ) -> dict[int, T]:
     """Answer until all have returned; return the answers by place."""
     solutions: dict[int, T] = {}
-    answers: list[BestWindows | None] = [None] * len(running)
     while running:
         asking, points = [], []
-        for one, answer in zip(running, answers, strict=True):
+        for one in running:
             try:
-                points.append(one.send(answer, progress))
+                points.append(one.next_point(progress))
                 asking.append(one)
             except StopIteration as end:
                 solutions[one.place] = end.value
         running = asking
         if running:
-            found = bags.best(np.stack(points, axis=1))
-            answers = [found.column(j) for j in range(len(points))]
+            for one, answer in zip(running, source.answers(points), strict=True):
+                one.hear(answer)
+            source.settle()
+    source.end()
     return solutions
 
 
@@ -64,13 +146,20 @@ class _Running(Generic[T]):
     def __init__(self, place: int, training: Asking, passes: Generator[Float64, BestWindows, T]):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
         self._asked = np.zeros(0)
+        self._heard: BestWindows | None = None
 
-    def send(self, answer: BestWindows | None, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
+    def hear(self, answer: BestWindows) -> None:
+        """Take the answer to the last point."""
+        self._heard = self._training.seen(self._asked, answer)
+
+    def next_point(self, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
         """Return the next point; StopIteration carries the solution."""
         try:
-            seen = None if answer is None else self._training.seen(self._asked, answer)
-            self._asked = next(self._passes) if seen is None else self._passes.send(seen)
+            self._asked = next(self._passes) if self._heard is None else self._passes.send(self._heard)
             return self._asked
+        except StopIteration:
+            self._training.leave()
+            raise
         finally:
             history = self._training.history
             for record in history[self._told :]:

@@ -15,9 +15,12 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows, as_bags
 from lapsvm.errors import ShapeError
-from lapsvm.latent.passes import side_by_side
+from lapsvm.latent.candidates import CANDIDATES, pool_for, started
+from lapsvm.latent.many import warn_unless_converged
+from lapsvm.latent.passes import Tally, side_by_side
+from lapsvm.latent.pool import Pool
 from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.training import start, warn_unless_converged
+from lapsvm.latent.resume import AnswerLog
 
 
 def fit_paths(
@@ -25,6 +28,10 @@ def fit_paths(
     values: Iterable[Sequence[float]],
     bags: Bags | Sequence[ArrayLike],
     progress: Callable[[int, dict[str, Any]], None] | None = None,
+    *,
+    candidates: int = CANDIDATES,
+    tally: Tally | None = None,
+    log: AnswerLog | None = None,
 ) -> list[list[LatentSolution]]:
     """Train every problem for one C after the other; each pass over the windows serves all problems.
 
@@ -39,6 +46,8 @@ def fit_paths(
         The images.
     progress : callable, optional
         Called with (place of the problem, its history record) after every outer step.
+    candidates, tally, log
+        As for `fit_many`.
 
     Returns
     -------
@@ -58,8 +67,9 @@ def fit_paths(
     """
     data = as_bags(bags)
     paths = _paths(list(problems), [list(own) for own in values])
-    walks = [_Walk(path, data) for path in paths]
-    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress)
+    pool = pool_for([path[0] for path in paths], data, candidates)
+    walks = [_Walk(path, data, pool) for path in paths]
+    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, tally, log)
     warn_unless_converged(
         [problem for path in paths for problem in path], [one for several in solutions for one in several]
     )
@@ -79,9 +89,9 @@ def _paths(problems: Sequence[LatentProblem], values: Sequence[Sequence[float]])
 class _Walk:
     """The trainings of one path, one after the other."""
 
-    def __init__(self, path: Sequence[LatentProblem], bags: Bags):
-        self._path, self._bags = path, bags
-        self._now = start(path[0], bags)
+    def __init__(self, path: Sequence[LatentProblem], bags: Bags, pool: Pool | None):
+        self._path, self._bags, self._pool = path, bags, pool
+        self._now = started(path[0], bags, pool)
         self._past: list[dict[str, Any]] = []
 
     @property
@@ -93,11 +103,15 @@ class _Walk:
         """Return what a pass says of the windows that the present training sees."""
         return self._now.seen(w, answer)
 
+    def leave(self) -> None:
+        """Give back what was taken."""
+        self._now.leave()
+
     def run(self) -> Generator[Float64, BestWindows, list[LatentSolution]]:
         """Yield the points to be answered; return the solutions."""
         solutions = [(yield from self._now.run())]
         for problem in self._path[1:]:
-            before, self._now = self._now, start(problem, self._bags)
+            before, self._now = self._now, started(problem, self._bags, self._pool)
             self._past += before.history
             solutions.append((yield from self._now.run(before)))
         return solutions

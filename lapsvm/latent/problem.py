@@ -201,14 +201,18 @@ class LatentSolution:
     windows : (n_bags,) intp
         Every image's best window at these weights; those of positives are the imputed ones.
     history : list of dict
-        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed (positives whose window
-        changed after the step), temperature and share (0 and 1 but in the early steps of `anneal` and `pace`).
+        One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
+        whose window changed after the step), proved, temperature and share (0 and 1 but in the early steps of `anneal`
+        and `pace`). Where `proved` is False, objective, gap and changed are those on candidates: the objective is a
+        lower bound of the one over all windows and may rise with the next pass.
     n_calls : int
-        Loss-augmented inferences.
+        Loss-augmented inferences, on all windows or on candidates.
     n_passes : int
         Passes over the windows that this problem took part in.
     converged : bool
         Whether the gap is at most tol and CCCP came to rest.
+    n_candidate_calls : int
+        Scorings of the candidates.
     """
 
     coef: Float64
@@ -221,3 +225,4 @@ class LatentSolution:
     n_calls: int
     n_passes: int
     converged: bool
+    n_candidate_calls: int = 0

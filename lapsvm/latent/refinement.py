@@ -21,9 +21,9 @@ from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
+from lapsvm.latent.many import fit_many
 from lapsvm.latent.multifold import deal
 from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.training import fit_many
 
 NEAR = 0.7
 FAR = 0.3

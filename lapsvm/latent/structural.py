@@ -182,9 +182,9 @@ class StructuralTraining(Training):
         self._lowest = np.where(lower, self._worst.index[self._negatives], self._lowest)
         return following, changed + int(lower.sum())
 
-    def _solution(self, last: Solution, imputed: ImputedWindows, rests: bool) -> LatentSolution:
+    def _solution(self) -> LatentSolution:
         """Return the solution; weights that gain nothing over w = 0 are only rounding, and become 0."""
-        found = super()._solution(last, imputed, rests)
+        found = super()._solution()
         n_pos, n_neg = len(self._positives), len(self._negatives)
         at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
         if found.objective < at_zero * (1 - _ROUNDING):

@@ -5,31 +5,30 @@ its best window. The first steps are solved loosely, for their windows will chan
 between: planes are made valid for the new windows by exchanging their positive part, and the best point's windows are
 known from the pass that found it, so an outer step begins without a pass of its own.
 
-Every training is a generator that yields a weight vector and receives each bag's best window; `fit_many` collects the
-vectors of all problems and answers them from one pass over the windows.
+Every training is a generator that yields a weight vector and receives each bag's best window; `lapsvm.latent.passes`
+collects the vectors of all problems and answers them from one pass over the windows.
 """
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator
 from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
-from lapsvm.bags import Bags, BestWindows, as_bags
+from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.early import LAST, EarlyStep, early_steps, stand_ins
 from lapsvm.latent.imputation import Imputed, ImputedWindows, top_counts, top_windows
-from lapsvm.latent.passes import side_by_side
 from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
+Begun = tuple[ImputedWindows, list[Plane], float]  # windows, planes and proximity to begin with
 
-_LOOSE = 0.1  # gap of the first outer step
+LOOSE = 0.1  # gap of the first outer step
 _LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
 _TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
 _ROUNDING = 1e-9
@@ -43,51 +42,14 @@ class _Parts(NamedTuple):
     negative: Float64  # sum (d,) over the negatives, with its sign
 
 
-class _End(NamedTuple):
-    """Where a training came to rest: the windows that follow, and planes for those before, of which some changed."""
+class End(NamedTuple):
+    """Where CCCP came to rest, if it did: the last convex problem, its windows, and those that would follow."""
 
+    solution: Solution
     imputed: ImputedWindows
-    planes: list[Plane]
+    following: ImputedWindows
     changed: int
-
-
-def fit_many(
-    problems: Iterable[LatentProblem],
-    bags: Bags | Sequence[ArrayLike],
-    progress: Callable[[int, dict[str, Any]], None] | None = None,
-) -> list[LatentSolution]:
-    """Train every problem on the same bags; each pass over the windows serves all that are not yet done.
-
-    Parameters
-    ----------
-    problems : iterable of LatentProblem
-        Classes, values of C, folds (labels 0 leave images out), in any mixture.
-    bags : Bags or sequence of (n_i, d) arrays
-        The images.
-    progress : callable, optional
-        Called with (place of the problem, its history record) after every outer step.
-
-    Returns
-    -------
-    list of LatentSolution
-        In the order of `problems`; each is what training it alone returns, but for near ties (within the rounding of
-        float32 scores) that another number of weight vectors in a pass may decide differently.
-
-    Raises
-    ------
-    InputError
-        If labels or initial windows do not fit the bags.
-
-    Warns
-    -----
-    ConvergenceWarning
-        For each problem that stopped at max_calls or max_iter.
-    """
-    data = as_bags(bags)
-    trainings = [start(problem, data) for problem in problems]
-    solutions = side_by_side([(training, training.run()) for training in trainings], data, progress)
-    warn_unless_converged([training._problem for training in trainings], solutions)
-    return solutions
+    rests: bool
 
 
 class Training:
@@ -103,11 +65,11 @@ class Training:
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
         self._trimming = Trimming(self._bags.subset(self._negatives), problem.ignored) if problem.ignored else None
-        self._n_calls = self._n_passes = 0
+        self._n_calls = self._n_passes = self._n_candidate_calls = self._n_steps = 0
         self.history: list[dict[str, Any]] = []
-        # the best point and each bag's best window there; at w = 0 all windows tie and the first wins
-        self._w = np.zeros(self._dim)
-        self._answer = BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
+        self._on_candidates = False
+        # the best point and each bag's best window there
+        self._w, self._answer = np.zeros(self._dim), _at_zero(self._bags)
 
     def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
         """Return what a pass over all windows says of those that this problem sees."""
@@ -120,43 +82,54 @@ class Training:
             index[self._negatives], score[self._negatives] = self._trimming.best(w)
         return BestWindows(index, score)
 
+    def leave(self) -> None:
+        """Give back what was taken for this training alone."""
+
     def run(self, before: "Training | None" = None) -> Passes:
         """Yield the points to be answered; return the solution.
 
         It begins where `before` ended, the same problem at another C, if one is given.
         """
-        if before is None:
-            imputed = yield from self._initialise()
-            imputed, planes, proximity = yield from self._early(imputed)
-        else:
-            (imputed, planes), proximity = self._taken_over(before), 1.0
-        tol, last = max(self._problem.tol, _LOOSE), np.inf
-        for _ in range(self._problem.max_iter):
+        imputed, planes, proximity = yield from self._begun(before)
+        self._end = yield from self._descended(imputed, planes, proximity, self._problem.tol)
+        return self._solution()
+
+    def _begun(self, before: "Training | None") -> Generator[Float64, BestWindows, Begun]:
+        """Return windows, planes and proximity to begin with."""
+        if before is not None:
+            return *self._taken_over(before), 1.0
+        imputed = yield from self._initialise()
+        return (yield from self._early(imputed))
+
+    def _descended(
+        self, imputed: ImputedWindows, planes: list[Plane], proximity: float, final: float
+    ) -> Generator[Float64, BestWindows, End]:
+        """Take outer steps until windows rest while convex problems are solved to the gap `final`."""
+        tol, last = max(final, LOOSE), np.inf
+        while True:
             solution = yield from self._solve(imputed, tol, planes, proximity)
             following, changed = self._impute(imputed)
+            self._n_steps += 1
             self._record(solution, tol, changed)
             self._check_fall(last, solution.objective)
             fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
             rests = changed == 0 or fall <= self._problem.tol
-            if rests and tol <= self._problem.tol:
-                break
-            tol = self._problem.tol if rests else max(self._problem.tol, min(tol, _TIGHTEN * fall, _LOOSE))
+            if (rests and tol <= final) or self._n_steps >= self._problem.max_iter:
+                return End(solution, imputed, following, changed, rests)
+            tol = final if rests else max(final, min(tol, _TIGHTEN * fall, LOOSE))
             planes = self._carried(solution.planes, following) if changed else solution.planes
             # after given windows, one per image, the mean of several begins anew
             last = solution.objective if len(following.index) == len(imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
-        self._end = _End(following, solution.planes, changed)  # where the next training on a path begins
-        return self._solution(solution, following, rests)
 
     def _taken_over(self, before: "Training") -> tuple[ImputedWindows, list[Plane]]:
         """Return the windows and planes with which another training ended, and make its best point the first one."""
         self._w, self._answer, self._trimming = before._w, before._answer, before._trimming
-        imputed, planes, changed = before._end
-        return imputed, self._carried(planes, imputed) if changed else planes
+        end = before._end
+        planes = end.solution.planes
+        return end.following, self._carried(planes, end.following) if end.changed else planes
 
-    def _early(
-        self, imputed: ImputedWindows
-    ) -> Generator[Float64, BestWindows, tuple[ImputedWindows, list[Plane], float]]:
+    def _early(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, Begun]:
         """Solve easier problems, one after the other; return windows, planes and proximity to begin the real one with.
 
         Each is solved loosely, from the best point of the last one that gained anything; one that gains nothing says
@@ -166,7 +139,7 @@ class Training:
         steps = early_steps(problem.anneal, problem.pace)
         if not steps or np.isin(self._positives, self._known).all():
             return imputed, planes, 1.0
-        counts, tol = top_counts(self._bags, self._positives, problem.top), max(problem.tol, _LOOSE)
+        counts, tol = top_counts(self._bags, self._positives, problem.top), max(problem.tol, LOOSE)
         if not self._w.any():
             solution = yield from self._solve(imputed, tol, planes, 1.0)
             self._record(solution, tol, len(self._positives))
@@ -201,8 +174,7 @@ class Training:
             return ImputedWindows(bags, self._positives, windows)
         weights = problem.given_weights(bags)
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
-        self._n_passes += 1
-        self._answer = yield self._w[: bags.dim]
+        self._answer = yield from self._answered(self._w)
         return self._best_windows()
 
     def _first_weights(self) -> Float64:
@@ -232,8 +204,7 @@ class Training:
             if w is self._w:
                 answer = self._answer
             else:
-                self._n_passes += 1
-                answer = yield w[: self._bags.dim]
+                answer = yield from self._answered(w)
             plane = self._plane(w, answer, imputed)
             if (objective := objective_at(w, plane, C)) < best:
                 best, self._w, self._answer = objective, w, answer
@@ -242,6 +213,11 @@ class Training:
             except StopIteration as end:
                 solution: Solution = end.value
                 return solution
+
+    def _answered(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+        """Return every bag's best window at `w`."""
+        self._n_passes += 1
+        return (yield w[: self._bags.dim])
 
     def _plane(self, w: Float64, answer: BestWindows, imputed: Imputed) -> Plane:
         """Return the plane of the most violated constraint at `w`: the thesis's problem 3.24."""
@@ -300,8 +276,10 @@ class Training:
                 "tol": tol,
                 "calls": solution.n_calls,
                 "passes": self._n_passes,
+                "candidate_calls": self._n_candidate_calls,
                 "planes": len(solution.planes),
                 "changed": changed,
+                "proved": not self._on_candidates,
                 **early._asdict(),
             }
         )
@@ -313,12 +291,12 @@ class Training:
                 f"CCCP's objective must not rise, got {objective:.9g} after {last:.9g}; the risk's inference is not "
                 "exact for these scores.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
-    def _solution(self, last: Solution, imputed: ImputedWindows, rests: bool) -> LatentSolution:
-        windows = self._answer.index.copy()
-        windows[self._positives] = imputed.first
+    def _solution(self) -> LatentSolution:
+        last, windows = self._end.solution, self._answer.index.copy()
+        windows[self._positives] = self._end.following.first
         dim = self._bags.dim
         return LatentSolution(
             coef=last.w[:dim].copy(),
@@ -330,31 +308,19 @@ class Training:
             history=self.history,
             n_calls=self._n_calls,
             n_passes=self._n_passes,
-            converged=rests and last.gap <= self._problem.tol,
+            n_candidate_calls=self._n_candidate_calls,
+            converged=self._end.rests and last.gap <= self._problem.tol,
         )
+
+
+def _at_zero(bags: Bags) -> BestWindows:
+    """Return every bag's best window at w = 0, where all tie: the first that competes."""
+    if np.array_equal(bags.n_competing, np.diff(bags.offsets)):
+        return BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
+    return bags.best(np.zeros(bags.dim))
 
 
 @singledispatch
 def start(problem: LatentProblem, bags: Bags) -> Training:
     """Return the training of a problem; kinds of problems that are trained otherwise register theirs."""
     return Training(problem, bags)
-
-
-def warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable[LatentSolution]) -> None:
-    """Warn of each solution that stopped early, saying what to do; the warning is that of the caller's caller."""
-    for problem, found in zip(problems, solutions, strict=True):
-        if found.converged:
-            continue
-        last = found.history[-1]
-        if last["calls"] >= problem.max_calls:
-            remedy = f"max_calls={problem.max_calls} calls were not enough; raise it, lower C or raise tol"
-        elif last["gap"] > last["tol"]:
-            remedy = "rounding allows no more; raise tol, lower C or scale the features to a mean norm near 1"
-        else:
-            remedy = f"max_iter={problem.max_iter} outer steps were not enough; raise it or raise tol"
-        warnings.warn(
-            f"training stopped at a duality gap of {found.gap:.2g} with {last['changed']} windows still changing: "
-            f"{remedy}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

@@ -4,6 +4,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk
+from lapsvm.latent.candidates import CANDIDATES
 from lapsvm.models.latent_estimator import Callback, LatentEstimator
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 
@@ -52,6 +53,9 @@ class LatentRankSVM(LatentEstimator):
         Begin with soft windows, from this temperature in units of the scores' spread, see `LatentProblem`; 0: not so.
     pace : float, default 1.0
         Begin with this share of the positive images, the easiest, see `LatentProblem`; 1: with all.
+    candidates : int, default 20
+        Parts of every image whose best windows training works on between passes over all windows, see
+        `lapsvm.latent.fit_many`; 0: every plane asks for a pass. The certificate is the same.
 
     Attributes
     ----------
@@ -72,7 +76,7 @@ class LatentRankSVM(LatentEstimator):
     n_iter_ : int
         Loss-augmented inferences.
     history_ : list of dict
-        One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed, temperature, share.
+        One per outer step, see `lapsvm.latent.LatentSolution`.
 
     Examples
     --------
@@ -101,8 +105,10 @@ class LatentRankSVM(LatentEstimator):
         callback: Callback | None = None,
         anneal: float = 0.0,
         pace: float = 1.0,
+        candidates: int = CANDIDATES,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
+        self.candidates = candidates
         self.loss = loss
         self.top = top
         self.anneal = anneal
@@ -134,7 +140,7 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, anneal, pace
+    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, anneal, pace, candidates
         As for `LatentRankSVM`.
 
     Attributes
@@ -162,8 +168,10 @@ class LatentSVM(LatentEstimator):
         callback: Callback | None = None,
         anneal: float = 0.0,
         pace: float = 1.0,
+        candidates: int = CANDIDATES,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
+        self.candidates = candidates
         self.J = J
         self.c = c
         self.fit_intercept = fit_intercept

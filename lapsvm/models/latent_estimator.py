@@ -64,6 +64,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class LatentEstimator(BagClassifier):
     """What the latent estimators share: fitting by CCCP."""
 
+    candidates = 0  # a kind that has the parameter takes another
+
     objective_: float
     duality_gap_: float
     n_iter_: int
@@ -175,9 +177,9 @@ class LatentEstimator(BagClassifier):
     def _solved(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
         callback, folds = self.callback, self.folds
         if folds is not None:
-            return [fit_multifold(problem, bags, folds) for problem in problems]
+            return [fit_multifold(problem, bags, folds, candidates=self.candidates) for problem in problems]
         told = None if callback is None else lambda place, record: callback({"restart": place, **record})
-        return fit_many(problems, bags, told)
+        return fit_many(problems, bags, told, candidates=self.candidates)
 
 
 def feature_scale(scale: "str | float | None", bags: Bags) -> float:

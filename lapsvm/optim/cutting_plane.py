@@ -79,6 +79,15 @@ def objective_at(w: Float64, plane: Plane, C: float) -> float:
     return 0.5 * float(w @ w) + C * max(0.0, plane.value(w))
 
 
+def allowed_gap(objective: float, dual: float, at_zero: float, tol: float) -> float:
+    """Return the absolute gap at which to stop, `at_zero` being a lower bound of the objective at w = 0.
+
+    Where C is small, w = 0 may be within `tol` of the minimum though it says nothing; so the gap must also be a small
+    share of what the minimum gains over w = 0.
+    """
+    return min(tol * abs(objective), max(_MISSED_GAIN * (at_zero - dual), _NO_GAIN * tol * abs(objective)))
+
+
 @dataclass
 class _State:
     """The planes and what is known about the minimum."""
@@ -114,13 +123,8 @@ class _State:
         self.plain, self.dual = found.weights, max(self.dual, found.value)
 
     def allowance(self, tol: float) -> float:
-        """Return the absolute gap at which to stop.
-
-        Where C is small, w = 0 may be within `tol` of the minimum though it says nothing; so the gap must also be a
-        small share of what the minimum gains over w = 0.
-        """
-        gain = self.C * float(self.bundle.offsets.max()) - self.dual
-        return min(tol * abs(self.best), max(_MISSED_GAIN * gain, _NO_GAIN * tol * abs(self.best)))
+        """Return the absolute gap at which to stop."""
+        return allowed_gap(self.best, self.dual, self.C * float(self.bundle.offsets.max()), tol)
 
     def next_point(self, slack: float) -> Float64:
         """Return the minimiser of the planes' model with the proximal term, and adapt its weight."""

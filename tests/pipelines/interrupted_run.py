@@ -23,7 +23,7 @@ from lapsvm.pipelines import cli, detect, evaluate, extract, report, train  # no
 
 import lapsvm.windows  # noqa: F401
 
-MADE_LATER = ("models", "detections", "evaluation.json", "history.csv", "choices.json", "page")
+MADE_LATER = ("models", "detections", "evaluation.json", "history.csv", "choices.json", "training", "page")
 
 
 def say(line):

@@ -1,5 +1,6 @@
 """Damage, interruption and changed settings: told in a sentence, and what was made stays."""
 
+import json
 import os
 import shutil
 import signal
@@ -154,8 +155,6 @@ def picture_folder(root, classes, count=8):
 
 
 def test_pictures_without_any_box(tmp_path, command):
-    import json
-
     picture_folder(tmp_path / "pictures", ["red", "background"])
     result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1")
     assert result.status == 0, result.err
@@ -177,3 +176,83 @@ def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refu
     result = command(*line)
     assert result.status == 0
     assert "class all is left out" in result.err
+
+
+@pytest.mark.parametrize("more", [(), ("--train-candidates", "4")], ids=["plain", "candidates"])
+def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, command, made, monkeypatch, more):
+    from lapsvm.bags import Bags
+
+    assert command("train", "--out", run_copy, "--redo", *more).status == 0
+    expected, answered, best = made(run_copy, "models/*", "history.csv"), [0, 0], Bags.best
+    counts = json.loads((run_copy / "timings.json").read_text())["train"]
+    assert counts["passes"] > 0
+    assert (counts["candidate_calls"] > 0) == bool(more)
+
+    def interrupted(self, weights, **options):
+        answered[0] += self.n_windows > self.n_bags  # not those that only look for scenery, a mean per picture
+        if answered[0] > answered[1]:
+            raise KeyboardInterrupt
+        return best(self, weights, **options)
+
+    monkeypatch.setattr(Bags, "best", interrupted)
+    assert command("train", "--out", run_copy, "--redo", *more).status == 130
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    for _ in range(100):
+        answered[:] = 0, 3  # every run gets three passes further
+        status = command("train", "--out", run_copy).status
+        if status == 0:
+            break
+        assert status == 130
+    assert status == 0
+    assert made(run_copy, "models/*", "history.csv") == expected
+    assert not (run_copy / "training").exists()
+
+
+def test_classes_trained_together_are_together_again(run_copy, command, made, monkeypatch):
+    from lapsvm.detection import Detector
+
+    expected, saved, save = made(run_copy, "models/*", "history.csv"), [], Detector.save
+
+    def interrupted(self, path):
+        saved.append(self.class_name)
+        if len(saved) > 1:
+            raise KeyboardInterrupt
+        save(self, path)
+
+    monkeypatch.setattr(Detector, "save", interrupted)
+    assert command("train", "--out", run_copy, "--redo").status == 130
+    (run_copy / "models" / f"{saved[1]}.safetensors").unlink()
+    saved.clear()
+    monkeypatch.setattr(Detector, "save", lambda self, path: (saved.append(self.class_name), save(self, path)))
+    assert command("train", "--out", run_copy).status == 0
+    assert len(saved) == len(list((run_copy / "models").iterdir())) > 1
+    assert made(run_copy, "models/*", "history.csv") == expected
+
+
+@pytest.mark.slow
+def test_training_killed_by_the_system_continues_to_the_same_bytes(run_copy, finished, tmp_path, made):
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    line = [sys.executable, "-m", "lapsvm.pipelines", "train", "--out", str(run_copy)]
+    killed, size = 0, 0
+    for _ in range(3):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+        while process.poll() is None and _answers(run_copy) <= size:
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        size = _answers(run_copy)
+    subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
+    assert killed > 0
+    assert made(run_copy, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (run_copy / "training").exists()
+
+
+def _answers(run):
+    """Return how many bytes of answers a training has kept."""
+    try:
+        return sum(path.stat().st_size for path in (run / "training").glob("*.answers"))
+    except FileNotFoundError:  # removed in between, for training is done
+        return 0

@@ -46,7 +46,7 @@ def test_the_page_plots_the_steps_of_the_last_round(refined):
     with (refined / "history.csv").open() as file:
         rows = {row["role"]: row for row in csv.DictReader(file) if row["class"] == "six"}
     page = (refined / "page" / "index.html").read_text()
-    assert f"{float(rows['round 2']['objective']):.4g}"[:5] in page
+    assert f"{float(rows['round 2']['objective']):.6g}" in page
     provenance = Detector.load(refined / "models" / "six.safetensors").provenance
     assert provenance["result"]["objective"] == pytest.approx(float(rows["round 2"]["objective"]))
 

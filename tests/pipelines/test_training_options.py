@@ -186,6 +186,7 @@ def test_runs_with_windows_kept_are_compared_over_folds(trained, finished, tmp_p
         (["--keep-by", "x"], "--keep-by needs --keep-windows"),
         (["--keep-windows", "5", "--keep-by", "x", "--init", "whole_image"], "another --init than whole_image"),
         (["--keep-windows", "5", "--keep-by", "nowhere"], "nowhere"),
+        (["--train-candidates", "-1"], "option --train-candidates must be 1 or more, or 0 for none, got -1"),
         (["--anneal", "0.01"], "anneal must be 0 or a finite number of at least 0.1, got 0.01"),
         (["--pace", "0"], "pace must be above 0 and at most 1, got 0.0"),
         (["--multifold", "99"], "folds must be from 2"),
