@@ -53,10 +53,11 @@ class OuterSteps:
         now = self._told[place][-1]
         if _rests(self._told[place], tol):
             return 0.0
-        return math.log(max(now["gap"] / tol, 1.0)) + math.log(max(now["changed"] / 0.5, 1.0))
+        distance = math.log(max(now["gap"] / tol, 1.0)) + math.log(max(now["changed"] / 0.5, 1.0))
+        return max(1.0, distance)  # what does not rest yet has some way to go
 
     def _left(self) -> float | None:
-        """Return roughly the seconds left; None if trainings have only begun, or do not come nearer to their ends.
+        """Return roughly the seconds left; None if trainings have only begun, or come no nearer to their ends.
 
         The training that is farthest from its end is taken to come nearer as fast as the median one did so far.
         """
@@ -64,7 +65,7 @@ class OuterSteps:
             return None
         rates = [rate for own in self._distances.values() if (rate := _fall(own)) is not None]
         farthest = max(own[-1][1] for own in self._distances.values())
-        if not rates or median(rates) <= 0:
+        if not farthest or not rates or median(rates) <= 0:
             return None
         return farthest / median(rates)
 
