@@ -327,7 +327,11 @@ MEMORY: Group = {
 }
 
 VERIFY: Group = {
-    "remove": ("", Annotated[bool, typer.Option("--remove", help="Remove what is damaged, to be made again.")]),
+    "pictures": (
+        "",
+        Annotated[bool, typer.Option("--pictures", help="Compare the pictures with those the shards were made from.")],
+    ),
+    "remove": ("", Annotated[bool, typer.Option("--remove", help="Remove what is found, to be made again.")]),
 }
 
 COMMON: Group = {

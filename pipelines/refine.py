@@ -19,6 +19,7 @@ from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
 from .kept_windows import weights_hash
 from .labels import Labels
+from .outer_steps import OuterSteps
 from .projection import projection_of
 from .scenery import learned_of
 from .stages import Context
@@ -152,15 +153,13 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
+    folds = min(settings.folds, int((task.y > 0).sum()))
     windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
         part = _with_candidates(pictures, task.y, settings.candidates, weights)
         title = f"refine {task.name}, round {number} of {settings.rounds}"
-        with told(context, title, settings.folds + 1) as bar:
-
-            def tell(_: int, record: Mapping[str, Any]) -> None:
-                bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}")
-
+        with told(context, title, folds + 1) as bar:
+            steps = OuterSteps(bar, [task.name] * (folds + 1), context.settings.train.tol)
             found = refine(
                 _problem(context, task, first.detector),
                 part.bags,
@@ -170,8 +169,8 @@ def _rounds(
                 far=settings.far,
                 apart=settings.apart,
                 rivals=first.rivals,
-                folds=min(settings.folds, int((task.y > 0).sum())),
-                progress=tell,
+                folds=folds,
+                progress=steps.tell,
             )
         windows, weights = found.windows, found.mean_coef if settings.average else found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)

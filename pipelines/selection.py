@@ -121,7 +121,8 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
 
 def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
     """Train every trial, and return what came out of it."""
-    solutions = fit_wanted(context, title, [Wanted(trial.seen, trial.constants) for trial in trials], bags)
+    wanted = [Wanted(trial.seen, trial.constants) for trial in trials]
+    solutions = fit_wanted(context, title, wanted, bags, [trial.class_name for trial in trials])
     outcomes: list[Outcome] = []
     for start in range(0, len(trials), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

@@ -1,6 +1,7 @@
 """The stages in order: each reads what the one before wrote, so that any of them can be run alone."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
-    with run.held():
+    with run.held(shlex.join([*context.program, *sys.argv[1:2]])):
         for name in names:
             STAGES[name](context)
 
