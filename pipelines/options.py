@@ -218,6 +218,13 @@ TRAIN: Group = {
             int | None, typer.Option("--folds", help="Folds for choosing constants; default: 3 (tune: 5).", min=2)
         ],
     ),
+    "margin": (
+        "train.margin",
+        Annotated[
+            float | None,
+            typer.Option("--margin", help="Take the smallest C that is at most so far below the best; default: 0."),
+        ],
+    ),
     "criterion": (
         "train.criterion",
         Annotated[

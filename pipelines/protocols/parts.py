@@ -41,7 +41,8 @@ PARTS: dict[str, Values] = {
     "contrast-0.65": {"features.contrast": 0.65},
     "one-window": {"train.top": 1.0},
     "twenty-windows": {"train.top": 20.0},
-    "C-by-image-ap": {"train.C": (0.1, 1.0, 10.0, 100.0), "train.criterion": "image_ap"},
+    "C-by-image-ap": {"train.margin": 0.0},
+    "C-by-agreement": {"train.margin": 0.0, "train.criterion": "agreement"},
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
     "centre-start": {"train.init": "centre"},
@@ -60,11 +61,10 @@ PARTS: dict[str, Values] = {
     "auc": {"train.loss": "auc"},
     "hinge": {
         "train.learner": "latent_svm",
-        "train.C": (0.0003, 0.001, 0.003),
-        "train.J": (0.7, 1.0),
+        "train.C": (0.0005, 0.0015, 0.005, 0.015),
+        "train.J": (1.0,),
         "train.J_relative": True,
-        "train.criterion": "agreement",
-        "refine.C": 0.01,
+        "refine.C": 0.005,
     },
 }
 """Name of a variant -> the settings that differ from the run's."""
