@@ -20,6 +20,7 @@ PLAIN: dict[str, Any] = {
     "train.margin": 0.0,
     "train.top": 1.0,
     "train.tol": 0.001,
+    "train.candidates": 20,
     "refine.rounds": 0,
     "detect.demotion": 0.0,
 }
@@ -35,13 +36,14 @@ BEST: dict[str, Any] = PLAIN | {
     "train.C": (0.3, 1.0, 3.0, 10.0),
     "train.margin": 0.05,
     "train.top": 0.05,
+    "train.tol": 0.01,
+    "train.candidates": 0,
     "refine.rounds": 1,
-    "refine.C": 3.0,
+    "refine.C": 10.0,
     "refine.top": 10.0,
     "refine.far": 0.4,
     "refine.apart": 0.1,
     "refine.candidates": 300,
-    "refine.average": True,
     "detect.demotion": 1.0,
 }
 """What measured best on photographs, see docs/results.md."""

@@ -21,6 +21,7 @@ from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
+from lapsvm.latent.candidates import CANDIDATES
 from lapsvm.latent.many import fit_many
 from lapsvm.latent.multifold import deal
 from lapsvm.latent.problem import LatentProblem, LatentSolution
@@ -61,6 +62,7 @@ def refine(
     apart: float = 0.0,
     rivals: Sequence[ArrayLike] = (),
     folds: int = 3,
+    candidates: int = CANDIDATES,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Refinement:
     """Train a model of the chosen windows against all that is far from them, and choose the windows anew.
@@ -90,6 +92,8 @@ def refine(
         labelled with both never do by themselves.
     folds : int, default 3
         Parts of the positives whose windows models without them choose. All models are trained side by side.
+    candidates : int, default 20
+        As for `fit_many`.
     progress : callable, optional
         As for `fit_many`.
 
@@ -123,7 +127,7 @@ def refine(
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
     whole = replace(problem, y=y, init=start, known_windows=None, anneal=0.0, pace=1.0)
     problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
-    solutions = fit_many(problems, twice, progress)
+    solutions = fit_many(problems, twice, progress, candidates=candidates)
     weights = np.stack([solution.coef for solution in solutions], axis=1)
     best = bags.best(weights).index
     renewed = best[:, 0].copy()
