@@ -21,6 +21,7 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 # kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
 KERNELS = {
     "bags": "c",
+    "scores": "c",
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",

@@ -1,11 +1,9 @@
-"""Windows of bags: scores, the best window of each bag, sums of chosen windows.
+"""Windows of bags: scores and sums in float64, norms, and whether all is finite; the pass itself is in scores.pyx.
 
 Stored halves are widened in registers by integer steps, exactly, subnormal numbers included; no pass ever holds a
 float32 copy of the store. On x86-64 with glibc the C floor is compiled for three instruction sets and the machine
 picks one when the module is loaded, so the flags stay portable.
 """
-
-import numpy as np
 
 from libc.math cimport sqrt
 
@@ -37,6 +35,13 @@ cdef extern from *:
         return value;
     }
 
+    static inline float lapsvm_widen_bfloat(int16_t upper) {
+        uint32_t bits = (uint32_t)(uint16_t)upper << 16;
+        float value;
+        memcpy(&value, &bits, 4);
+        return value;
+    }
+
     #define LAPSVM_SAME(value) (value)
 
     #define LAPSVM_DOT(name, stored, widened, sum) \\
@@ -49,9 +54,8 @@ cdef extern from *:
             for (; j < d; j++) total += widened(x[j]) * w[j]; \\
             return total; \\
         }
-    LAPSVM_DOT(lapsvm_dot_half, uint16_t, lapsvm_widen_one, float)
-    LAPSVM_DOT(lapsvm_dot_float, float, LAPSVM_SAME, float)
     LAPSVM_DOT(lapsvm_dot64_half, uint16_t, lapsvm_widen_one, double)
+    LAPSVM_DOT(lapsvm_dot64_bfloat, int16_t, lapsvm_widen_bfloat, double)
     LAPSVM_DOT(lapsvm_dot64_float, float, LAPSVM_SAME, double)
     LAPSVM_DOT(lapsvm_dot64_double, double, LAPSVM_SAME, double)
 
@@ -67,6 +71,7 @@ cdef extern from *:
             return total; \\
         }
     LAPSVM_NORM2(lapsvm_norm2_half, uint16_t, lapsvm_widen_one)
+    LAPSVM_NORM2(lapsvm_norm2_bfloat, int16_t, lapsvm_widen_bfloat)
     LAPSVM_NORM2(lapsvm_norm2_float, float, LAPSVM_SAME)
     LAPSVM_NORM2(lapsvm_norm2_double, double, LAPSVM_SAME)
 
@@ -75,12 +80,9 @@ cdef extern from *:
             for (ptrdiff_t j = 0; j < d; j++) out[j] += c * widened(x[j]); \\
         }
     LAPSVM_ADD(lapsvm_add_half, uint16_t, lapsvm_widen_one)
+    LAPSVM_ADD(lapsvm_add_bfloat, int16_t, lapsvm_widen_bfloat)
     LAPSVM_ADD(lapsvm_add_float, float, LAPSVM_SAME)
     LAPSVM_ADD(lapsvm_add_double, double, LAPSVM_SAME)
-
-    LAPSVM_CLONES static void lapsvm_widen(const uint16_t *x, float *out, ptrdiff_t n) {
-        for (ptrdiff_t j = 0; j < n; j++) out[j] = lapsvm_widen_one(x[j]);
-    }
 
     #define LAPSVM_BROKEN(name, stored, bits, mask) \\
         LAPSVM_CLONES static int name(const stored *x, ptrdiff_t n) { \\
@@ -92,44 +94,32 @@ cdef extern from *:
             return found != 0; \\
         }
     LAPSVM_BROKEN(lapsvm_broken_half, uint16_t, uint16_t, 0x7c00u)
+    LAPSVM_BROKEN(lapsvm_broken_bfloat, int16_t, uint16_t, 0x7f80u)
     LAPSVM_BROKEN(lapsvm_broken_float, float, uint32_t, 0x7f800000u)
     LAPSVM_BROKEN(lapsvm_broken_double, double, uint64_t, 0x7ff0000000000000ull)
     """
-    float lapsvm_dot_half(const unsigned short*, const float*, Py_ssize_t) noexcept nogil
-    float lapsvm_dot_float(const float*, const float*, Py_ssize_t) noexcept nogil
     double lapsvm_dot64_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64_bfloat(const short*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_dot64_float(const float*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_dot64_double(const double*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_norm2_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2_bfloat(const short*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_norm2_float(const float*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_norm2_double(const double*, const double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_half(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
+    void lapsvm_add_bfloat(const short*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_double(const double*, double, double*, Py_ssize_t) noexcept nogil
-    void lapsvm_widen(const unsigned short*, float*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_half(const unsigned short*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken_bfloat(const short*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_float(const float*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_double(const double*, Py_ssize_t) noexcept nogil
 
 ctypedef fused Stored:
     unsigned short
+    short
     float
     double
-
-ctypedef fused Narrow:
-    unsigned short
-    float
-
-ctypedef fused Score:
-    float
-    double
-
-
-cdef inline float _dot(const Narrow* x, const float* w, Py_ssize_t d) noexcept nogil:
-    if Narrow is float:
-        return lapsvm_dot_float(x, w, d)
-    else:
-        return lapsvm_dot_half(x, w, d)
 
 
 cdef inline double _dot64(const Stored* x, const double* w, Py_ssize_t d) noexcept nogil:
@@ -137,6 +127,8 @@ cdef inline double _dot64(const Stored* x, const double* w, Py_ssize_t d) noexce
         return lapsvm_dot64_double(x, w, d)
     elif Stored is float:
         return lapsvm_dot64_float(x, w, d)
+    elif Stored is short:
+        return lapsvm_dot64_bfloat(x, w, d)
     else:
         return lapsvm_dot64_half(x, w, d)
 
@@ -146,6 +138,8 @@ cdef inline double _norm2(const Stored* x, const double* scale, Py_ssize_t d) no
         return lapsvm_norm2_double(x, scale, d)
     elif Stored is float:
         return lapsvm_norm2_float(x, scale, d)
+    elif Stored is short:
+        return lapsvm_norm2_bfloat(x, scale, d)
     else:
         return lapsvm_norm2_half(x, scale, d)
 
@@ -155,6 +149,8 @@ cdef inline void _add(const Stored* x, double coefficient, double* out, Py_ssize
         lapsvm_add_double(x, coefficient, out, d)
     elif Stored is float:
         lapsvm_add_float(x, coefficient, out, d)
+    elif Stored is short:
+        lapsvm_add_bfloat(x, coefficient, out, d)
     else:
         lapsvm_add_half(x, coefficient, out, d)
 
@@ -164,45 +160,10 @@ cdef inline bint _broken(const Stored* x, Py_ssize_t d) noexcept nogil:
         return lapsvm_broken_double(x, d)
     elif Stored is float:
         return lapsvm_broken_float(x, d)
+    elif Stored is short:
+        return lapsvm_broken_bfloat(x, d)
     else:
         return lapsvm_broken_half(x, d)
-
-
-def widen(const unsigned short[:, ::1] halves, float[:, ::1] out):
-    """Write the finite numbers that the bits of `halves` (n, d) stand for into `out` (n, d), exactly."""
-    cdef Py_ssize_t n = halves.shape[0] * halves.shape[1]
-    if n:
-        with nogil:
-            lapsvm_widen(&halves[0, 0], &out[0, 0], n)
-
-
-def few_scores(const Narrow[:, ::1] features, const float[:, ::1] weights, float[:, ::1] out):
-    """Write features (n, d) times each row of `weights` (k, d) into `out` (n, k); meant for one or two rows."""
-    cdef Py_ssize_t i, q, d = features.shape[1]
-    with nogil:
-        for i in range(features.shape[0]):
-            for q in range(weights.shape[0]):
-                out[i, q] = _dot(&features[i, 0], &weights[q, 0], d)
-
-
-def keep_best(
-    const Score[:, ::1] scores, Py_ssize_t first, const Py_ssize_t[::1] offsets, Py_ssize_t[:, ::1] index,
-    double[:, ::1] best,
-):
-    """Let the rows of `scores` (n, k), rows `first`, first + 1, ... of these bags, compete for each bag's best.
-
-    `index` (m, k), within the bag, and `best` (m, k) start at 0 and -inf; an equal score that comes later loses.
-    """
-    cdef Py_ssize_t bag = np.searchsorted(offsets, first, side="right") - 1
-    cdef Py_ssize_t row, q, k = scores.shape[1], n = scores.shape[0]
-    with nogil:
-        for row in range(n):
-            while row + first >= offsets[bag + 1]:
-                bag += 1
-            for q in range(k):
-                if scores[row, q] > best[bag, q]:
-                    best[bag, q] = scores[row, q]
-                    index[bag, q] = row + first - offsets[bag]
 
 
 def row_scores(
@@ -224,14 +185,17 @@ def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[
             out[i] = _dot64(&features[i, 0], &weights[0], d)
 
 
-def sum_of_norms(const Stored[:, ::1] features, const double[::1] scale):
-    """Return the sum over rows of the Euclidean norm of the row times `scale` (d,)."""
-    cdef Py_ssize_t i, d = features.shape[1]
-    cdef double total = 0
+def sums_of_norms(
+    const Stored[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, const double[::1] scale,
+    double[::1] out,
+):
+    """Write the sum of the Euclidean norms of rows starts[i] to stops[i] - 1, times `scale` (d,), into out[i]."""
+    cdef Py_ssize_t i, row, d = features.shape[1]
     with nogil:
-        for i in range(features.shape[0]):
-            total += sqrt(_norm2(&features[i, 0], &scale[0], d))
-    return total
+        for i in range(starts.shape[0]):
+            out[i] = 0
+            for row in range(starts[i], stops[i]):
+                out[i] += sqrt(_norm2(&features[row, 0], &scale[0], d))
 
 
 def add_rows(

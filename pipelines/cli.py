@@ -19,6 +19,7 @@ from .options import (
     DETECT,
     DEVICES,
     FEATURES,
+    MEMORY,
     OUT,
     RECIPE,
     REFINE,
@@ -112,7 +113,7 @@ def check_device(name: str) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, MEMORY, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -142,7 +143,7 @@ def import_(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, TRAIN, COMMON)
+@taking(OUT, RECIPE, TRAIN, MEMORY, COMMON)
 def train(options: dict[str, Any]) -> None:
     """Stage 2: learn one detector per class from image-level labels.
 
@@ -152,7 +153,7 @@ def train(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, TRAIN, COMMON)
+@taking(OUT, TRAIN, MEMORY, COMMON)
 def tune(options: dict[str, Any]) -> None:
     """Stage 2 with a choice of C, and of J for latent_svm, by cross-validation; tells how every value did.
 
@@ -165,7 +166,7 @@ def tune(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, REFINE, COMMON)
+@taking(OUT, RECIPE, REFINE, MEMORY, COMMON)
 def refine(options: dict[str, Any]) -> None:
     """Stage 3, if wanted: self-training, in which trained detectors learn to tell objects from what is around them.
 

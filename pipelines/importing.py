@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array, Float64
+from lapsvm.bfloat16 import largest_number
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.errors import ForeignFileError, ImageError, OptionError, SettingsError, ShardError
 from lapsvm.features import (
@@ -283,7 +284,7 @@ def _dim(found: ForeignWindows) -> int:
 def _fitting(found: ForeignWindows, dtype: str) -> Array:
     """Return features that fit the type in which they are stored; ForeignFileError if one does not."""
     features = _features(found)
-    largest, limit = float(np.abs(features).max()), float(np.finfo(dtype).max)
+    largest, limit = float(np.abs(features).max()), largest_number(dtype)
     if largest > limit:
         advice = "; give --dtype float32" if dtype == "float16" else ""
         raise ForeignFileError(

@@ -105,7 +105,7 @@ FEATURES: Group = {
     ),
     "dtype": (
         "features.dtype",
-        Annotated[str | None, typer.Option("--dtype", help="float16 (default) or float32.")],
+        Annotated[str | None, typer.Option("--dtype", help="float16 (default), float32 or bfloat16.")],
     ),
 }
 
@@ -305,6 +305,16 @@ DETECT: Group = {
         Annotated[
             float | None,
             typer.Option("--demotion", help="How far a picture's windows below its best one go down; default: 0."),
+        ],
+    ),
+}
+
+MEMORY: Group = {
+    "memory": (
+        "",
+        Annotated[
+            str | None,
+            typer.Option("--memory", help="What windows may take in training, such as 8G; default: 80 % of the rest."),
         ],
     ),
 }

@@ -18,7 +18,7 @@ from lapsvm.errors import OptionError, SettingsError
 LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
-DTYPES = ("float16", "float32")
+DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
 

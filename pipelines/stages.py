@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lapsvm.bags.memory import as_bytes
+
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
@@ -30,6 +32,8 @@ class Context:
         Discard what the stage made before.
     shards_from : Path or None
         Another run whose shards may be taken.
+    memory : str or None
+        What the windows may take in training, such as "8G"; by default 80 % of what the machine has left.
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
     device : "auto", "cpu" or "cuda"
@@ -44,6 +48,7 @@ class Context:
     reporter: Reporter
     redo: bool = False
     shards_from: Path | None = None
+    memory: str | None = None
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
     tally: "Tally | None" = None
@@ -73,7 +78,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "device", "quiet", "redo" and "shards_from" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo", "shards_from" and "memory" are read here.
     names : sequence of str
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
@@ -88,12 +93,19 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
+        memory=_checked_memory(options.get("memory")),
         device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     with run.held():
         for name in names:
             STAGES[name](context)
+
+
+def _checked_memory(memory: str | None) -> str | None:
+    """Return the memory that was given if it is a size; OptionError before any work is done if it is none."""
+    as_bytes(memory)
+    return memory
 
 
 def _extract(context: Context) -> None:

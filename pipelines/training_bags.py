@@ -1,13 +1,14 @@
 """The training pictures as bags: what their shards hold, every part of the features at the same mean norm."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lapsvm.arrays import Array, Float64, Index
+from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
-from lapsvm.features import ShardSet, block_scales, mean_block_norms
+from lapsvm.bfloat16 import narrowed, widened
+from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from .stages import Context
 
@@ -38,10 +39,11 @@ class Halves:
     def combine(self, features: Array) -> Array:
         """Return features (n, d) with one half taken away from the other, in the same type."""
         parts = zip(np.split(features, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
-        return np.concatenate([self._combined(part, half) for part, half in parts], axis=1).astype(features.dtype)
+        combined = np.concatenate([self._combined(part, half) for part, half in parts], axis=1)
+        return narrowed(combined, features.dtype)
 
     def _combined(self, part: Array, half: bool) -> Array:
-        wide = part.astype(np.float32)
+        wide = widened(part).astype(np.float32)
         if not half:
             return wide
         own, around = np.split(wide, 2, axis=1)
@@ -62,9 +64,7 @@ class Halves:
 
 def stored_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
     """Return the training pictures with their features as stored, and the scale that they are given."""
-    blocks = shards.provenance["features"]["extractor"]["blocks"]
-    scale = block_scales(mean_block_norms(_verified_features(shards), blocks), blocks)
-    return Bags.open(context.run.path, context.settings.data.train_set, scale, threads=context.threads), scale
+    return _opened(context, shards.provenance["features"]["extractor"]["blocks"])
 
 
 def training_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
@@ -74,23 +74,22 @@ def training_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64, Ha
     halves = Halves(blocks, halved, context.settings.features.contrast)
     if not any(halved):
         return *stored_bags(context, shards), halves
-    features, offsets = _combined(shards, halves)
-    scale = block_scales(mean_block_norms(features, halves.combined_blocks), halves.combined_blocks)
-    return Bags(features, offsets, scale, threads=context.threads), scale, halves
+    return *_opened(context, halves.combined_blocks, halves.combine), halves
 
 
-def _combined(shards: ShardSet, halves: Halves) -> tuple[Array, Index]:
-    """Return all features with one half taken away from the other, and the offsets of the pictures."""
-    features = np.empty((shards.n_windows, sum(halves.combined_blocks)), dtype=shards.dtype)
-    end = 0
-    for own in _verified_features(shards):
-        features[end : end + len(own)] = halves.combine(own)
-        end += len(own)
-    sizes = np.concatenate([np.diff(shard.offsets) for shard in shards])
-    return features, np.append(0, np.cumsum(sizes)).astype(np.intp)
-
-
-def _verified_features(shards: ShardSet) -> Iterator[Array]:
-    """Yield the features of every shard, once its checksum is found right."""
-    for index in range(len(shards)):
-        yield shards.read(index, verify=True).features
+def _opened(
+    context: Context, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
+) -> tuple[Bags, Float64]:
+    """Return the training pictures and their scale; each shard is read once, its checksum compared."""
+    norms = BlockNorms(blocks)
+    bags = Bags.open(
+        context.run.path,
+        context.settings.data.train_set,
+        threads=context.threads,
+        memory=context.memory,
+        verify=True,
+        transform=transform,
+        visit=norms.add,
+    )
+    scale = block_scales(norms.means, blocks)
+    return bags.scaled(scale), scale

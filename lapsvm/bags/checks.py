@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_numbers, as_whole_numbers, check_finite
 from lapsvm.bags.scoring import as_stored
+from lapsvm.bfloat16 import BFLOAT16, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
-STORED = (np.float16, np.float32, np.float64)
+STORED = (np.float16, np.float32, np.float64, BFLOAT16)
 
 
 def as_parts(arrays: Any) -> list[Array]:
@@ -30,6 +31,8 @@ def available_threads() -> int:
 
 def as_features(features: ArrayLike) -> Array:
     """Return a store's features (n_windows, d) in a type that is stored, contiguous and finite."""
+    if isinstance(features, np.ndarray) and features.dtype.name == "bfloat16":  # that of the package ml_dtypes
+        features = np.ascontiguousarray(features).view(BFLOAT16)
     stored = isinstance(features, np.ndarray) and features.dtype in STORED
     array: Array = np.asarray(features) if stored else as_numbers("features", features)
     array = np.ascontiguousarray(array)
@@ -42,7 +45,8 @@ def as_features(features: ArrayLike) -> Array:
 
 
 def _first_broken(row: Array) -> float:
-    return float(row[~np.isfinite(row)][0])
+    numbers = widened(row)
+    return float(numbers[~np.isfinite(numbers)][0])
 
 
 def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:

@@ -13,8 +13,3 @@ def best_windows(bags: Sequence[Array], weights: Float64) -> BestWindows:
     scores = [np.asarray(bag, dtype=np.float64) @ weights for bag in bags]
     index = np.array([score.argmax(axis=0) for score in scores])
     return BestWindows(index, np.array([score.max(axis=0) for score in scores]))
-
-
-def widen(halves: Array) -> Array:
-    """Return float16 numbers as float32."""
-    return halves.astype(np.float32)

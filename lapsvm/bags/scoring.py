@@ -1,31 +1,24 @@
-"""One pass over the windows: every weight vector's score, and each bag's best window while the block is in cache.
+"""The best windows of bags that lie in one block of memory: what one part of a store answers to weight vectors.
 
-The windows are cut into chunks of whole bags by a rule that knows neither the number of threads nor the weights, a
-chunk into blocks of rows that stay in cache. So the answer is the same, bit for bit, for any number of threads.
-Another block size may change the rounding of the float32 scores that compete, hence the winner among windows whose
-scores lie within that rounding; the score handed out is always the winner's own, summed in float64.
+`best_in` is all that a pass asks of a part. It knows neither files nor threads nor the rest of the store, and its
+answer is the same, bit for bit, wherever the bags lie, whatever other bags and weight vectors are asked for beside
+them: see ``cython_ext/scores.pyx``. So whoever holds some bags, another process or machine, answers for them alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lapsvm._ext import bags as _kernel
+from lapsvm._ext import scores as _pass
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.blas import one_blas_thread
+from lapsvm.bfloat16 import BFLOAT16
 
-BLOCK_NUMBERS = 1 << 18
-"""float32 numbers in a block: 1 MiB, so that a block, its scores and the weights share the second-level cache."""
-
-T = TypeVar("T")
-
-_CHUNK_ROWS = 4096
-_FEW = 2  # up to here a dot product per row and weight vector reads each window once and beats widening it first
-_WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
+_LINE = 64  # bytes; what a tile loads must not straddle cache lines, or it takes twice as long
+_NONE = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -51,127 +44,70 @@ class BestWindows:
         return BestWindows(np.ascontiguousarray(self.index[:, j]), np.ascontiguousarray(self.score[:, j]))
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive bags that lie side by side in the store: bags first..last-1, rows start..stop-1."""
+class Block(NamedTuple):
+    """Bags in memory: bag i holds the rows starts[i] to stops[i] - 1 of `features`."""
 
-    first: int
-    last: int
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where bags lie in a store: bag i holds rows starts[i] to stops[i] - 1; `chunks` cover all bags in order."""
-
+    features: Array
     starts: Index
     stops: Index
-    chunks: tuple[Chunk, ...]
 
 
-def plan(starts: Index, stops: Index) -> Layout:
-    """Return these bags' layout; a chunk ends where the store jumps, and after `_CHUNK_ROWS` rows."""
-    chunks, first = [], 0
-    for bag in range(1, len(starts) + 1):
-        if bag == len(starts) or starts[bag] != stops[bag - 1] or stops[bag - 1] - starts[first] >= _CHUNK_ROWS:
-            chunks.append(Chunk(first, bag, int(starts[first]), int(stops[bag - 1])))
-            first = bag
-    return Layout(starts, stops, tuple(chunks))
+class Question(NamedTuple):
+    """Weight vectors as a pass needs them.
 
-
-def best_windows(
-    features: Array,
-    layout: Layout,
-    weights: Float64,
-    threads: int,
-    block_numbers: int = BLOCK_NUMBERS,
-    excluded: Array | None = None,
-) -> BestWindows:
-    """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in.
-
-    `excluded` tells of every window, bag after bag, whether it does not compete; each bag has one that does.
+    Attributes
+    ----------
+    exact : (k, d) float64
+        One in each row; what winners are scored with.
+    packed : 1-d float32, or float64 for a store of float64
+        The same in the order of the tiles; what windows compete with.
     """
-    n_bags, k = len(layout.starts), weights.shape[1]
-    index, best = np.zeros((n_bags, k), dtype=np.intp), np.full((n_bags, k), -np.inf)
-    scorer = _Scorer(features, weights, block_numbers)
-    before = np.append(0, np.cumsum(layout.stops - layout.starts))  # windows of the bags before each bag
 
-    def one(chunk: Chunk) -> None:
-        bags = slice(chunk.first, chunk.last)
-        offsets = np.append(layout.starts[bags], layout.stops[chunk.last - 1]) - chunk.start
-        for row, scores in scorer.blocks(chunk.start, chunk.stop):
-            if excluded is not None:
-                place = before[chunk.first] + row - chunk.start
-                scores[excluded[place : place + len(scores)]] = -np.inf
-            _kernel.keep_best(scores, row - chunk.start, offsets, index[bags], best[bags])
+    exact: Float64
+    packed: Array
 
-    run_side_by_side(one, layout.chunks, threads if features.size * k >= _WORTH_THREADS else 1, blas=scorer.needs_blas)
-    _kernel.row_scores(as_stored(features), index + layout.starts[:, None], np.ascontiguousarray(weights.T), best)
-    return BestWindows(index, best)
+    @classmethod
+    def of(cls, weights: Float64, dtype: DTypeLike) -> Self:
+        """Return the question of the columns of `weights` (d, k), scale included, to a store of this type."""
+        wide = np.dtype(dtype) == np.float64
+        d, k = weights.shape
+        lanes, kind = (8, np.float64) if wide else (16, np.float32)
+        packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
+        with np.errstate(over="ignore"):  # a weight beyond float32 is infinite there; winners are scored in float64
+            columns: Any = np.ascontiguousarray(weights, dtype=kind)
+        _pass.pack(columns, _pass.WIDEST[_LEVEL], packed)
+        return cls(np.ascontiguousarray(weights.T), packed)
 
 
-def window_scores(features: Array, layout: Layout, weights: Float64, threads: int) -> Float64:
-    """Return the float64 score of every window, bag after bag."""
-    chunks = layout.chunks
-    ends = np.cumsum([chunk.stop - chunk.start for chunk in chunks])
-    scores, stored = np.empty(int(ends[-1])), as_stored(features)
+def best_in(block: Block, question: Question, excluded: Array | None = None) -> BestWindows:
+    """Return the best window (n, k) of each bag of a block for each weight vector.
 
-    def one(job: tuple[Chunk, int]) -> None:
-        chunk, end = job
-        rows = stored[chunk.start : chunk.stop]
-        _kernel.all_scores(rows, weights, scores[end - len(rows) : end])
-
-    run_side_by_side(one, zip(chunks, ends, strict=True), threads if stored.size >= _WORTH_THREADS else 1, blas=False)
-    return scores
+    `excluded` tells of the windows of these bags, one bag after the other, whether they do not compete; each bag has
+    one that does.
+    """
+    stored, k = as_stored(block.features), len(question.exact)
+    index = np.empty((len(block.starts), k), dtype=np.intp)
+    out = _NONE if excluded is None else excluded.view(np.uint8)
+    room = np.empty(k, dtype=question.packed.dtype)
+    _pass.best_rows(stored, block.starts, block.stops, question.packed, out, room, index, _LEVEL)
+    scores = np.empty(index.shape)
+    _kernel.row_scores(stored, index + block.starts[:, None], question.exact, scores)
+    return BestWindows(index, scores)
 
 
 def as_stored(features: Array) -> Array:
-    """Return `features` as the kernels take them: halves as their bits."""
+    """Return `features` as the kernels take them: halves as their bits, those of bfloat16 as signed numbers."""
+    if features.dtype == BFLOAT16:
+        return features.view(np.int16)
     return features.view(np.uint16) if features.dtype == np.float16 else features
 
 
-class _Scorer:
-    """Scores of blocks of rows for fixed weights, by the way that suits their number and the stored type."""
-
-    def __init__(self, features: Array, weights: Float64, block_numbers: int):
-        self._features = as_stored(features)
-        self._halves = features.dtype == np.float16
-        self._few = features.dtype != np.float64 and weights.shape[1] <= _FEW
-        narrow: Any = np.float64 if features.dtype == np.float64 else np.float32
-        self._weights: Array = np.ascontiguousarray(weights.T if self._few else weights, dtype=narrow)
-        self._block_rows = max(1, block_numbers // max(1, features.shape[1]))
-        self.needs_blas = not self._few
-
-    def blocks(self, start: int, stop: int) -> Iterable[tuple[int, Array]]:
-        """Yield (first row, scores (rows, k)) over the rows start..stop-1; each block reuses the same memory."""
-        rows = min(self._block_rows, stop - start)
-        k = self._weights.shape[0 if self._few else 1]
-        scores = np.empty((rows, k), dtype=self._weights.dtype)
-        wide = np.empty((rows, self._features.shape[1]), dtype=np.float32) if self._halves and not self._few else None
-        for row in range(start, stop, rows):
-            block = self._features[row : min(row + rows, stop)]
-            out = scores[: len(block)]
-            self._score(block, None if wide is None else wide[: len(block)], out)
-            yield row, out
-
-    def _score(self, block: Array, wide: Array | None, out: Array) -> None:
-        if self._few:
-            _kernel.few_scores(block, self._weights, out)
-        elif wide is None:
-            np.matmul(block, self._weights, out=out)
-        else:
-            _kernel.widen(block, wide)
-            np.matmul(wide, self._weights, out=out)
+def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Return an array that begins where a cache line does."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, dtype=np.uint8)
+    first = -room.ctypes.data % _LINE
+    return room[first : first + size].view(dtype).reshape(shape)
 
 
-def run_side_by_side(work: Callable[[T], None], jobs: Iterable[T], threads: int, *, blas: bool) -> None:
-    """Do every job, on `threads` threads; BLAS then keeps to one thread per job."""
-    with one_blas_thread() if blas else nullcontext():
-        if threads == 1:
-            for job in jobs:
-                work(job)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(work, jobs):
-                pass
+_LEVEL = _pass.level()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64, as_floats, check_finite
+from lapsvm.bfloat16 import widened
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.model_files import read_model, write_model
 
@@ -155,7 +156,7 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     ----------
     detectors : sequence of k Detector
         Of the same features.
-    features : array-like of shape (n, d), float16, float32 or float64
+    features : array-like of shape (n, d), float16, float32, float64 or `lapsvm.bfloat16.BFLOAT16`
 
     Returns
     -------
@@ -170,7 +171,7 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     InputError
         If there is no detector.
     """
-    array = np.asarray(features)
+    array = widened(np.asarray(features))
     sizes = {len(detector.coef) for detector in detectors}
     if not sizes:
         raise InputError("detectors must hold at least one detector, got none.")

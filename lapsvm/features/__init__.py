@@ -6,7 +6,7 @@ from lapsvm.features.foreign_formats import FORMATS, open_foreign
 from lapsvm.features.hog import HOG
 from lapsvm.features.pooled_network import PooledNetwork
 from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
-from lapsvm.features.scaling import block_scales, mean_block_norms
+from lapsvm.features.scaling import BlockNorms, block_scales, mean_block_norms
 from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
 from lapsvm.features.shard_set import (
     ShardSet,
@@ -22,6 +22,7 @@ __all__ = [
     "FORMATS",
     "HOG",
     "ArrayNames",
+    "BlockNorms",
     "BoxConvention",
     "Concatenation",
     "Extractor",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_floats
+from lapsvm.bfloat16 import widened
 from lapsvm.errors import InputError, ShapeError
 
 TARGET_NORM = 1.0
@@ -69,15 +70,39 @@ def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -
     ShapeError
         If the parts do not sum to d.
     """
-    edges = np.concatenate([[0], np.cumsum(_checked_blocks(blocks))])
-    totals, count = np.zeros(len(blocks)), 0
+    norms = BlockNorms(blocks)
     for array in [features] if isinstance(features, np.ndarray) else features:
-        if array.ndim != 2 or array.shape[1] != edges[-1]:
-            raise ShapeError(f"features must have shape (n, {edges[-1]}) to have blocks {blocks}, got {array.shape}.")
-        for start in range(0, len(array), _ROWS):
-            totals += _norm_sums(array[start : start + _ROWS], edges)
-        count += len(array)
-    return totals / max(count, 1)
+        norms.add(array)
+    return norms.means
+
+
+class BlockNorms:
+    """The mean norms of `mean_block_norms` for arrays that come one after the other.
+
+    Parameters
+    ----------
+    blocks : sequence of k ints
+        Number of features of each part.
+    """
+
+    def __init__(self, blocks: Sequence[int]):
+        self._blocks = blocks
+        self._edges = np.concatenate([[0], np.cumsum(_checked_blocks(blocks))])
+        self._totals, self._count = np.zeros(len(blocks)), 0
+
+    def add(self, features: Array) -> None:
+        """Count some windows (n, d); ShapeError if the parts do not sum to d."""
+        if features.ndim != 2 or features.shape[1] != self._edges[-1]:
+            wanted, blocks = self._edges[-1], self._blocks
+            raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {blocks}, got {features.shape}.")
+        for start in range(0, len(features), _ROWS):
+            self._totals += _norm_sums(widened(features[start : start + _ROWS]), self._edges)
+        self._count += len(features)
+
+    @property
+    def means(self) -> Float64:
+        """Mean norm (k,) of all windows so far."""
+        return np.asarray(self._totals / max(self._count, 1))
 
 
 def _norm_sums(rows: Array, edges: Array) -> Float64:

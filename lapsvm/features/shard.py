@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Array, Float32, check_finite
+from lapsvm.bfloat16 import largest_number, named_type, narrowed, type_name, widened
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
 TENSORS = ("boxes", "features", "offsets", "sizes")
-FEATURE_TYPES = ("float16", "float32")
+FEATURE_TYPES = ("float16", "float32", "bfloat16")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Shard:
     ----------
     image_ids : tuple of str, m of them, all different
     boxes : ndarray of shape (n, 4), float32, in the house's convention
-    features : ndarray of shape (n, d), float16 or float32
+    features : ndarray of shape (n, d), float16, float32 or `lapsvm.bfloat16.BFLOAT16`
     offsets : ndarray of shape (m + 1,), int64
         Picture i owns the windows ``offsets[i]`` to ``offsets[i + 1]``.
     pixel_hashes : tuple of str, m of them
@@ -103,7 +104,9 @@ class ShardHeader:
     checksum : str
     n_windows, dim : int
     dtype : str
-        "float16" or "float32": how the features are stored.
+        "float16", "float32" or "bfloat16": how the features are stored.
+    place : int
+        Where the features begin in the file, bytes.
     """
 
     path: Path
@@ -114,6 +117,7 @@ class ShardHeader:
     n_windows: int
     dim: int
     dtype: str
+    place: int
 
 
 def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any], dtype: str = "float16") -> Shard:
@@ -123,7 +127,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     ----------
     pictures : sequence of PictureWindows, at least one
     provenance : dict
-    dtype : "float16" or "float32"
+    dtype : "float16", "float32" or "bfloat16"
         How the features are stored.
 
     Returns
@@ -133,7 +137,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     Raises
     ------
     NotFiniteError
-        If a feature is NaN or infinite, or does not fit float16 (above 65504); the picture is named.
+        If a feature is NaN or infinite, or does not fit the type (float16: above 65504); the picture is named.
     ShapeError
         If a picture has not as many features as boxes, or another number of columns than the first one.
     OptionError
@@ -182,22 +186,22 @@ def to_json(value: Mapping[str, Any]) -> str:
 
 def _stored(picture: PictureWindows, dtype: str) -> Array:
     """Return a picture's features in the type they are stored in, all finite."""
-    features = np.asarray(picture.features)
+    features = widened(np.asarray(picture.features))
     if features.ndim != 2:
         raise ShapeError(f"features of picture {picture.image_id} must have 2 dimensions, got shape {features.shape}.")
     check_finite(f"features of picture {picture.image_id}", features)
-    largest, limit = max(float(features.max(initial=0)), -float(features.min(initial=0))), float(np.finfo(dtype).max)
+    largest, limit = max(float(features.max(initial=0)), -float(features.min(initial=0))), largest_number(dtype)
     if largest > limit:
         raise NotFiniteError(
             f"features of picture {picture.image_id} must be at most {limit:g} to fit {dtype}, got {largest:g}."
         )
-    return features.astype(dtype)
+    return narrowed(features, named_type(dtype))
 
 
 def _check_array(name: str, array: Array, types: tuple[str, ...], shape: tuple[int, ...]) -> None:
     """Raise unless an array has one of `types` and this shape."""
-    if array.dtype.name not in types:
-        raise InputError(f"{name} of a shard must be {' or '.join(types)}, got {array.dtype.name}.")
+    if type_name(array.dtype) not in types:
+        raise InputError(f"{name} of a shard must be {' or '.join(types)}, got {type_name(array.dtype)}.")
     if array.shape != shape:
         raise ShapeError(f"{name} of a shard must have shape {shape}, got {array.shape}.")
 

@@ -59,7 +59,7 @@ class ShardSet:
 
     @property
     def dtype(self) -> str:
-        """How features are stored: "float16" or "float32"."""
+        """How features are stored: "float16", "float32" or "bfloat16"."""
         return self.headers[0].dtype
 
     @property

@@ -16,14 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lapsvm.arrays import Array, check_finite
+from lapsvm.bfloat16 import BFLOAT16, type_name, widened
 from lapsvm.errors import InputError, MissingError, ShardError
 from lapsvm.features.shard import Shard, ShardHeader, to_json
 from lapsvm.files import write_atomically
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
-_TENSORS = {"boxes": ("F32",), "features": ("F16", "F32"), "offsets": ("I64",), "sizes": ("I32",)}
-_NUMPY_TYPES = {"F16": "<f2", "F32": "<f4", "I64": "<i8", "I32": "<i4"}
+_TENSORS = {"boxes": ("F32",), "features": ("F16", "F32", "BF16"), "offsets": ("I64",), "sizes": ("I32",)}
+_NUMPY_TYPES: dict[str, Any] = {"F16": "<f2", "F32": "<f4", "BF16": BFLOAT16, "I64": "<i8", "I32": "<i4"}
 
 
 def write_shard(path: str | Path, shard: Shard) -> None:
@@ -49,7 +50,19 @@ def write_shard(path: str | Path, shard: Shard) -> None:
         "provenance": shard.provenance,
     }
     header = to_json(fields | {"checksum": _checksum(fields, shard.tensors)})
-    write_atomically(path, save(shard.tensors, metadata={METADATA_KEY: header}))
+    write_atomically(path, _serialised(shard.tensors, header))
+
+
+def _serialised(tensors: Mapping[str, Array], header: str) -> bytes:
+    """Return the bytes of a file; safetensors does not know our bfloat16, which goes through it as whole numbers."""
+    plain = {name: tensor.view(np.uint16) if tensor.dtype == BFLOAT16 else tensor for name, tensor in tensors.items()}
+    content = save(plain, metadata={METADATA_KEY: header})
+    if tensors["features"].dtype != BFLOAT16:
+        return content
+    end = 8 + int.from_bytes(content[:8], "little")
+    table = content[8:end].replace(b'"dtype":"U16"', b'"dtype":"BF16"').rstrip()
+    table += b" " * (-len(table) % 8)
+    return len(table).to_bytes(8, "little") + table + content[end:]
 
 
 def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -> Shard:
@@ -123,7 +136,8 @@ def read_header(path: str | Path) -> ShardHeader:
         checksum=fields["checksum"],
         n_windows=layout["shape"][0],
         dim=layout["shape"][1],
-        dtype=np.dtype(_NUMPY_TYPES[layout["dtype"]]).name,
+        dtype=type_name(_NUMPY_TYPES[layout["dtype"]]),
+        place=layout["place"].start,
     )
 
 
@@ -131,7 +145,8 @@ def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
     """Return the hash of a shard's content, 32 hex digits."""
     digest = blake2b(to_json(fields).encode(), digest_size=16)
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode())
+        kind = "bfloat16" if tensor.dtype == BFLOAT16 else tensor.dtype.str
+        digest.update(f"{name} {kind} {tensor.shape}".encode())
         digest.update(tensor.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -187,7 +202,7 @@ def _map_tensors(path: Path) -> dict[str, Array]:
 def _check_windows_are_finite(shard: Shard) -> None:
     """Raise NotFiniteError, naming the picture, unless all boxes and features are finite."""
     for name in ("boxes", "features"):
-        array = getattr(shard, name)
+        array = widened(getattr(shard, name))
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))

@@ -76,6 +76,46 @@ class BagsLaws:
         _equal(part.best(weights).index, expected.index)
         _equal(part.score_windows(weights[:, 0]), np.concatenate([windows[i] @ weights[:, 0] for i in chosen]))
 
+    def test_a_windows_score_has_the_same_bits_whatever_is_asked_beside_it(self) -> None:
+        bags = self.make(self.windows())
+        weights = np.random.default_rng(3).normal(size=(37, 9))
+        together = bags.best(weights)
+        for column in range(9):
+            alone = bags.subset([3, 5]).best(weights[:, column])
+            _equal(alone.index, together.index[[3, 5], column])
+            _equal(alone.score, together.score[[3, 5], column])
+
+    def test_chosen_windows_are_handed_out_as_they_are(self) -> None:
+        windows = self.windows()
+        bags, owners, index = self.make(windows), [3, 0, 5, 3, 1], [299, 0, 40, 7, 4]
+        expected = np.array([windows[bag][i] for bag, i in zip(owners, index, strict=True)])
+        w, coefficients = self.weights(1)[:, 0], np.array([1.0, -2.0, 0.0, 3.0, 0.5])
+        for _ in range(2):  # the second time they may come from somewhere else
+            _equal(bags.rows(owners, index), expected)
+            _equal(bags.sum_rows(coefficients, owners, index), coefficients @ expected)
+            _equal(bags.score_rows(w, owners, index), expected @ w)
+        _equal(bags[2], windows[2])
+
+    def test_what_is_left_of_the_windows_competes_alone(self) -> None:
+        windows, weights = self.windows(), self.weights(4)
+        bags, some = self.make(windows), np.random.default_rng(5).random(sum(SIZES)) < 0.6
+        some[np.cumsum((0, *SIZES[:-1]))] = False
+        left = [own[~mask] for own, mask in zip(windows, np.split(some, np.cumsum(SIZES)[:-1]), strict=True)]
+        _equal(bags.excluding(some).best(weights).score, best_windows(left, weights).score)
+        _equal(bags.taken(~some).best(weights).index, best_windows(left, weights).index)
+        _equal(bags.kept(2).best(weights).index, best_windows([own[:2] for own in windows], weights).index)
+        only = bags.narrowed([-1, 3, 0, 250, 0, -1])
+        cut = [windows[0], windows[1][3:4], windows[2][:1], windows[3][250:251], windows[4], windows[5]]
+        _equal(only.best(weights).score, best_windows(cut, weights).score)
+
+    def test_a_factor_multiplies_all_that_leaves(self) -> None:
+        windows, w = self.windows(), self.weights(1)[:, 0]
+        bags = self.make(windows)
+        double = bags.scaled(2.0)
+        _equal(double.best(w).score, 2 * bags.best(w).score)
+        norms = [np.linalg.norm(array, axis=1) for array in windows]
+        np.testing.assert_allclose(double.mean_norm(), 2 * np.concatenate(norms).mean(), rtol=1e-12)
+
 
 def _equal(actual: Array, expected: Array) -> None:
     np.testing.assert_array_equal(actual, expected)

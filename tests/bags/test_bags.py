@@ -5,18 +5,26 @@ import re
 import numpy as np
 import pytest
 
-from lapsvm._ext import bags as kernel
+from lapsvm._ext import scores
 from lapsvm.bags import Bags, as_bags, reference
+from lapsvm.bags.scoring import Block, as_stored
+from lapsvm.bfloat16 import BFLOAT16, narrowed, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError, StageError
 from lapsvm.features import PictureWindows, assemble_shard, write_shard
 from lapsvm.testing.bags import BagsLaws
 
-TYPES = (np.float16, np.float32, np.float64)
+TYPES = (np.float16, BFLOAT16, np.float32, np.float64)
+LEVELS = [level for level in (1, 3, 4) if level <= scores.level()]
 
 
 class TestHalves(BagsLaws):
     def make(self, arrays):
         return Bags.from_arrays([array.astype(np.float16) for array in arrays])
+
+
+class TestUpperHalves(BagsLaws):
+    def make(self, arrays):
+        return Bags.from_arrays([narrowed(array, BFLOAT16) for array in arrays])
 
 
 class TestFloats(BagsLaws):
@@ -42,16 +50,24 @@ class TestPlainSequence(BagsLaws):
 
 def made(dtype, threads=None):
     rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=(rng.integers(1, 200), 70)).astype(dtype) for _ in range(40)]
+    arrays = [narrowed(rng.normal(size=(rng.integers(1, 200), 70)), dtype) for _ in range(40)]
     return Bags.from_arrays(arrays, threads=threads)
 
 
-def test_every_finite_half_is_widened_exactly():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    halves = bits[np.isfinite(bits.view(np.float16))][None]
-    wide = np.empty(halves.shape, dtype=np.float32)
-    kernel.widen(halves, wide)
-    np.testing.assert_array_equal(wide.view(np.uint32), reference.widen(halves.view(np.float16)).view(np.uint32))
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_pass_sees_every_half_and_bfloat16_as_the_number_that_it_is(level, monkeypatch):
+    monkeypatch.setattr("lapsvm.bags.scoring._LEVEL", level)
+    bits = np.arange(1 << 16, dtype=np.uint16)[:, None]
+    for dtype in (np.float16, BFLOAT16):
+        stored = bits.view(dtype).reshape(-1)
+        with np.errstate(invalid="ignore"):  # NaN that signals
+            numbers = widened(stored).astype(np.float64)
+        finite = np.flatnonzero(np.isfinite(numbers))
+        rising = finite[np.unique(numbers[finite], return_index=True)[1]]
+        pairs = np.stack([stored[rising[:-1]], stored[rising[1:]]], axis=1).reshape(-1, 1)
+        found = Bags(pairs, np.arange(0, len(pairs) + 1, 2)).best([1.0])
+        np.testing.assert_array_equal(found.index, 1)
+        np.testing.assert_array_equal(found.score, numbers[rising[1:]])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -66,8 +82,8 @@ def test_a_pass_finds_what_the_readable_twin_finds(dtype, k):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_number_of_threads_changes_not_a_bit(dtype, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.scoring._WORTH_THREADS", 0)
-    monkeypatch.setattr("lapsvm.bags.scoring._CHUNK_ROWS", 100)
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 100)
     weights = np.random.default_rng(5).normal(size=(70, 7))
     one, three = made(dtype, threads=1), made(dtype, threads=3)
     for part in (slice(None), slice(0, 1)):
@@ -77,13 +93,36 @@ def test_the_number_of_threads_changes_not_a_bit(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("block_numbers", [1, 70, 1000, 1 << 20])
-def test_the_block_size_changes_no_winner_that_is_clear(dtype, block_numbers):
-    bags = made(dtype)
-    weights = np.random.default_rng(5).normal(size=(70, 7))
-    found, expected = bags.best(weights, block_numbers=block_numbers), bags.best(weights)
-    np.testing.assert_array_equal(found.index, expected.index)
-    np.testing.assert_array_equal(found.score, expected.score)
+def test_a_column_has_the_bits_that_it_has_alone(dtype):
+    """Whatever tile a window and a weight vector fall into."""
+    bags, weights = made(dtype), np.random.default_rng(5).normal(size=(70, 13))
+    for k in range(1, 14):
+        index, score = bags.best(weights[:, :k])
+        np.testing.assert_array_equal(index[:, -1], bags.best(weights[:, k - 1]).index)
+        np.testing.assert_array_equal(score[:, -1], bags.best(weights[:, k - 1]).score)
+
+
+@pytest.mark.skipif(max(LEVELS) < 4, reason="this machine has no AVX-512")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dim", [1, 15, 16, 17, 70])
+def test_instruction_sets_that_fuse_products_agree_bit_for_bit(dtype, dim):
+    rng = np.random.default_rng(0)
+    features = Bags(narrowed(rng.normal(size=(57, dim)), dtype), [0, 50, 57])._store.whole
+    block = Block(features, np.array([0, 50]), np.array([50, 57]))
+    for k in (1, 2, 3, 5, 8):
+        best = []
+        for level in (3, 4):
+            wide = dtype is np.float64
+            weights = np.random.default_rng(1).normal(size=(dim, k)).astype(np.float64 if wide else np.float32)
+            packed = np.empty(k * -(-dim // (8 if wide else 16)) * (8 if wide else 16), weights.dtype)
+            scores.pack(weights, scores.WIDEST[level], packed)
+            room, index = np.empty(k, weights.dtype), np.empty((2, k), np.intp)
+            scores.best_rows(
+                as_stored(block.features), block.starts, block.stops, packed, np.empty(0, np.uint8), room, index, level
+            )
+            best.append((room, index))
+        np.testing.assert_array_equal(best[0][0], best[1][0])
+        np.testing.assert_array_equal(best[0][1], best[1][1])
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e6, 1e30])
@@ -112,7 +151,7 @@ def test_a_scale_multiplies_everything_that_leaves():
 
 def test_a_subset_shares_the_memory():
     bags = made(np.float32)
-    assert np.shares_memory(bags.subset([3, 1])._features, bags._features)
+    assert bags.subset([3, 1])._store is bags._store
 
 
 def test_a_mask_chooses_a_subset():

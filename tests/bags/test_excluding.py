@@ -31,7 +31,7 @@ def weights(k=4):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_best_are_the_best_of_those_left(arrays, k, threads):
     bags, mask = Bags.from_arrays(arrays, threads=threads), some()
-    found = bags.excluding(mask).best(weights(k), block_numbers=64)
+    found = bags.excluding(mask).best(weights(k))
     for i, own in enumerate(np.split(mask, np.cumsum(SIZES)[:-1])):
         scores = np.where(own[:, None], -np.inf, arrays[i].astype(float) @ weights(k))
         np.testing.assert_array_equal(found.index[i], scores.argmax(axis=0))

@@ -241,7 +241,7 @@ def test_assembling_names_the_picture_of_a_feature_that_is_not_finite(bad):
     ("pictures", "dtype", "error", "sentence"),
     [
         ([], "float16", InputError, "a shard needs at least one picture, got none"),
-        ([picture()], "float64", OptionError, "must be one of float16, float32, got 'float64'"),
+        ([picture()], "float64", OptionError, "must be one of float16, float32, bfloat16, got 'float64'"),
         ([picture("a"), picture("a")], "float16", InputError, "image ids of a shard must differ, got 'a' twice"),
         ([picture("a"), picture("b", dim=4)], "float16", ShapeError, r"picture b must have features of shape \(2, 3\)"),
         ([PictureWindows("a", np.zeros((3, 4)), np.zeros((2, 5)), "", (1, 1))], "float16", ShapeError, r"\(3, 5\)"),
@@ -258,7 +258,7 @@ def test_what_does_not_fit_is_refused(pictures, dtype, error, sentence):
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("features", np.zeros((3, 3)), "features of a shard must be float16 or float32, got float64"),
+        ("features", np.zeros((3, 3)), "features of a shard must be float16 or float32 or bfloat16, got float64"),
         ("features", np.zeros(3, np.float16), "features of a shard must have 2 dimensions"),
         ("boxes", np.zeros((2, 4), np.float32), r"boxes of a shard must have shape \(3, 4\)"),
         ("offsets", np.array([0, 2, 1, 3]), "offsets must rise from 0 to the number of windows 3"),

@@ -83,13 +83,13 @@ def test_passes_are_few_and_counted():
             seen.append(np.atleast_2d(np.transpose(weights)).shape[0])
             return super().best(weights, **options)
 
-    counted = CountedBags(bags._features, bags.offsets)
+    counted = CountedBags(bags._store.whole, bags.offsets)
     found = on_candidates(problem, counted, tally=tally)
     assert len(seen) == found.n_passes == tally.passes
     assert sum(seen) == tally.vectors
     assert found.n_candidate_calls == tally.candidate_calls > 0
-    assert tally.bytes_read >= tally.passes * bags._features.nbytes
-    assert 0 < tally.most_held <= bags._features.nbytes / 2
+    assert tally.bytes_read >= tally.passes * bags._store.whole.nbytes
+    assert 0 < tally.most_held <= bags._store.whole.nbytes / 2
     assert 3 * found.n_passes < plain(problem, bags).n_passes
 
 
@@ -132,8 +132,8 @@ def test_all_kinds_of_problems_stand_side_by_side_as_alone():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_threads_do_not_change_the_solution(dtype, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.scoring._WORTH_THREADS", 0)
-    monkeypatch.setattr("lapsvm.bags.scoring._CHUNK_ROWS", 40)
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     (one, y, places), (three, _, _) = (planted(5, dtype=dtype, threads=threads) for threads in (1, 3))
     for first, second in zip(
         fit_many(mixed(y, places), one, candidates=COUNT),
@@ -154,7 +154,7 @@ def test_windows_left_out_stay_out():
         found = on_candidates(LatentProblem(y, C=10.0, init=init), left)
         assert found.converged
         assert not out[np.arange(bags.n_bags), found.windows].any()
-        features = bags._features.reshape(-1, SIZE, 6)
+        features = bags._store.whole.reshape(-1, SIZE, 6)
         kept = Bags.from_arrays([own[~mask] for own, mask in zip(features, out, strict=True)])
         numbers = np.cumsum(~out, axis=1)[np.arange(bags.n_bags), found.windows] - 1
         fixed = LatentProblem(y, C=10.0, known_windows=np.where(y > 0, numbers, -1))
@@ -164,7 +164,7 @@ def test_windows_left_out_stay_out():
 def test_a_negatives_excluded_windows_make_no_plane_at_zero():
     # window 0 of every negative would score high, and does not compete
     bags, y, places = planted(7, size=4)
-    features = bags._features.reshape(-1, 4, 6).copy()
+    features = bags._store.whole.reshape(-1, 4, 6).copy()
     features[y < 0, 0] = 5.0
     out = np.zeros((bags.n_bags, 4), dtype=np.bool_)
     out[y < 0, 0] = True
@@ -211,7 +211,7 @@ def test_a_pools_answers_are_those_of_the_bags_and_of_their_parts():
     bags, _, _ = planted(11)
     weights = np.random.default_rng(0).normal(size=(6, 3))
     whole = bags.best(weights)
-    scores = bags._features @ weights
+    scores = bags._store.whole @ weights
     for column, answer in enumerate(Pool(bags, COUNT).best(weights)):
         assert np.array_equal(answer.index, whole.index[:, column])
         assert np.array_equal(answer.score, whole.score[:, column])
@@ -231,9 +231,9 @@ def test_a_pool_holds_what_is_wished_for_and_nothing_else():
         assert pool.n_rows == len(np.unique(np.concatenate(wishes)))
         for owner, needed in enumerate(wishes):
             assert np.array_equal(pool.granted(owner), np.sort(needed))
-            assert np.allclose(pool.scores(weights, needed), bags._features[needed] @ weights, rtol=0, atol=1e-12)
+            assert np.allclose(pool.scores(weights, needed), bags._store.whole[needed] @ weights, rtol=0, atol=1e-12)
             total = pool.weighted_sum(np.arange(len(needed)), needed)
-            assert np.allclose(total, np.arange(len(needed)) @ bags._features[needed], rtol=0, atol=1e-9)
+            assert np.allclose(total, np.arange(len(needed)) @ bags._store.whole[needed], rtol=0, atol=1e-9)
     pool.leave(0)
     pool.renew()
     assert pool.n_rows == len(np.unique(np.concatenate(wishes[1:])))

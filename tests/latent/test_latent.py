@@ -178,13 +178,13 @@ def test_problems_side_by_side_are_those_alone():
 
 
 def test_neither_threads_nor_blocks_change_the_solution(monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.scoring._WORTH_THREADS", 0)
-    monkeypatch.setattr("lapsvm.bags.scoring._CHUNK_ROWS", 40)
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     arrays, y, _ = planted(dtype=np.float16)
     problem = LatentProblem(y, C=3.0)
     one, four = (fit_many([problem], Bags.from_arrays(arrays, threads=threads))[0] for threads in (1, 4))
     np.testing.assert_array_equal(one.coef, four.coef)
-    monkeypatch.setattr("lapsvm.bags.scoring.BLOCK_NUMBERS", 50)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 7)
     np.testing.assert_array_equal(fit_many([problem], arrays)[0].coef, one.coef)
 
 

@@ -51,7 +51,7 @@ def test_the_mean_norm_becomes_one(with_mean):
 def test_dividing_copies_no_features_and_keeps_their_type():
     bags = Bags(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float16), [0, 5, 20], scale=2.0)
     scaled = BagScaler().fit_transform(bags)
-    assert np.shares_memory(scaled._features, bags._features)
+    assert scaled._store is bags._store
     assert scaled.dtype == np.float16
     np.testing.assert_allclose(np.concatenate(list(scaled)).std(axis=0), 1.0)
     assert BagScaler(with_mean=True).fit_transform(bags).dtype == np.float32

@@ -1,0 +1,48 @@
+"""How much memory windows may take."""
+
+import re
+from pathlib import Path
+
+from lapsvm.errors import OptionError
+
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_SHARE = 0.8  # of what the machine has left; the rest is for what is made of the windows
+
+
+def as_bytes(memory: int | str | None) -> int | None:
+    """Return a size in bytes: a number, a text such as "8G" or "500M" (powers of 1024), or None for the default.
+
+    The default is 80 % of what the system, or the container that this runs in, has left; None where it does not tell.
+
+    Raises
+    ------
+    OptionError
+        If it is no size.
+    """
+    if memory is None:
+        left = _available()
+        return None if left is None else int(_SHARE * left)
+    if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
+        return memory
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(?:i?B)?", memory, re.I) if isinstance(memory, str) else None
+    if found is None:
+        raise OptionError(f"memory must be a size such as 8G or 500M, got {memory!r}.")
+    return int(float(found[1]) * 1024 ** _UNITS[found[2].upper()])
+
+
+def _available() -> int | None:
+    """Return the bytes that could be taken without swapping, or None where the system does not tell."""
+    free = re.search(r"MemAvailable:\s+(\d+) kB", _content("/proc/meminfo"))
+    if free is None:
+        return None
+    group = Path("/sys/fs/cgroup")
+    limit, used = _content(group / "memory.max").strip(), _content(group / "memory.current").strip()
+    in_group = [int(limit) - int(used)] if limit.isdigit() and used.isdigit() else []
+    return max(0, min(1024 * int(free[1]), *in_group)) if in_group else 1024 * int(free[1])
+
+
+def _content(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except OSError:
+        return ""

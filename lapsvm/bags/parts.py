@@ -1,0 +1,148 @@
+"""The parts of a store of windows: an array in memory, or a shard whose features are read from its file in pieces."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Array, Index
+from lapsvm.bags.scoring import Block, aligned_empty
+from lapsvm.errors import ShardError
+
+Transform = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPart:
+    """Windows (n, d) in memory."""
+
+    features: Array
+    resident = True
+
+    @property
+    def n_rows(self) -> int:
+        """Number of windows."""
+        return len(self.features)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return int(self.features.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How features are stored."""
+        return self.features.dtype
+
+    def block(self, starts: Index, stops: Index, room: "Room | None" = None) -> Block:  # noqa: ARG002
+        """Return these bags where they are."""
+        return Block(self.features, starts, stops)
+
+    def take(self, rows: Index) -> Array:
+        """Return copies of these rows."""
+        return self.features[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class FilePart:
+    """Windows that stay in a file, from which only what is asked for is read; nothing is mapped, nothing stays open.
+
+    Attributes
+    ----------
+    path : Path
+    place : int
+        Where the features begin, bytes.
+    shape : tuple of int
+        Windows, and numbers of each as stored.
+    stored : dtype
+    transform : callable, optional
+        What stored features (m, shape[1]) become when they are read, (m, d) of the same type.
+    """
+
+    path: Path
+    place: int
+    shape: tuple[int, int]
+    stored: np.dtype[Any]
+    transform: Transform | None = None
+    resident = False
+
+    @property
+    def n_rows(self) -> int:
+        """Number of windows."""
+        return self.shape[0]
+
+    @cached_property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return int(self._given(np.zeros((1, self.shape[1]), dtype=self.stored)).shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How features are stored."""
+        return self.stored
+
+    def block(self, starts: Index, stops: Index, room: "Room | None" = None) -> Block:
+        """Return these bags, read into `room`, one behind the other."""
+        ends = np.cumsum(stops - starts)
+        features = (room or Room()).array((int(ends[-1]), self.shape[1]), self.stored)
+        self._read(*joined(starts, stops), features)
+        return Block(self._given(features), ends - (stops - starts), ends)
+
+    def take(self, rows: Index) -> Array:
+        """Return copies of these rows, neighbours read together."""
+        once, again = np.unique(rows, return_inverse=True)
+        found = np.empty((len(once), self.shape[1]), dtype=self.stored)
+        self._read(*joined(once, once + 1), found)
+        return self._given(found)[again]
+
+    def _given(self, features: Array) -> Array:
+        return features if self.transform is None else np.ascontiguousarray(self.transform(features))
+
+    def _read(self, starts: Index, stops: Index, out: Array) -> None:
+        """Fill `out` with these runs of rows."""
+        size = out.strides[0]
+        content = out.reshape(-1).view(np.uint8).data
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                    length = (stop - start) * size
+                    file.seek(self.place + start * size)
+                    self._fill(file, content[:length])
+                    content = content[length:]
+        except OSError as error:
+            raise ShardError(f"shard {self.path} could not be read again: {error.strerror or error}.") from None
+
+    def _fill(self, file: FileIO, content: memoryview) -> None:
+        """Read so many bytes; the system may give less at a time."""
+        while content:
+            got = file.readinto(content)
+            if not got:
+                raise ShardError(f"shard {self.path} was cut short while it was in use.")
+            content = content[got:]
+
+
+Part = MemoryPart | FilePart
+
+
+class Room:
+    """Memory that blocks are read into, one after the other; it grows to the largest."""
+
+    def __init__(self) -> None:
+        self._bytes: Array = np.empty(0, dtype=np.uint8)
+
+    def array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+        """Return an array in this memory; the one before is gone."""
+        size = shape[0] * shape[1] * dtype.itemsize
+        if len(self._bytes) < size:
+            self._bytes = aligned_empty((size,), np.uint8)
+        return self._bytes[:size].view(dtype).reshape(shape)
+
+
+def joined(starts: Index, stops: Index) -> tuple[Index, Index]:
+    """Return the runs of rows in which each begins where the one before ends as one."""
+    new = np.append(True, starts[1:] != stops[:-1])
+    return starts[new], stops[np.append(np.flatnonzero(new)[1:] - 1, len(stops) - 1)]

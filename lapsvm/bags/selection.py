@@ -1,0 +1,117 @@
+"""Which windows of a store belong to which bag, and which of them compete."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Index, as_whole_numbers, check_count, check_same_length
+from lapsvm.errors import InputError, ShapeError
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Bag i holds the rows starts[i] to stops[i] - 1 of a store; `excluded` (n_windows,) tells which do not compete."""
+
+    starts: Index
+    stops: Index
+    excluded: Mask | None = None
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Number of windows of each bag (n_bags,)."""
+        return self.stops - self.starts
+
+    @cached_property
+    def offsets(self) -> Index:
+        """Where each bag begins, bag after bag, and the end (n_bags + 1,)."""
+        return np.append(0, np.cumsum(self.sizes)).astype(np.intp)
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return len(self.starts)
+
+    @property
+    def n_competing(self) -> Index:
+        """How many windows of each bag compete (n_bags,)."""
+        if self.excluded is None:
+            return self.sizes
+        return np.asarray(self.sizes - np.add.reduceat(self.excluded, self.offsets[:-1], dtype=int))
+
+    def subset(self, chosen: Index) -> "Selection":
+        """Return these bags, in this order."""
+        return self._cut(self.starts[chosen], self.stops[chosen], self.offsets[chosen])
+
+    def narrowed(self, index: ArrayLike, name: str) -> "Selection":
+        """Return bags of which bag i has only its window index[i], or all where that is -1."""
+        chosen = as_whole_numbers(name, index)
+        if chosen.shape != (self.n_bags,):
+            raise ShapeError(f"{name} must have one window per bag, got shape {chosen.shape} for {self.n_bags} bags.")
+        wrong = np.flatnonzero((chosen < -1) | (chosen >= self.sizes))
+        if len(wrong):
+            raise InputError(
+                f"{name} must be -1 or a window inside its bag, got {chosen[wrong[0]]} for bag {wrong[0]} of "
+                f"{self.sizes[wrong[0]]} windows."
+            )
+        before = np.maximum(chosen, 0)
+        starts = self.starts + before
+        return self._cut(starts, np.where(chosen < 0, self.stops, starts + 1), self.offsets[:-1] + before)
+
+    def parts(self, count: int) -> "Selection":
+        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size, or one per window."""
+        counts = np.minimum(self.sizes, check_count("count", count))
+        owners = np.repeat(np.arange(self.n_bags), counts)
+        number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        begin, end = (place * self.sizes[owners] // counts[owners] for place in (number, number + 1))
+        first = self.starts[owners]
+        return self._cut(first + begin, first + end, self.offsets[:-1][owners] + begin)
+
+    def first(self, count: int) -> "Selection":
+        """Return bags of the first `count` windows of each."""
+        return self._cut(self.starts, np.minimum(self.stops, self.starts + count), self.offsets[:-1])
+
+    def excluding(self, windows: ArrayLike) -> "Selection":
+        """Return the same bags, of whose windows those of a mask (n_windows,) do not compete, as those before."""
+        excluded, n_windows = np.asarray(windows), int(self.offsets[-1])
+        if excluded.dtype != np.bool_:
+            raise InputError(f"windows must be true or false, got {excluded.dtype}.")
+        if excluded.shape != (n_windows,):
+            raise ShapeError(f"windows must be one per window, {n_windows}, got shape {excluded.shape}.")
+        excluded = excluded.copy() if self.excluded is None else excluded | self.excluded
+        empty = np.flatnonzero(np.logical_and.reduceat(excluded, self.offsets[:-1]))
+        if len(empty):
+            raise ShapeError(f"every bag must keep one or more windows, got none for bag {empty[0]}.")
+        return Selection(self.starts, self.stops, excluded)
+
+    def bags(self, bags: ArrayLike) -> Index:
+        """Return checked places of bags."""
+        chosen = as_whole_numbers("bags", bags)
+        wrong = (chosen < 0) | (chosen >= self.n_bags)
+        if wrong.any():
+            raise InputError(f"bags must be from 0 to {self.n_bags - 1}, got {chosen[wrong][0]}.")
+        return chosen
+
+    def rows(self, bags: ArrayLike, index: ArrayLike) -> Index:
+        """Return the rows of window index[i] of bag bags[i]; one outside its bag is refused: kernels do not look."""
+        owners, windows = self.bags(bags), as_whole_numbers("index", index)
+        check_same_length("bags", owners, "index", windows)
+        wrong = (windows < 0) | (windows >= self.sizes[owners])
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise InputError(
+                f"a window's index must lie inside its bag, got {windows[first]} for a bag of "
+                f"{self.sizes[owners[first]]} windows."
+            )
+        return np.asarray(self.starts[owners] + windows)
+
+    def _cut(self, starts: Index, stops: Index, first: Index) -> "Selection":
+        """Return bags of other rows, `first` telling which window here is the first of each."""
+        if self.excluded is None:
+            return Selection(starts, stops)
+        sizes = stops - starts
+        places = np.repeat(first - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+        return Selection(starts, stops, self.excluded[places])

@@ -1,0 +1,263 @@
+"""Bags over shards of which some, or all, stay in their files."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from lapsvm.bags import Bags
+from lapsvm.bags.memory import as_bytes
+from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
+from lapsvm.errors import NotFiniteError, OptionError, ShardError
+from lapsvm.features import PictureWindows, assemble_shard, read_shard, write_shard
+from lapsvm.latent import LatentProblem, fit_many
+from lapsvm.testing.bags import BagsLaws
+
+TYPES = (np.float16, BFLOAT16, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _no_room(monkeypatch):
+    """Let a budget hold what it says, without the room for blocks that are read ahead."""
+    monkeypatch.setattr("lapsvm.bags.opening._ROOM", 0)
+    monkeypatch.setattr("lapsvm.bags.opening._BOOKS", 0)
+
+
+def write_run(folder, arrays, dtype, per_shard):
+    """Write one picture for each array, so many to a shard."""
+    shards = Path(folder, "shards", "trainval")
+    shards.mkdir(parents=True)
+    pictures = [
+        PictureWindows(f"p{i}", np.tile([0.0, 0, 9, 9], (len(array), 1)), array, f"{i:064x}", (9, 9))
+        for i, array in enumerate(arrays)
+    ]
+    for first in range(0, len(arrays), per_shard):
+        shard = assemble_shard(pictures[first : first + per_shard], {"made": "here"}, type_name(dtype))
+        write_shard(shards / f"{first:07d}.safetensors", shard)
+    return folder
+
+
+class OverShards(BagsLaws):
+    """A store that is too large for its budget."""
+
+    dtype, per_shard, memory = np.float16, 2, 0
+
+    def make(self, arrays):
+        self._folder = TemporaryDirectory()
+        run = write_run(Path(self._folder.name), arrays, self.dtype, self.per_shard)
+        return Bags.open(run, "trainval", memory=self.memory, threads=2)
+
+
+class TestHalvesInFiles(OverShards):
+    pass
+
+
+class TestUpperHalvesInFiles(OverShards):
+    dtype, per_shard = BFLOAT16, 1
+
+
+class TestFloatsHalfInMemory(OverShards):
+    dtype, memory = np.float32, 37 * 4 * 170
+
+
+class TestAllInMemory(OverShards):
+    memory = "1M"
+
+
+def drawn(dtype):
+    rng = np.random.default_rng(0)
+    return [narrowed(rng.normal(size=(rng.integers(1, 90), 21)), dtype) for _ in range(30)]
+
+
+def answers(bags):
+    """Return whatever bags can be asked."""
+    rng = np.random.default_rng(1)
+    weights, owners = rng.normal(size=(21, 6)), rng.integers(0, 30, 50)
+    index = rng.integers(0, 90, 50) % np.diff(bags.offsets)[owners]
+    mask = rng.random(bags.n_windows) < 0.5
+    mask[bags.offsets[:-1]] = False
+    return [
+        *bags.best(weights),
+        *bags.excluding(mask).best(weights[:, 0]),
+        *bags.subset([7, 3, 29, 3]).best(weights),
+        bags.score_windows(weights[:, 1]),
+        bags.rows(owners, index),
+        bags.sum_rows(rng.normal(size=50), owners, index),
+        bags.score_rows(weights[:, 2], owners, index),
+        bags.means(),
+        bags.means([4, 4, 1]),
+        bags.mean_norm(),
+        bags.taken(~mask).means(),
+        bags.kept(3, weights[:, 0]).means(),
+        bags[4],
+    ]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=type_name)
+def test_shards_budgets_and_threads_change_not_a_bit_of_any_answer(dtype, tmp_path, monkeypatch):
+    arrays = drawn(dtype)
+    scale = np.random.default_rng(2).random(21)
+    expected = answers(Bags.from_arrays(arrays, scale))
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    size = sum(len(array) for array in arrays) * 21 * np.dtype(dtype).itemsize
+    for per_shard in (1, 7, 30):
+        run = write_run(tmp_path / str(per_shard), arrays, dtype, per_shard)
+        for chunk, memory, threads in ((4096, 0, 1), (20, size // 2, 3), (1, size - 1, 2), (100, None, 2)):
+            monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", chunk)
+            bags = Bags.open(run, "trainval", scale, memory=memory, threads=threads)
+            assert bags.dtype == dtype
+            for found, wanted in zip(answers(bags), expected, strict=True):
+                np.testing.assert_array_equal(found, wanted)
+
+
+def test_training_is_the_same_bit_for_bit(tmp_path):
+    arrays = drawn(np.float16)
+    y = np.where(np.arange(30) % 3 == 0, 1, -1)
+    problems = [LatentProblem(y, C=C) for C in (0.1, 1.0)]
+    run = write_run(tmp_path / "run", arrays, np.float16, 4)
+    there = fit_many(problems, Bags.open(run, "trainval", memory=4000))
+    for found, wanted in zip(there, fit_many(problems, Bags.from_arrays(arrays)), strict=True):
+        np.testing.assert_array_equal(found.coef, wanted.coef)
+
+
+def test_the_means_of_bags_are_read_once(tmp_path, monkeypatch):
+    arrays = [np.full((size, 3), size, dtype=np.float16) for size in (20, 50, 30)]
+    bags = Bags.open(write_run(tmp_path, arrays, np.float16, 1), "trainval", memory=0)
+    first = bags.means()
+    monkeypatch.setattr("lapsvm.bags.parts.FilePart.block", None)
+    np.testing.assert_array_equal(bags.scaled(2.0).means([2, 0]), 2 * first[[2, 0]])
+    np.testing.assert_array_equal(first, [[20.0] * 3, [50.0] * 3, [30.0] * 3])
+
+
+def parts_in_memory(bags):
+    return [part.resident for part in bags._store.parts]
+
+
+def test_a_budget_decides_which_shards_stay(tmp_path):
+    arrays = [np.ones((10, 8), dtype=np.float16)] * 6
+    run = write_run(tmp_path / "run", arrays, np.float16, 1)
+    assert parts_in_memory(Bags.open(run, "trainval", memory=6 * 160)) == [True]
+    assert parts_in_memory(Bags.open(run, "trainval", memory=6 * 160 - 1)) == [True, False]  # an eighth is for rows
+    assert parts_in_memory(Bags.open(run, "trainval", memory=400)) == [True] + 4 * [False]
+    assert parts_in_memory(Bags.open(run, "trainval", memory=0)) == 6 * [False]
+
+
+def test_every_shard_is_visited_once_in_order_and_as_it_is_transformed(tmp_path):
+    arrays = drawn(np.float32)
+    run, seen = write_run(tmp_path / "run", arrays, np.float32, 4), []
+
+    def halved(features):
+        return features[:, :10] - features[:, 10:20]
+
+    bags = Bags.open(run, "trainval", memory=10_000, transform=halved, visit=lambda own: seen.append(own.copy()))
+    expected = Bags.from_arrays([halved(array) for array in arrays])
+    np.testing.assert_array_equal(np.concatenate(seen), np.concatenate([halved(array) for array in arrays]))
+    w = np.arange(10.0)
+    np.testing.assert_array_equal(bags.best(w).score, expected.best(w).score)
+    np.testing.assert_array_equal(bags.rows([29, 0], [0, 0]), expected.rows([29, 0], [0, 0]))
+    assert bags.dim == 10
+
+
+def test_rows_that_gave_way_are_read_again(tmp_path, monkeypatch):
+    arrays = drawn(np.float16)
+    bags = Bags.open(write_run(tmp_path / "run", arrays, np.float16, 4), "trainval", memory=8 * 42 * 3)
+    for bag in (0, 5, 29, 0, 11, 5):
+        index = np.arange(len(arrays[bag]))
+        np.testing.assert_array_equal(bags.rows(np.full(len(index), bag), index), arrays[bag].astype(float))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("harm", ["removed", "cut short"])
+def test_a_shard_that_goes_while_it_is_in_use_is_told(threads, harm, tmp_path, monkeypatch):
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 10)
+    bags = Bags.open(write_run(tmp_path, drawn(np.float16), np.float16, 4), "trainval", memory=8000, threads=threads)
+    path = tmp_path / "shards" / "trainval" / "0000024.safetensors"
+    if harm == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:900])
+    sentence = "could not be read again" if harm == "removed" else "was cut short while it was in use"
+    with pytest.raises(ShardError, match=f"^shard .*0000024.safetensors {sentence}"):
+        bags.best(np.ones(21))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_in_the_work_ends_the_pass(threads, tmp_path, monkeypatch):
+    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 10)
+    bags = Bags.open(write_run(tmp_path, drawn(np.float16), np.float16, 4), "trainval", memory=0, threads=threads)
+
+    def fail(*_):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        bags._pass.each(fail)
+    assert np.isfinite(bags.best(np.ones(21)).score).all()
+
+
+def test_a_flipped_byte_is_found_where_shards_are_verified(tmp_path):
+    run = write_run(tmp_path, drawn(np.float16), np.float16, 10)
+    path = tmp_path / "shards" / "trainval" / "0000010.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-2000] ^= 1
+    path.write_bytes(content)
+    for memory in (0, None):
+        with pytest.raises(ShardError, match=r"0000010\.safetensors is damaged"):
+            Bags.open(run, "trainval", memory=memory, verify=True)
+
+
+def test_what_is_not_finite_is_told_when_it_is_read(tmp_path):
+    run = write_run(tmp_path, [np.ones((5, 4), dtype=np.float16)] * 2, np.float16, 1)
+    path = tmp_path / "shards" / "trainval" / "0000001.safetensors"
+    with path.open("r+b") as file:
+        content = file.read()
+        file.seek(content.rindex(np.float16(1).tobytes() * 20))
+        file.write(np.float16(np.inf).tobytes() * 2)
+    with pytest.raises(NotFiniteError, match=r"got NaN or infinity in window 0 of shard .*0000001.safetensors"):
+        Bags.open(run, "trainval")
+
+
+def test_bfloat16_shards_come_back_as_they_were(tmp_path):
+    numbers = np.random.default_rng(0).normal(size=(7, 5)) * 10.0 ** np.arange(-20, 30, 10)
+    run = write_run(tmp_path, [numbers], BFLOAT16, 1)
+    path = run / "shards" / "trainval" / "0000000.safetensors"
+    shard = read_shard(path)
+    np.testing.assert_array_equal(shard.features, narrowed(numbers, BFLOAT16))
+    again = tmp_path / "again.safetensors"
+    write_shard(again, shard)
+    assert again.read_bytes() == path.read_bytes()
+    assert b'"dtype":"BF16"' in path.read_bytes()[:2000]
+
+
+def test_bfloat16_shards_are_what_others_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file
+
+    numbers = np.random.default_rng(0).normal(size=(7, 5))
+    run = write_run(tmp_path, [numbers], BFLOAT16, 1)
+    read = load_file(run / "shards" / "trainval" / "0000000.safetensors")["features"]
+    assert read.dtype == torch.bfloat16
+    expected = torch.from_numpy(numbers.astype(np.float32)).to(torch.bfloat16)
+    assert torch.equal(read, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("8G", 8 << 30), ("500M", 500 << 20), ("1.5g", 3 << 29), ("2GiB", 2 << 30), ("64kB", 1 << 16), ("7", 7), (9, 9)],
+)
+def test_memory_is_read_as_people_write_it(text, expected):
+    assert as_bytes(text) == expected
+
+
+def test_memory_by_default_is_less_than_what_is_left():
+    left = as_bytes(None)
+    assert left is None or 0 < left < 1 << 50
+
+
+@pytest.mark.parametrize("value", ["", "G", "8X", "-1G", "8 gigs", -1, 1.5, True, "1e9"])
+def test_memory_that_is_none_is_refused(value, tmp_path):
+    with pytest.raises(OptionError, match=re.escape(f"memory must be a size such as 8G or 500M, got {value!r}.")):
+        Bags.open(tmp_path, "trainval", memory=value)

@@ -1,0 +1,28 @@
+"""Training with less memory than its windows take, and with features of another type."""
+
+import pytest
+
+from lapsvm.features import open_shards
+
+
+def test_models_trained_within_a_budget_are_the_same_bytes(run_copy, finished, command, made, fast_training):
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    (run_copy / "history.csv").unlink()
+    result = command("train", "--out", run_copy, "--quiet", "--memory", "10K", *fast_training)
+    assert result.status == 0, result.err
+    assert made(run_copy, "models/*") == made(finished, "models/*")
+
+
+@pytest.mark.parametrize("verb", ["train", "tune", "refine", "run"])
+def test_memory_that_is_no_size_is_told_before_any_work(verb, run_copy, command):
+    result = command(verb, "--out", run_copy, "--memory", "much")
+    assert (result.status, result.err) == (2, "lapsvm: memory must be a size such as 8G or 500M, got 'much'.\n")
+
+
+def test_a_run_on_bfloat16_goes_all_the_way(digits, tmp_path, command, fast):
+    arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--quiet", *fast]
+    result = command(*arguments, "--dtype", "bfloat16", "--memory", "10K")
+    assert result.status == 0, result.err
+    assert open_shards(tmp_path / "RUN" / "shards" / "trainval").dtype == "bfloat16"
+    assert command("verify", "--out", tmp_path / "RUN", "--quiet").status == 0
