@@ -23,7 +23,8 @@ from lapsvm.arrays import (
 )
 from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
 from lapsvm.bags.memory import as_bytes
-from lapsvm.bags.opening import Reading, open_store
+from lapsvm.bags.opening import Reading, Visitor, open_store
+from lapsvm.bags.fleet import open_fleet
 from lapsvm.bags.parts import MemoryPart
 from lapsvm.bags.passes import Chunk, Pass, plan
 from lapsvm.bags.scoring import BestWindows, as_stored
@@ -31,6 +32,7 @@ from lapsvm.bags.selection import Selection
 from lapsvm.bags.store import Store
 from lapsvm.bags.totals import bag_means, copies, mean_norm, window_scores
 from lapsvm.bfloat16 import type_name, widened
+from lapsvm.cluster import Cluster
 from lapsvm.errors import InputError, ShapeError, StageError
 
 
@@ -101,7 +103,9 @@ class Bags:
         memory: int | str | None = None,
         verify: bool = False,
         transform: Callable[[Array], Array] | None = None,
-        visit: Callable[[Array], object] | None = None,
+        visit: Visitor | None = None,
+        device: str = "cpu",
+        cluster: Cluster | None = None,
     ) -> "Bags":
         """Return the bags of `split` in a run folder: its shards, by name, one after the other.
 
@@ -121,8 +125,16 @@ class Bags:
             Compare every shard's checksum, which reads all of it once.
         transform : callable, optional
             What features (m, d) of shards become when they are read; the type stays.
-        visit : callable, optional
-            Is given the features of every shard once, in order, transformed; they are read for nothing else twice.
+        visit : Visitor, optional
+            Its `add` is given the features of every shard once, in order, transformed; they are read for nothing else
+            twice. With a cluster, workers give them to copies of it, which it is to `join`.
+        device : "cpu", "cuda" or "auto", default "cpu"
+            Where passes look for winners: "cuda" keeps as many windows as fit on a GPU, "auto" if there is one and all
+            fit. Where two windows are equal but for rounding, another one may win there.
+        cluster : Cluster, optional
+            Processes that hold the windows, of which this one holds none (see `lapsvm.cluster.open_cluster`). Each
+            reads some of the shards, under the same path, and compares their checksums. `memory` is then what those of
+            one machine may take together; `transform` must be a function that they can import, and the device is "cpu".
 
         Raises
         ------
@@ -131,14 +143,22 @@ class Bags:
         OptionError
             If `memory` is no size.
         ShardError
-            If a shard is damaged; later, if one in a file is gone or was cut short.
+            If a shard is damaged; later, if one in a file is gone or was cut short. If no worker can read it.
+        ClusterError
+            If workers are lost, and none is left.
         """
+        from lapsvm.bags.on_gpu import place
         from lapsvm.features import open_shards
 
         limit, folder = as_bytes(memory), Path(run_folder, "shards", split)
         if not any(folder.glob("*.safetensors")):
             raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
-        store, sizes = open_store(open_shards(folder), limit, Reading(verify, transform, visit))
+        shards, reading = open_shards(folder), Reading(verify, transform, visit)
+        if cluster is None:
+            store, sizes = open_store(shards, limit, reading)
+            place(store, device)
+        else:
+            store, sizes = open_fleet(shards, None if memory is None else limit, reading, cluster)
         bags = cls.__new__(cls)
         bags._set(store, np.append(0, np.cumsum(sizes)), scale, threads)
         return bags

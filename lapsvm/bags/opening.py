@@ -1,7 +1,9 @@
 """From shards to a store: as many as fit stay in memory, in one array, the others in their files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -19,6 +21,18 @@ _ROOM = 64 << 20  # bytes of the blocks that wait to be worked on, at most a few
 _BOOKS = 4  # bytes of a window's place among the rows that are kept
 
 
+class Visitor(Protocol):
+    """What sees the features of every shard once, such as `lapsvm.features.BlockNorms`."""
+
+    def add(self, features: Array) -> object:
+        """See the features (m, d) of one shard."""
+        ...
+
+    def join(self, other: Self) -> object:
+        """Take over what a copy of this one, as it was at the start, saw of the next shard."""
+        ...
+
+
 @dataclass(frozen=True)
 class Reading:
     """What is done with a shard's features on the one occasion that the whole shard is read.
@@ -29,13 +43,13 @@ class Reading:
         Compare the checksum.
     transform : callable, optional
         What features (m, d as stored) become.
-    visit : callable, optional
-        Is given every shard's features, transformed, in order.
+    visit : Visitor, optional
+        Sees every shard's features, transformed, in order.
     """
 
     verify: bool = False
     transform: Transform | None = None
-    visit: Callable[[Array], object] | None = None
+    visit: Visitor | None = None
 
     def given(self, features: Array) -> Array:
         """Return features as bags hold them."""
@@ -52,7 +66,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[
     NotFiniteError
         If a feature of a shard that is read is NaN or infinite.
     """
-    files = [_file_part(header, reading.transform) for header in shards.headers]
+    files = [file_part(header, reading.transform) for header in shards.headers]
     resident, kept_rows = _budget(files, memory)
     n_rows = sum(part.n_rows for part in files[:resident])
     features = aligned_empty((n_rows, files[0].dim), files[0].dtype)
@@ -66,16 +80,16 @@ def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[
         if index < resident:
             features[end : end + part.n_rows] = own
             own, end = features[end : end + part.n_rows], end + part.n_rows
-        _check_finite(own, part)
+        check_finite(own, part.path)
         if reading.visit is not None:
-            reading.visit(own)
+            reading.visit.add(own)
     parts: list[Part] = [MemoryPart(features)] if resident else []
     counts = np.concatenate(sizes)
     remembering = 8 * len(counts) * files[0].dtype.itemsize <= int(counts.sum())  # means take an eighth of the windows
     return Store([*parts, *files[resident:]], kept_rows, remembering=remembering), counts
 
 
-def _file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
+def file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
     """Return a shard's features where they lie."""
     shape = (header.n_windows, header.dim)
     return FilePart(header.path, header.place, shape, named_type(header.dtype), transform)
@@ -92,8 +106,8 @@ def _budget(files: Sequence[FilePart], memory: int | None) -> tuple[int, int]:
     return int(np.searchsorted(ends * row, left, side="right")), max(1, kept // row)
 
 
-def _check_finite(features: Array, part: FilePart) -> None:
+def check_finite(features: Array, path: Path) -> None:
     """Raise NotFiniteError if a shard holds NaN or infinity."""
     row = _kernel.first_broken_row(as_stored(features)) if len(features) else -1
     if row >= 0:
-        raise NotFiniteError(f"features must be finite, got NaN or infinity in window {row} of shard {part.path}.")
+        raise NotFiniteError(f"features must be finite, got NaN or infinity in window {row} of shard {path}.")
