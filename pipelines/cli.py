@@ -13,13 +13,13 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
+from .machine_options import EXECUTOR, MEMORY
 from .options import (
     COMMON,
     DATA,
     DETECT,
     DEVICES,
     FEATURES,
-    MEMORY,
     OUT,
     RECIPE,
     REFINE,
@@ -113,7 +113,7 @@ def check_device(name: str) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, MEMORY, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, MEMORY, EXECUTOR, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -123,7 +123,7 @@ def run(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, EXECUTOR, COMMON)
 def extract(options: dict[str, Any]) -> None:
     """Stage 1: propose windows and store their features.
 
@@ -143,7 +143,7 @@ def import_(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, TRAIN, MEMORY, COMMON)
+@taking(OUT, RECIPE, TRAIN, MEMORY, EXECUTOR, COMMON)
 def train(options: dict[str, Any]) -> None:
     """Stage 2: learn one detector per class from image-level labels.
 
@@ -153,7 +153,7 @@ def train(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, TRAIN, MEMORY, COMMON)
+@taking(OUT, TRAIN, MEMORY, EXECUTOR, COMMON)
 def tune(options: dict[str, Any]) -> None:
     """Stage 2 with a choice of C, and of J for latent_svm, by cross-validation; tells how every value did.
 
@@ -166,7 +166,7 @@ def tune(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, REFINE, MEMORY, COMMON)
+@taking(OUT, RECIPE, REFINE, MEMORY, EXECUTOR, COMMON)
 def refine(options: dict[str, Any]) -> None:
     """Stage 3, if wanted: self-training, in which trained detectors learn to tell objects from what is around them.
 

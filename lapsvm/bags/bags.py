@@ -153,6 +153,8 @@ class Bags:
         limit, folder = as_bytes(memory), Path(run_folder, "shards", split)
         if not any(folder.glob("*.safetensors")):
             raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
+        if cluster is not None:
+            folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links may lead elsewhere on another machine
         shards, reading = open_shards(folder), Reading(verify, transform, visit)
         if cluster is None:
             store, sizes = open_store(shards, limit, reading)
