@@ -6,6 +6,7 @@ reach a scheduler can have its workers run anything; ``docs/machines.md`` says w
 
 import pickle
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -108,8 +109,14 @@ def _local(distributed: Any, jobs: int) -> Any:
         dashboard_address=None,
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # not at a fixed port, which may be taken
         memory_limit=0,
+        preload=[__name__],
         silence_logs="CRITICAL",  # what goes wrong is raised
     )
+
+
+def dask_setup(_: Any) -> None:
+    """Let Ctrl-C be for the process that asks; Dask calls this in each worker that `open_cluster` starts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _client(distributed: Any, address: str, timeout: float) -> Any:
@@ -247,7 +254,9 @@ class Cluster:
         return pickle.loads(content)  # noqa: S301 - from our own workers, and Dask has unpickled their words before
 
     def _lost(self) -> ClusterError:
-        return ClusterError(f"the scheduler at {self.address} is lost; what is done is kept, the same command continues.")
+        return ClusterError(
+            f"the scheduler at {self.address} is lost; what is done is kept, the same command continues."
+        )
 
 
 def own_address() -> str:

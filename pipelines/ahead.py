@@ -8,13 +8,13 @@ from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Given = TypeVar("Given", covariant=True)
+Given_co = TypeVar("Given_co", covariant=True)
 
 
-class Pending(Protocol[Given]):
+class Pending(Protocol[Given_co]):
     """Work that was given away."""
 
-    def result(self) -> Given:
+    def result(self) -> Given_co:
         """Return what it gave, or raise what it raised."""
 
     def cancel(self) -> object:

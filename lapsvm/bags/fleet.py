@@ -1,9 +1,9 @@
 """A store whose windows other processes hold: who holds which part, and how they are asked.
 
 Every worker of a cluster has a share of the parts, which stays its own, so that it reads them once. It is sent work,
-which for a pass is the weight vectors, and sends back what the work says of its bags, for a pass the best window of each
-and its score. Where bags begin and end is sent once. A worker that is lost, or cannot read a shard, loses its parts to
-others, and what it did not answer is asked of these; a part's answer has the same bits whoever gives it.
+which for a pass is the weight vectors, and sends back what the work says of its bags, for a pass the best window of
+each and its score. Where bags begin and end is sent once. A worker that is lost, or cannot read a shard, loses its
+parts to others, and what it did not answer is asked of these; an answer has the same bits whoever gives it.
 """
 
 from collections import Counter, defaultdict
@@ -20,8 +20,8 @@ import numpy as np
 
 from lapsvm.arrays import Array, Index
 from lapsvm.bags.holding import Declined, Reply, Request, Unreadable, make_room, serve
-from lapsvm.bags.opening import Reading, file_part
 from lapsvm.bags.parts import FilePart
+from lapsvm.bags.reading import Reading, file_part
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.store import Store
 from lapsvm.bags.work import Answer, Copies, Work
@@ -154,9 +154,7 @@ class Fleet:
         limit = self._limits[worker]
         return Request(worker, self._store, share, limit, new or None, reading, key, selection, work, visited)
 
-    def _cut(
-        self, selection: Selection, share: tuple[int, ...], parts: tuple[int, ...]
-    ) -> tuple[bytes, Selection]:
+    def _cut(self, selection: Selection, share: tuple[int, ...], parts: tuple[int, ...]) -> tuple[bytes, Selection]:
         """Return the bags of some parts in rows of a share, and what they are called."""
         cuts = self._cuts.setdefault(selection, {})
         if (share, parts) not in cuts:
@@ -209,7 +207,7 @@ class Fleet:
         there = self._cluster.wait_for_workers()
         if there.keys() != self._limits.keys():
             self._muster(there)
-        load = Counter({worker: 0.0 for worker in there})
+        load = dict.fromkeys(there, 0.0)
         for part, worker in self._owner.items():
             load[worker] += self.parts[part].n_rows / there[worker]
         for part in range(len(self.parts)):

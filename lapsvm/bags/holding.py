@@ -13,9 +13,9 @@ from threading import Lock
 import numpy as np
 
 from lapsvm.bags.memory import as_bytes
-from lapsvm.bags.opening import Reading, Visitor, check_finite, file_part
 from lapsvm.bags.parts import FilePart, MemoryPart, Part
 from lapsvm.bags.passes import Pass, plan
+from lapsvm.bags.reading import Reading, Visitor, check_finite, file_part
 from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.store import Store
@@ -98,6 +98,8 @@ class _Holding:
             while len(self.selections) > _SELECTIONS:
                 self.selections.popitem(last=False)
         selection = request.selection or self.selections.get(request.key)
+        if request.key in self.selections:
+            self.selections.move_to_end(request.key)
         if not self.shards.keys() >= set(request.share) or (request.work is not None and selection is None):
             return Declined()
         unreadable = self._hold(request)

@@ -203,7 +203,10 @@ class OnDevice:
 
     def _features(self, part: int, starts: Index, stops: Index) -> Any:
         """Return the windows of bags, one bag behind the other."""
-        runs = [self._held[part][start:stop] for start, stop in zip(*map(np.ndarray.tolist, runs_of(starts, stops)), strict=True)]
+        runs = [
+            self._held[part][start:stop]
+            for start, stop in zip(*map(np.ndarray.tolist, runs_of(starts, stops)), strict=True)
+        ]
         return runs[0] if len(runs) == 1 else self._torch.cat(runs)
 
     @contextmanager

@@ -48,7 +48,7 @@ class Best:
 
     def products(self, dim: int) -> int:
         """Return how many products it costs for each window."""
-        return dim * self.weights.shape[1]
+        return dim * int(self.weights.shape[1])
 
     def places(self, selection: Selection) -> Index:
         """Return one row for each bag."""

@@ -24,6 +24,12 @@ pytest.importorskip("distributed", reason="dask is not installed")
 pytestmark = pytest.mark.slow
 
 
+OWN_PLACE = Path("/proc/self/cwd")
+"""A folder that is another one for every process, as one of the same path is on another machine."""
+
+apart = pytest.mark.skipif(not OWN_PLACE.exists(), reason="no path here leads every process elsewhere")
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Two processes, and what they have told so far."""
@@ -198,6 +204,7 @@ def at_another_place(run, cluster, worker):
     return own
 
 
+@apart
 @pytest.mark.parametrize("harm", ["gone", "another one", "damaged"])
 def test_a_shard_that_one_machine_has_not_is_read_by_another(harm, cluster, tmp_path, monkeypatch):
     arrays = drawn()
@@ -216,7 +223,7 @@ def test_a_shard_that_one_machine_has_not_is_read_by_another(harm, cluster, tmp_
             path.write_bytes(content)
     monkeypatch.chdir(tmp_path)
     cluster.told.clear()
-    bags = Bags.open(Path("RUN"), "trainval", cluster=cluster)
+    bags = Bags.open(OWN_PLACE / "RUN", "trainval", cluster=cluster)
     np.testing.assert_array_equal(bags.best(np.ones(21)).score, Bags.from_arrays(arrays).best(np.ones(21)).score)
     sentence = {"gone": "is not there", "another one": "has another content than", "damaged": "is damaged"}[harm]
     assert any(
@@ -226,21 +233,22 @@ def test_a_shard_that_one_machine_has_not_is_read_by_another(harm, cluster, tmp_
     assert harmed.parent.exists()
 
 
+@apart
 def test_a_shard_that_no_worker_has_is_told(cluster, tmp_path, monkeypatch):
-    run = write_run(tmp_path / "RUN", drawn(), np.float16, 4)
+    write_run(tmp_path / "RUN", drawn(), np.float16, 4)
     for worker in two_workers(cluster):
         cluster.submit(os.chdir, "/", worker=worker).result()
     monkeypatch.chdir(tmp_path)
-    told = r"^shard RUN/.*000\.safetensors must be readable on a worker, got on tcp://127.*: shard .* is not there\.$"
+    told = r"^shard /proc/self/cwd/RUN/.*0\.safetensors must be readable on a worker, got on tcp://.* is not there\.$"
     with pytest.raises(ShardError, match=told):
-        Bags.open(run.relative_to(tmp_path), "trainval", cluster=cluster)
+        Bags.open(OWN_PLACE / "RUN", "trainval", cluster=cluster)
 
 
 def test_a_shard_that_goes_while_it_is_in_use_is_told(cluster, tmp_path):
     run = write_run(tmp_path, drawn(), np.float16, 4)
     bags = Bags.open(run, "trainval", memory=0, cluster=cluster)
     (run / "shards" / "trainval" / "0000024.safetensors").unlink()
-    with pytest.raises(ShardError, match=r"0000024\.safetensors must be readable on a worker, got on tcp://.*not there"):
+    with pytest.raises(ShardError, match=r"0000024\.safetensors must be readable on a worker, got on tcp://"):
         bags.best(np.ones(21))
 
 
@@ -271,9 +279,11 @@ def test_two_stores_may_be_asked_by_turns(cluster, tmp_path):
 
 def test_a_scheduler_that_is_not_there():
     begin = time.monotonic()
-    with pytest.raises(ClusterError, match=r"^no scheduler answers at tcp://127\.0\.0\.1:9 within 1 s; start one with"):
-        with open_cluster("dask:tcp://127.0.0.1:9", 2, timeout=1):
-            pass
+    with (
+        pytest.raises(ClusterError, match=r"^no scheduler answers at tcp://127\.0\.0\.1:9 within 1 s; start one with"),
+        open_cluster("dask:tcp://127.0.0.1:9", 2, timeout=1),
+    ):
+        pass
     assert time.monotonic() - begin < 20
 
 
@@ -293,17 +303,31 @@ def test_workers_that_all_go_and_a_scheduler_that_goes(tmp_path, monkeypatch):
 
     run = write_run(tmp_path, drawn(), np.float16, 4)
     scheduler = {"dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, scheduler_kwargs=scheduler, silence_logs="CRITICAL"
-    ) as own:
-        with open_cluster(f"dask:{own.scheduler_address}", 2) as connected:
-            bags = Bags.open(run, "trainval", cluster=connected)
-            own.scale(0)
-            with pytest.raises(ClusterError, match="has had no worker for 1 s"):
-                bags.best(np.ones(21))
-            own.close()
-            with pytest.raises(ClusterError, match=r"^the scheduler at .* is lost; what is done is kept"):
-                bags.best(np.ones(21))
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            dashboard_address=None,
+            scheduler_kwargs=scheduler,
+            silence_logs="CRITICAL",
+        ) as own,
+        open_cluster(f"dask:{own.scheduler_address}", 2) as connected,
+    ):
+        bags = Bags.open(run, "trainval", cluster=connected)
+        own.scale(0)
+        with pytest.raises(ClusterError, match="has had no worker for 1 s"):
+            bags.best(np.ones(21))
+        own.close()
+        with pytest.raises(ClusterError, match=r"^the scheduler at .* is lost; what is done is kept"):
+            bags.best(np.ones(21))
+
+
+def test_work_that_kills_its_workers_is_given_up(monkeypatch):
+    with (
+        open_cluster("dask", 1) as own,
+        pytest.raises(ClusterError, match="are lost again and again in"),
+    ):
+        own.submit(os._exit, 1).result()
 
 
 def test_a_connection_finds_the_workers_that_are_there(cluster, tmp_path):
@@ -316,27 +340,34 @@ def test_a_connection_finds_the_workers_that_are_there(cluster, tmp_path):
 
 def test_another_version_on_a_worker_is_told(cluster, monkeypatch):
     monkeypatch.setattr("lapsvm.__version__", "9.9")
-    with pytest.raises(ClusterError, match=r"^worker tcp://.* must have lapsvm 9\.9 as this process has, got "):
-        with open_cluster(f"dask:{cluster.address}", 1):
-            pass
+    with (
+        pytest.raises(ClusterError, match=r"^worker tcp://.* must have lapsvm 9\.9 as this process has, got "),
+        open_cluster(f"dask:{cluster.address}", 1),
+    ):
+        pass
 
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(DependencyError, match=r'not installed; pip install "lapsvm\[dask\]"'):
-        with open_cluster("dask", 1):
-            pass
+    with pytest.raises(DependencyError, match=r'not installed; pip install "lapsvm\[dask\]"'), open_cluster("dask", 1):
+        pass
 
 
-@pytest.mark.parametrize("text", ["dask", "dask:tcp://host:8786", "dask:10.0.0.1:8786", "dask:tls://a.b:1", "dask:[::1]:8"])
+@pytest.mark.parametrize(
+    "text", ["dask", "dask:tcp://host:8786", "dask:10.0.0.1:8786", "dask:tls://a.b:1", "dask:[::1]:8"]
+)
 def test_executors_that_are_some(text):
     assert check_executor(text) == text.removeprefix("dask").removeprefix(":")
     assert check_executor("local") is None
 
 
-@pytest.mark.parametrize("text", ["", "Dask", "dask:", "dask:host", "dask:http://host:80", "dask:tcp://host", "spark", "local:8"])
+@pytest.mark.parametrize(
+    "text", ["", "Dask", "dask:", "dask:host", "dask:http://host:80", "dask:tcp://host", "spark", "local:8"]
+)
 def test_executors_that_are_none(text):
-    with pytest.raises(OptionError, match="^executor must be local, dask or dask:ADDRESS"):
+    with pytest.raises(
+        OptionError, match=r"^executor must be local, dask or dask:ADDRESS such as dask:tcp://host:8786"
+    ):
         check_executor(text)
 
 
