@@ -195,6 +195,22 @@ def test_a_worker_that_is_killed_is_made_up_for(harm, cluster, tmp_path):
     assert len(bags._store.elsewhere.shares) == 2  # the one that came anew has its part of the work
 
 
+def test_training_goes_on_when_a_worker_is_killed(cluster, tmp_path):
+    arrays, y = drawn(), np.where(np.arange(30) % 3 == 0, 1, -1)
+    bags = Bags.open(write_run(tmp_path, arrays, np.float16, 4), "trainval", cluster=cluster)
+    pids = [cluster.submit(os.getpid, worker=worker).result() for worker in two_workers(cluster)]
+
+    def kill_one(*_):
+        if pids:
+            os.kill(pids.pop(), signal.SIGKILL)
+            pids.clear()
+
+    (found,) = fit_many([LatentProblem(y)], bags, kill_one, candidates=5)
+    (wanted,) = fit_many([LatentProblem(y)], Bags.from_arrays(arrays), candidates=5)
+    assert not pids
+    np.testing.assert_array_equal(found.coef, wanted.coef)
+
+
 def at_another_place(run, cluster, worker):
     """Make a run folder that one worker alone sees otherwise: its working directory is another one."""
     own = run.parent / "own" / run.name

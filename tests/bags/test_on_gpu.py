@@ -88,6 +88,38 @@ def test_training_on_a_device_ends_where_it_ends_elsewhere(device):
     assert abs(there.objective - here.objective) <= 1e-6 * here.objective
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.float16, BFLOAT16], ids=type_name)
+@pytest.mark.parametrize("rows", [300, 10_000])
+def test_windows_that_stay_in_files_may_lie_on_a_device(device, dtype, rows, tmp_path, monkeypatch):
+    arrays = drawn(dtype)
+    expected = asked(Bags.from_arrays(arrays))
+    bags = placed(Bags.open(write_run(tmp_path, arrays, dtype, 7), "trainval", memory=0), device, rows * 42)
+    for found, wanted in zip(asked(bags), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    for path in (tmp_path / "shards" / "trainval").iterdir():
+        path.unlink()
+    if rows > bags.n_windows:
+        np.testing.assert_array_equal(bags.best(np.ones(21)).score, Bags.from_arrays(arrays).best(np.ones(21)).score)
+
+
+@pytest.mark.parametrize(
+    ("device", "share", "placed_rows"), [("auto", 1.3, 1), ("auto", 1.2, None), ("cuda", 0.625, 0.5)]
+)
+def test_as_many_windows_as_fit_are_placed(device, share, placed_rows, monkeypatch):
+    bags = Bags.from_arrays([np.ones((50, 8), dtype=np.float16)] * 40)
+    monkeypatch.setattr(on_gpu, "_worth_asking", lambda: True)
+    monkeypatch.setattr(on_gpu, "choose_device", lambda _: "cuda")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(share * bags.n_windows * 16), 1 << 40))
+    whole = on_gpu.OnDevice
+    monkeypatch.setattr(on_gpu, "OnDevice", lambda store, _, limit: whole(store, "cpu", limit))
+    on_gpu.place(bags._store, device)
+    if placed_rows is None:
+        assert bags._store.device is None
+    else:
+        assert bags._store.device.n_rows == placed_rows * bags.n_windows
+
+
 def test_the_device_answers_and_the_processor_does_not(monkeypatch):
     bags = placed(Bags.from_arrays(drawn(np.float16)))
     monkeypatch.setattr("lapsvm.bags.work.best_in", None)
