@@ -3,8 +3,8 @@
 A score is summed in 16 lanes (8 of float64) from the first feature to the last, and the lanes in one fixed order. Tiles
 only share loads, so a score has the same bits whatever else is in its tile: other windows, other weight vectors,
 another block of the store. Stored halves are widened in registers. On x86-64 the machine's instruction set is looked up
-when the pass begins: AVX-512 and AVX2 fuse products into the sums and agree bit for bit, as 64-bit ARM does; plain C on
-other machines rounds every product.
+when the module is loaded: AVX-512 and AVX2 fuse products into the sums and agree bit for bit; plain C, on
+other machines, fuses where the processor always can and else rounds every product.
 """
 
 cdef extern from *:

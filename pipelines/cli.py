@@ -4,7 +4,6 @@ Every expected failure, option parsing included, is one line on standard error a
 """
 
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,8 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
+from .entry import INTERRUPTED, LINE
+from .interruption import interruptible
 from .machine_options import EXECUTOR, MEMORY
 from .options import (
     COMMON,
@@ -34,8 +35,8 @@ from .source_options import IMPORT, PROPOSALS, source_values
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
+FAILED = 2
 DRAW_NOTHING = ("detect", "evaluate", "report")
-INTERRUPTED = 130  # as shells count: 128 + SIGINT
 ALL_STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 
 app = typer.Typer(
@@ -56,26 +57,32 @@ def main(arguments: list[str] | None = None) -> None:
 
 def call(app: typer.Typer, arguments: list[str]) -> None:
     """Run an application and exit as `main` does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with interruptible() as interruption:
+        try:
+            status, line = _outcome(app, arguments)
+        except BaseException:  # what a half-imported library makes of the interruption
+            if not interruption.came:
+                raise
+        if interruption.came:  # the parser may have caught it and handed out another status
+            status, line = INTERRUPTED, LINE
+    if line:
+        typer.echo(line, err=True)
+    sys.exit(status)
+
+
+def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
+    """Run an application and return its exit status, with the line that tells a failure."""
     try:
-        status = app(arguments, standalone_mode=False)
+        return app(arguments, standalone_mode=False) or 0, ""
     except LapsvmError as error:
-        status = _fail(str(error))
+        reason = str(error)
     except OSError as error:
-        status = _fail(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
+        reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
     except ParserError as error:
-        status = _fail(error.format_message())  # type: ignore[attr-defined]
+        reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    if status == INTERRUPTED:  # the parser may have caught it and handed out the status
-        typer.echo("lapsvm: interrupted; what is done is kept, the same command continues.", err=True)
-    sys.exit(status or 0)
-
-
-def _fail(message: str) -> int:
-    """Print one line on standard error."""
-    typer.echo("lapsvm: " + " ".join(message.split()), err=True)
-    return 2
+        return INTERRUPTED, LINE
+    return FAILED, "lapsvm: " + " ".join(reason.split())
 
 
 @app.callback(invoke_without_command=True)
@@ -205,7 +212,10 @@ def verify(options: dict[str, Any]) -> None:
     from .verify import verify_run
 
     check_device(options["device"])
-    verify_run(options["out"], options["remove"], options["quiet"])
+    verify_run(
+        options["out"], pictures=options["pictures"], remove=options["remove"],
+        threads=options["jobs"] or os.cpu_count() or 1, quiet=options["quiet"],
+    )  # fmt: skip
 
 
 @app.command()

@@ -103,7 +103,7 @@ def detect_shards(
     """Return class -> (picture, boxes, scores) over all shards, of which `score` gives (windows, classes)."""
     found: dict[str, list[Found]] = {name: [] for name in names}
     with (
-        context.reporter.bar(f"detect {set_name}", shards.n_images) as bar,
+        context.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
         ThreadPoolExecutor(context.threads) as pool,
     ):
         for index in range(len(shards)):
@@ -111,7 +111,7 @@ def detect_shards(
             scores = score(shard)
             for column, name in enumerate(names):
                 found[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
-            bar.step(len(shard.image_ids))
+            bar.step(len(shard.image_ids), windows=len(shard.boxes))
     return found
 
 

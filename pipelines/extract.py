@@ -11,10 +11,11 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord, pixel_hash
-from lapsvm.errors import ImageError, MissingError, SettingsError, ShardError
+from lapsvm.errors import ImageError, MissingError, SettingsError
 from lapsvm.features import (
     Extractor,
     PictureWindows,
+    ShardHeader,
     assemble_shard,
     check_settings,
     read_header,
@@ -30,10 +31,10 @@ from .proposals import pixels_unless_bad, window_boxes, windows_provenance
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context
+from .verify import ShardJob, done_unless_damaged, with_damaged
 
 IMAGES_PER_SHARD = 16
 AHEAD = 2  # pictures begun per thread before the first is taken: a slow one need not hold up the others
-ShardJob = tuple[Path, list[ImageRecord]]
 Extract = Callable[[Context, "SetExtraction", Sequence[ShardJob], str, dict[str, Any]], None]
 
 
@@ -89,16 +90,14 @@ class SetExtraction:
 
     def _is_done(self, path: Path, records: Sequence[ImageRecord]) -> bool:
         """Tell whether a shard is whole and ours; one with left-out pictures is ours only under --skip-bad."""
-        if not path.exists():
-            return False
-        try:
-            header = read_header(path)
-        except ShardError:
-            return False  # damaged: it is made again
+        return done_unless_damaged(path, partial(self._is_ours, records=records))
+
+    def _is_ours(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
+        """Tell whether a shard holds what is wanted of it; SettingsError if it is another's."""
         left_out = header.provenance.get("left_out", [])
         check_settings(header, self.provenance)
         if sorted([*header.image_ids, *left_out]) != sorted(record.id for record in records):
-            raise SettingsError(f"{path} was made from other pictures; use another --out, or --redo.")
+            raise SettingsError(f"{header.path} was made from other pictures; use another --out, or --redo.")
         return not left_out or self.settings.data.skip_bad
 
     def left_out(self) -> list[str]:
@@ -161,8 +160,9 @@ def extract_sets(context: Context) -> None:
     context.save_settings()
     for set_name, work, jobs in planned:
         with context.run.timed(f"extract {set_name}") as counts:
+            wanted = with_damaged(context.reporter, f"check {set_name}", work.jobs, jobs, context.threads)
             extract = _extract_set if context.cluster is None else _elsewhere()
-            extract(context, work, jobs, f"extract {set_name}", counts)
+            extract(context, work, wanted, f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
 
@@ -186,7 +186,7 @@ def _extract_set(
     pictures = [record for _, records in jobs for record in records]
     counts |= {"nothing_to_do": not jobs, "pictures": len(pictures), "windows": 0}
     with (
-        context.reporter.bar(title, len(pictures)) as bar,
+        context.reporter.bar(title, len(pictures), "pictures") as bar,
         threadpool_limits(1),
         ThreadPoolExecutor(1) as writing,
         ThreadPoolExecutor(context.threads) as pool,
@@ -197,7 +197,7 @@ def _extract_set(
             measured = []
             for _, picture in islice(results, len(records)):
                 measured.append(picture)
-                bar.step()
+                bar.step(windows=0 if picture is None else len(picture.boxes))
             counts["windows"] += sum(len(picture.boxes) for picture in measured if picture is not None)
             writer.write(partial(work.store, path, records, measured))
         writer.finish()

@@ -20,10 +20,11 @@ from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, Projected, load_projection, settings_difference
 
 from .ahead import in_order
-from .extract import AHEAD, SetExtraction, ShardJob
+from .extract import AHEAD, SetExtraction
 from .extractors import open_settings_extractor
 from .settings import FeatureSettings, Settings
 from .stages import Context
+from .verify import ShardJob
 
 _OPENING = Lock()
 
@@ -69,7 +70,7 @@ def extract_elsewhere(
     tasks = [ShardTask(plan, path.absolute(), tuple(records)) for path, records in jobs]
     ahead = AHEAD * sum(cluster.workers().values())
     with (
-        context.reporter.bar(title, n_pictures) as bar,
+        context.reporter.bar(title, n_pictures, "pictures") as bar,
         closing(in_order(cluster, make_shard, tasks, ahead)) as results,
     ):
         for task, (worker, n_windows) in results:
@@ -79,7 +80,7 @@ def extract_elsewhere(
                     "machine must share the run folder."
                 )
             counts["windows"] += n_windows
-            bar.step(len(task.records))
+            bar.step(len(task.records), windows=n_windows)
 
 
 def make_shard(task: ShardTask) -> tuple[str, int]:

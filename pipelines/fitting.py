@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from lapsvm.features import open_shards
 from lapsvm.latent import AnswerLog, HingeRisk, LatentProblem, LatentSolution, RankRisk, fit_multifold, fit_paths
 
 from .labels import Labels, hash_of
+from .outer_steps import OuterSteps
 from .progress import Bar
 from .settings import Settings, TrainSettings
 from .stages import Context
@@ -61,8 +62,10 @@ def problem(settings: Settings, wanted: Wanted) -> LatentProblem:
     )
 
 
-def fit_wanted(context: Context, title: str, wanted: Sequence[Wanted], bags: Bags) -> list[LatentSolution]:
-    """Train all that is wanted side by side, under a line that tells how far the last one to move is.
+def fit_wanted(
+    context: Context, title: str, wanted: Sequence[Wanted], bags: Bags, names: Sequence[str]
+) -> list[LatentSolution]:
+    """Train all that is wanted side by side, telling how far they are; `names` are the classes.
 
     With ``train.path`` a training begins where that with the next larger C of the settings ended, whether that one is
     wanted or not; those that differ in C alone share their path. Of ``train.n_init`` starts the lowest objective is
@@ -74,8 +77,10 @@ def fit_wanted(context: Context, title: str, wanted: Sequence[Wanted], bags: Bag
         for places, values in paths
         for number in range(settings.train.n_init)
     ]
+    own = [names[places[0]] for places, _ in paths for _ in range(settings.train.n_init)]
     with told(context, title, len(wanted)) as bar, answer_log(context, title, wanted, bags) as log:
-        walked = _walk(context, started(context, starts, bags, log), bags, bar, log)
+        steps = OuterSteps(bar, own, None if settings.train.path else settings.train.tol)
+        walked = _walk(context, started(context, starts, bags, log), bags, bar, steps, log)
     solutions: dict[int, LatentSolution] = {}
     for number, (places, values) in enumerate(paths):
         tried = walked[number * settings.train.n_init : (number + 1) * settings.train.n_init]
@@ -115,6 +120,7 @@ def _walk(
     starts: Sequence[tuple[LatentProblem, list[float]]],
     bags: Bags,
     bar: Bar,
+    steps: OuterSteps,
     log: AnswerLog,
 ) -> list[list[LatentSolution]]:
     """Train every problem for its values of C."""
@@ -127,8 +133,8 @@ def _walk(
             bar.step(1, f"objective {walked[-1][-1].objective:.4g}")
         return walked
 
-    def tell(_: int, record: Mapping[str, Any]) -> None:
-        bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}, pass {record['passes']}")
+    def tell(place: int, record: dict[str, Any]) -> None:
+        steps.tell(first + place, record)
 
     walked = []
     for first in range(0, len(starts), SIDE_BY_SIDE):
@@ -141,7 +147,7 @@ def _walk(
 def told(context: Context, title: str, count: int) -> Iterator[Bar]:
     """Show progress, and afterwards say which trainings stopped early."""
     with (
-        context.reporter.bar(f"{title} ({count} trainings, outer steps)", None) as bar,
+        context.reporter.bar(f"{title} ({count} trainings)", None, "outer steps") as bar,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", ConvergenceWarning)

@@ -1,4 +1,7 @@
-"""history.csv: one row for every outer step of every training of a run."""
+"""history.csv: one row for every outer step of every training of a run.
+
+Seconds count from the beginning of the trainings that shared passes; all else is the same whenever it is repeated.
+"""
 
 import csv
 import io
@@ -11,7 +14,7 @@ from .fitting import Constants
 from .run_folder import RunFolder
 
 CONSTANTS = ("C", "J", "ignored")
-_COST = ("calls", "passes", "candidate_calls", "proved")
+_COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
 _STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 

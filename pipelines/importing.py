@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from lapsvm.arrays import Array, Float64
 from lapsvm.bfloat16 import largest_number
 from lapsvm.catalog import ImageRecord, pixel_hash
-from lapsvm.errors import ForeignFileError, ImageError, OptionError, SettingsError, ShardError
+from lapsvm.errors import ForeignFileError, ImageError, OptionError, SettingsError
 from lapsvm.features import (
     ForeignWindows,
     PictureWindows,
@@ -20,7 +21,6 @@ from lapsvm.features import (
     assemble_shard,
     check_settings,
     open_shards,
-    read_header,
     shard_name,
     write_shard,
 )
@@ -34,9 +34,9 @@ from .progress import Bar
 from .proposals import pixels_unless_bad
 from .settings import FILE, IMPORTED, FeatureSettings
 from .stages import Context
+from .verify import ShardJob, done_unless_damaged, with_damaged
 
 IMAGES_PER_SHARD = 16
-Job = tuple[Path, list[ImageRecord]]
 Imported = tuple[PictureWindows, str, Counts]
 
 
@@ -91,7 +91,8 @@ def import_sets(context: Context) -> None:
     context.save_settings()
     for work, jobs in planned:
         with context.run.timed(f"import {work.set_name}") as counts:
-            work.make_all(jobs, counts)
+            title = f"check {work.set_name}"
+            work.make_all(with_damaged(context.reporter, title, work.jobs, jobs, context.threads), counts)
         for sentence in work.told():
             context.reporter.say(sentence)
     _say_unused(context, sources)
@@ -124,7 +125,7 @@ class SetImport:
             for place, start in enumerate(starts)
         ]
 
-    def to_do(self) -> list[Job]:
+    def to_do(self) -> list[ShardJob]:
         """Return the shards that are not there yet, or damaged; those that are there are compared with the files.
 
         Raises
@@ -145,32 +146,30 @@ class SetImport:
 
     def _is_done(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor) -> bool:
         """Tell whether a shard is whole and ours."""
-        if not path.exists():
-            return False
-        try:
-            header = read_header(path)
-        except ShardError:
-            return False  # damaged: it is made again
+        return done_unless_damaged(path, partial(self._is_ours, records=records, pool=pool))
+
+    def _is_ours(self, header: ShardHeader, records: Sequence[ImageRecord], pool: ThreadPoolExecutor) -> bool:
+        """Tell whether a shard holds what is wanted of it; SettingsError if it is another's."""
         check_settings(header, self.provenance)
         left_out = header.provenance.get("left_out", [])
         if sorted([*header.image_ids, *left_out]) != sorted(record.id for record in records):
-            raise SettingsError(f"{path} was made from other pictures; use another --out, or --redo.")
+            raise SettingsError(f"{header.path} was made from other pictures; use another --out, or --redo.")
         if left_out and not self.context.settings.data.skip_bad:
             return False
         hashes = pool.map(lambda image_id: self.sources.read(image_id)[0].content_hash, header.image_ids)
         if content_of(header) != hash_of(*hashes):
             raise SettingsError(
-                f"shard {path} was made from other content than {self.sources.named()} has now; use another --out, "
-                "or --redo."
+                f"shard {header.path} was made from other content than {self.sources.named()} has now; "
+                "use another --out, or --redo."
             )
         return True
 
-    def make_all(self, jobs: Sequence[Job], counts: dict[str, Any]) -> None:
+    def make_all(self, jobs: Sequence[ShardJob], counts: dict[str, Any]) -> None:
         """Make some shards; a picture a thread."""
         pictures = sum(len(records) for _, records in jobs)
         counts |= {"nothing_to_do": not jobs, "pictures": pictures, "windows": 0}
         with (
-            self.context.reporter.bar(f"import {self.set_name}", pictures) as bar,
+            self.context.reporter.bar(f"import {self.set_name}", pictures, "pictures") as bar,
             threadpool_limits(1),
             ThreadPoolExecutor(self.context.threads) as pool,
         ):
@@ -186,7 +185,7 @@ class SetImport:
         good: list[Imported] = []
         left_out = []
         for record, one in zip(records, pool.map(self._picture, records), strict=True):
-            bar.step()
+            bar.step(windows=0 if one is None else len(one[0].boxes))
             if one is None:
                 left_out.append(record.id)
             else:

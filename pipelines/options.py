@@ -218,6 +218,13 @@ TRAIN: Group = {
             int | None, typer.Option("--folds", help="Folds for choosing constants; default: 3 (tune: 5).", min=2)
         ],
     ),
+    "margin": (
+        "train.margin",
+        Annotated[
+            float | None,
+            typer.Option("--margin", help="Take the smallest C that is at most so far below the best; default: 0."),
+        ],
+    ),
     "criterion": (
         "train.criterion",
         Annotated[
@@ -285,6 +292,13 @@ REFINE: Group = {
             typer.Option("--rivals/--no-rivals", help="What training chose for a picture's other classes is negative."),
         ],
     ),
+    "average": (
+        "refine.average",
+        Annotated[
+            bool | None,
+            typer.Option("--average/--no-average", help="The mean of refinement's models, with and without a fold."),
+        ],
+    ),
     "refine_folds": (
         "refine.folds",
         Annotated[int | None, typer.Option("--refine-folds", help="Folds that choose windows anew; default: 3.")],
@@ -310,7 +324,11 @@ DETECT: Group = {
 }
 
 VERIFY: Group = {
-    "remove": ("", Annotated[bool, typer.Option("--remove", help="Remove what is damaged, to be made again.")]),
+    "pictures": (
+        "",
+        Annotated[bool, typer.Option("--pictures", help="Compare the pictures with those the shards were made from.")],
+    ),
+    "remove": ("", Annotated[bool, typer.Option("--remove", help="Remove what is found, to be made again.")]),
 }
 
 COMMON: Group = {

@@ -86,7 +86,7 @@ def predict_images(
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
     results = []
-    with reporter.bar("predict", len(pictures)) as bar, ThreadPoolExecutor(threads) as pool:
+    with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
         for result in pool.map(
             lambda job: _one(predictor, *job, skip_bad, reporter), zip(pictures, drawings, strict=True)
         ):

@@ -116,7 +116,7 @@ def _samples(context: Context, extractor: Extractor, records: list[ImageRecord])
         return extractor(pixels, boxes[::step][:WINDOWS])
 
     with (
-        context.reporter.bar("projection", len(records)) as bar,
+        context.reporter.bar("projection", len(records), "pictures") as bar,
         threadpool_limits(1),
         ThreadPoolExecutor(context.threads) as pool,
     ):

@@ -19,6 +19,7 @@ from .fitting import Constants, Wanted, problem, told
 from .history import history_rows, write_history
 from .kept_windows import weights_hash
 from .labels import Labels
+from .outer_steps import OuterSteps
 from .projection import projection_of
 from .scenery import learned_of
 from .stages import Context
@@ -122,7 +123,10 @@ def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], lear
         write_history(context.run, rows, role="round")
         constants = Constants(context.settings.refine.C)
         known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
-        fitted_detector(task, known, found.solution, scale, projection).save(task.path)
+        solution = found.solution
+        if context.settings.refine.average:
+            solution = replace(solution, coef=found.mean_coef)
+        fitted_detector(task, known, solution, scale, projection).save(task.path)
 
 
 def _starts(context: Context, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
@@ -149,15 +153,13 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
+    folds = min(settings.folds, int((task.y > 0).sum()))
     windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
         part = _with_candidates(pictures, task.y, settings.candidates, weights)
         title = f"refine {task.name}, round {number} of {settings.rounds}"
-        with told(context, title, settings.folds + 1) as bar:
-
-            def tell(_: int, record: Mapping[str, Any]) -> None:
-                bar.step(1, f"objective {record['objective']:.4g}, gap {record['gap']:.1g}")
-
+        with told(context, title, folds + 1) as bar:
+            steps = OuterSteps(bar, [task.name] * (folds + 1), context.settings.train.tol)
             found = refine(
                 _problem(context, task, first.detector),
                 part.bags,
@@ -167,10 +169,10 @@ def _rounds(
                 far=settings.far,
                 apart=settings.apart,
                 rivals=first.rivals,
-                folds=min(settings.folds, int((task.y > 0).sum())),
-                progress=tell,
+                folds=folds,
+                progress=steps.tell,
             )
-        windows, weights = found.windows, found.solution.coef
+        windows, weights = found.windows, found.mean_coef if settings.average else found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
     return found, rows
 

@@ -129,8 +129,14 @@ def _cccp_steps(context: Context) -> dict[str, tuple[CccpStep, ...]]:
     with context.run.history_file.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
-                steps.setdefault(row["class"], []).append(CccpStep(float(row["objective"]), float(row["gap"])))
+                steps.setdefault(row["class"], []).append(_cccp_step(row))
     return {name: tuple(rows) for name, rows in steps.items()}
+
+
+def _cccp_step(row: dict[str, str]) -> CccpStep:
+    """Return an outer step from its row; passes and seconds may be missing."""
+    passes, seconds = (float(row[name]) if row.get(name) else None for name in ("passes", "seconds"))
+    return CccpStep(float(row["objective"]), float(row["gap"]), passes, seconds)
 
 
 def _class_result(

@@ -20,13 +20,13 @@ import shlex
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, SettingsError, StageError
-from lapsvm.files import write_atomically
+from lapsvm.files import remove_stale, write_atomically
 
 from .settings import Settings
 
@@ -100,18 +100,25 @@ class RunFolder:
         write_atomically(path, text.encode())
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the folder: a second run on it is told who holds it. The lock ends with the process, even if killed."""
+    def held(self, command: str = "lapsvm") -> Iterator[None]:
+        """Hold the folder: a second run on it is told who holds it. The lock ends with the process, even if killed.
+
+        What a killed process left half written beside the run's own files is removed.
+        """
         self._make()
         with (self.path / ".lock").open("a+", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 lock.seek(0)
-                raise SettingsError(f"run folder {self.path} is in use by process {lock.read().strip()}.") from None
+                holder = lock.read() or "another process"
+                raise SettingsError(f"run folder {self.path} is in use by {holder}.") from None
             lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
+            holder = f"process {os.getpid()} on {platform.node()} ({command}, since {time.strftime('%F %T %z')})"
+            with suppress(OSError):  # a full disk is told by what is written next
+                os.write(lock.fileno(), holder.encode())
+            remove_stale(self.path)
+            remove_stale(self.page.parent)
             yield
 
     def _make(self) -> None:

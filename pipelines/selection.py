@@ -2,7 +2,9 @@
 
 The criterion "image_ap" takes the highest mean image-level AP of the held-out pictures. "agreement" takes, of the
 candidates whose mean image-level AP is at most `GUARD` below the best one, that whose held-out models agree best with
-the model of all pictures on the windows of the positive pictures.
+the model of all pictures on the windows of the positive pictures. With a margin, candidates that are so little below
+the best count as equal, and the smallest C of them is taken: the most regularised model that is about as good (the rule
+of one standard error; L. Breiman, J. Friedman, R. Olshen and C. Stone, "Classification and Regression Trees", 1984).
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,12 +118,16 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
     proposals = Proposals.of_training(context) if context.settings.train.criterion == "agreement" else None
     told = list(zip(trials, outcomes, strict=True))
-    return {name: _choice(name, [one for one in told if one[0].class_name == name], proposals) for name in labels}
+    margin = context.settings.train.margin
+    return {
+        name: _choice(name, [one for one in told if one[0].class_name == name], proposals, margin) for name in labels
+    }
 
 
 def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
     """Train every trial, and return what came out of it."""
-    solutions = fit_wanted(context, title, [Wanted(trial.seen, trial.constants) for trial in trials], bags)
+    wanted = [Wanted(trial.seen, trial.constants) for trial in trials]
+    solutions = fit_wanted(context, title, wanted, bags, [trial.class_name for trial in trials])
     outcomes: list[Outcome] = []
     for start in range(0, len(trials), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
@@ -170,7 +176,7 @@ def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Const
     ]
 
 
-def _choice(name: str, told: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None) -> Choice:
+def _choice(name: str, told: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float) -> Choice:
     """Return the constants of one class, with how they were chosen."""
     shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in told:
@@ -180,7 +186,7 @@ def _choice(name: str, told: Sequence[tuple[Trial, Outcome]], proposals: Proposa
         history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
         for trial, outcome in told
     ]
-    return Choice(list(shared)[best_candidate(candidates)], candidates, list(chain.from_iterable(rows)))
+    return Choice(list(shared)[best_candidate(candidates, margin)], candidates, list(chain.from_iterable(rows)))
 
 
 def _candidate(
@@ -203,20 +209,23 @@ def _agreement(proposals: Proposals, trial: Trial, outcome: Outcome, whole: Outc
     return float(overlaps.mean())
 
 
-def best_candidate(candidates: Sequence[Mapping[str, Any]]) -> int:
+def best_candidate(candidates: Sequence[Mapping[str, Any]], margin: float = 0.0) -> int:
     """Return the place of the candidate to take: by agreement where it is known, else by image-level AP.
 
-    Agreement is compared among the candidates whose mean image-level AP is within `GUARD` of the best alone.
+    Candidates at most `margin` below the best count as equally good; of these it is the one with the smallest C, then
+    the smallest J, then the smallest ignored share. Agreement is compared among those whose mean image-level AP is
+    within `GUARD` of the best alone.
     """
     image_ap = [mean_score(one["folds"]) for one in candidates]
     values = [mean_score(one.get("agreement", one["folds"])) for one in candidates]
-    guard = GUARD if "agreement" in candidates[0] else 0.0
-    places = [place for place, value in enumerate(image_ap) if value >= round(max(image_ap) - guard, 9)]
-
-    def order(place: int) -> tuple[float, ...]:
-        return -values[place], *(value for key, value in candidates[place].items() if key in Constants._fields)
-
-    return min(places, key=order)
+    guarded = [
+        place
+        for place, value in enumerate(image_ap)
+        if "agreement" not in candidates[0] or value >= round(max(image_ap) - GUARD, 9)
+    ]
+    best = max(values[place] for place in guarded)
+    good = [place for place in guarded if values[place] >= round(best - margin, 9)]
+    return min(good, key=lambda place: [candidates[place].get(name, 0.0) for name in Constants._fields])
 
 
 def mean_score(values: Sequence[float]) -> float:

@@ -91,7 +91,8 @@ class TrainSettings:
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
     run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
     are those of `lapsvm.latent.LatentProblem`, ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is
-    what cross-validation compares (see `lapsvm.pipelines.selection`).
+    what cross-validation compares, ``margin`` how far below the best a candidate counts as good as that (see
+    `lapsvm.pipelines.selection`).
     """
 
     learner: str = "latent_rank_svm"
@@ -113,6 +114,7 @@ class TrainSettings:
     keep_by: str = ""
     folds: int = 3
     criterion: str = "image_ap"
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ class RefineSettings:
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
+    With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
     """
 
     rounds: int = 0
@@ -132,6 +135,7 @@ class RefineSettings:
     folds: int = 3
     candidates: int = 0
     rivals: bool = False
+    average: bool = False
 
 
 @dataclass(frozen=True)
@@ -298,6 +302,8 @@ def _check_kept(train: TrainSettings) -> None:
             "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "
             f"--keep-windows {train.keep_windows} --init {train.init}."
         )
+    if not 0 <= train.margin < 1:
+        raise OptionError(f"option --margin must be at least 0 and below 1, got {train.margin:g}.")
     if train.keep_by and train.criterion == "agreement":
         raise OptionError("option --criterion agreement must not go with --keep-by, which hides where windows lie.")
 

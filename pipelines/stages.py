@@ -1,6 +1,7 @@
 """The stages in order: each reads what the one before wrote, so that any of them can be run alone."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -104,7 +105,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
-    with run.held(), _cluster(context, executor) as context.cluster:
+    command = shlex.join([*context.program, *sys.argv[1:2]])
+    with run.held(command), _cluster(context, executor) as context.cluster:
         for name in names:
             STAGES[name](context)
 

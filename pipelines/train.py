@@ -178,7 +178,7 @@ def _fitted(context: Context, parts: Sequence[Group], wanted: Mapping[str, Wante
     """Return the solution of every class."""
     found: dict[str, LatentSolution] = {}
     for bags, names in parts:
-        found |= zip(names, fit_wanted(context, "train", [wanted[name] for name in names], bags), strict=True)
+        found |= zip(names, fit_wanted(context, "train", [wanted[name] for name in names], bags, names), strict=True)
     return found
 
 

@@ -83,6 +83,7 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
         "learner": train.learner,
         "folds": train.folds,
         "criterion": train.criterion,
+        "margin": train.margin,
         "seed": settings.seed,
         "classes": {name: _class_entry(result) for name, result in results.items()},
     }

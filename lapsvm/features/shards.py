@@ -92,7 +92,8 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     tensors = _map_tensors(path)
     if verify and _checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) != fields["checksum"]:
         raise ShardError(
-            f"shard {path} is damaged: its content does not match its checksum; remove it to have it made again."
+            f"shard {path} is damaged: its content does not match its checksum; "
+            "run lapsvm extract, or import, again to have just this one made anew."
         )
     if not mapped:
         tensors = {name: np.array(tensor) for name, tensor in tensors.items()}

@@ -160,7 +160,7 @@ class CandidateTraining(Training):
     def run(self, before: Training | None = None) -> Passes:
         """Yield the points to be answered by passes; return the solution."""
         imputed, planes, proximity = yield from self._begun(before)
-        self._admit(imputed)
+        yield from self._admit(imputed)
         final, last = self._problem.tol, np.inf
         goal = max(final, LOOSE)
         while True:
@@ -217,7 +217,7 @@ class CandidateTraining(Training):
         if not self._on_candidates:
             return (yield from super()._answered(w))
         self._n_candidate_calls += 1
-        self._pool.calls += 1
+        self._pool.count_work(calls=1)
         return self._view.best(w[: self._view.dim])
 
     def _best_windows(self) -> ImputedWindows:
@@ -242,15 +242,15 @@ class CandidateTraining(Training):
             self._view, self._spare, self._tops = before._view, before._spare, before._tops
         return super()._taken_over(before)
 
-    def _admit(self, imputed: ImputedWindows) -> None:
+    def _admit(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, None]:
         """Have candidates at hand for the first round, if the last pass did not see to that."""
         self._chosen = self._numbers(imputed)
         if not self._spare.size:  # given windows, and no pass yet
-            self.seen(self._w[: self._view.dim], self._pool.at_zero())
+            self.seen(self._w[: self._view.dim], self._pool.at_zero)
         best = self._first[self._images] + self._answer.index[self._images]
         if not np.isin(np.append(self._chosen, best), self._pool.granted(self._view)).all():
             self._wish(self._w[: self._view.dim], self._answer.index)
-            self._pool.renew()
+            yield np.empty(0)  # no pass, but the candidates
         self._view.take(self._pool.granted(self._view))
 
     def _wish(self, w: Float64, best: Index) -> None:
@@ -258,7 +258,7 @@ class CandidateTraining(Training):
         needed = [self._first[self._images] + best[self._images], self._view.won, self._chosen]
         if (self._counts > 1).any():
             self._tops = top_windows(self._full, self._positives, w, self._counts)
-            self._pool.read_rows += int(np.diff(self._full.offsets)[self._positives].sum())
+            self._pool.count_work(read_rows=int(np.diff(self._full.offsets)[self._positives].sum()))
             needed.append(self._numbers(self._tops))
         self._pool.wish(self._view, Wish(np.concatenate(needed), self._spare))
 

@@ -1,6 +1,9 @@
 """Shared passes: generators that ask for the best windows of weight vectors, answered together."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -71,7 +74,8 @@ def side_by_side(
     """Answer the points of all generators from one pass after the other; return what they return, in their order."""
     running = [_Running(place, *one) for place, one in enumerate(askers)]
     with one_blas_thread():
-        found = _drive(running, _Source(bags, pool, Tally() if tally is None else tally, log), progress)
+        source = _Source(bags, pool, Tally() if tally is None else tally, log)
+        found = _drive(running, source, bags.threads, progress)
     return [found[place] for place in range(len(askers))]
 
 
@@ -119,50 +123,77 @@ class _Source:
 
 
 def _drive(
-    running: list["_Running[T]"], source: _Source, progress: Callable[[int, dict[str, Any]], None] | None
+    running: list["_Running[T]"],
+    source: _Source,
+    threads: int,
+    progress: Callable[[int, dict[str, Any]], None] | None,
 ) -> dict[int, T]:
-    """Answer until all have returned; return the answers by place."""
+    """Answer until all have returned; return the answers by place. Between passes trainings go on side by side."""
     solutions: dict[int, T] = {}
-    while running:
-        asking, points = [], []
-        for one in running:
-            try:
-                points.append(one.next_point(progress))
-                asking.append(one)
-            except StopIteration as end:
-                solutions[one.place] = end.value
-        running = asking
-        if running:
-            for one, answer in zip(running, source.answers(points), strict=True):
-                one.hear(answer)
+    with _crew(threads, len(running)) as do:
+        while running:
+            do(_Running.go_on, running)
+            for one in running:
+                one.tell(progress)
+            solutions |= {one.place: one.solution[0] for one in running if one.solution}
+            running = [one for one in running if not one.solution]
+            asking = [one for one in running if len(one.asked)]
+            if asking:
+                answers = source.answers([one.asked for one in asking])
+                do(_Running.hear, asking, answers)
             source.settle()
     source.end()
     return solutions
 
 
+@contextmanager
+def _crew(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
+    """Yield a map that returns when all is done; interrupted, it begins nothing more."""
+    if min(threads, jobs) == 1:
+        yield lambda work, *arguments: deque(map(work, *arguments), maxlen=0)
+        return
+    pool = ThreadPoolExecutor(min(threads, jobs))
+    try:
+        yield lambda work, *arguments: deque(pool.map(work, *arguments), maxlen=0)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 class _Running(Generic[T]):
-    """A training in progress, its history told as it grows."""
+    """A training in progress, its history told as it grows.
+
+    Attributes
+    ----------
+    place : int
+    asked : (d,) or (0,)
+        The last point it asked for; an empty one asks for nothing but its candidates.
+    solution : tuple
+        What it returned, once it did.
+    """
 
     def __init__(self, place: int, training: Asking, passes: Generator[Float64, BestWindows, T]):
         self.place, self._passes, self._training, self._told = place, passes, training, 0
-        self._asked = np.zeros(0)
+        self.asked = np.zeros(0)
+        self.solution: tuple[()] | tuple[T] = ()
         self._heard: BestWindows | None = None
 
     def hear(self, answer: BestWindows) -> None:
         """Take the answer to the last point."""
-        self._heard = self._training.seen(self._asked, answer)
+        self._heard = self._training.seen(self.asked, answer)
 
-    def next_point(self, progress: Callable[[int, dict[str, Any]], None] | None) -> Float64:
-        """Return the next point; StopIteration carries the solution."""
+    def go_on(self) -> None:
+        """Work until the next point, or the end."""
+        heard, self._heard = self._heard, None
         try:
-            self._asked = next(self._passes) if self._heard is None else self._passes.send(self._heard)
-            return self._asked
-        except StopIteration:
+            self.asked = next(self._passes) if heard is None else self._passes.send(heard)
+        except StopIteration as end:
             self._training.leave()
-            raise
-        finally:
-            history = self._training.history
-            for record in history[self._told :]:
-                if progress is not None:
-                    progress(self.place, record)
-            self._told = len(history)
+            self.solution = (end.value,)
+
+    def tell(self, progress: Callable[[int, dict[str, Any]], None] | None) -> None:
+        """Tell the records that are new."""
+        history = self._training.history
+        for record in history[self._told :]:
+            if progress is not None:
+                progress(self.place, record)
+        self._told = len(history)

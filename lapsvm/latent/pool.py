@@ -7,6 +7,8 @@ once. What no problem wants any more makes room.
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +70,7 @@ class Pool:
         self._rows = np.empty((0, bags.dim), dtype=bags.dtype)
         self._held = np.empty(0, dtype=np.intp)  # the window in each slot
         self._copies = bags.subset([0])  # replaced by the first windows that are held
+        self._counting = Lock()
         self.calls = self.scored_rows = self.copied_rows = self.read_rows = 0
 
     @property
@@ -96,8 +99,9 @@ class Pool:
         others = np.take_along_axis(windows, order, axis=1)
         return PassAnswer(others[:, 0].copy(), scores[np.arange(len(scores)), order[:, 0]], others)
 
+    @cached_property
     def at_zero(self) -> PassAnswer:
-        """Return the answer at w = 0, where of each part the first window that competes is best."""
+        """The answer at w = 0, where of each part the first window that competes is best."""
         zeros = np.zeros(self._bags.dim)
         if np.array_equal(self._bags.n_competing, np.diff(self._bags.offsets)):
             return self._answer(BestWindows(np.zeros(len(self._first), dtype=np.intp), np.zeros(len(self._first))))
@@ -156,9 +160,15 @@ class Pool:
         larger[: len(self._held)] = self._rows[: len(self._held)]
         self._rows = larger
 
+    def count_work(self, *, calls: int = 0, scored_rows: int = 0, read_rows: int = 0) -> None:
+        """Add to the counts; trainings do so side by side."""
+        with self._counting:
+            self.calls, self.scored_rows = self.calls + calls, self.scored_rows + scored_rows
+            self.read_rows += read_rows
+
     def scores(self, weights: ArrayLike, windows: Index) -> Float64:
         """Return the score (m,) of windows that are held, summed in float64."""
-        self.scored_rows += len(windows)
+        self.count_work(scored_rows=len(windows))
         zeros = np.zeros(len(windows), dtype=np.intp)
         return self._copies.score_rows(weights, zeros, self._slots[windows].astype(np.intp))
 

@@ -37,12 +37,16 @@ class Refinement:
     ----------
     solution : LatentSolution
         The model of all pictures; `windows` are each picture's best at its weights.
+    mean_coef : (d,) float64
+        The mean weights of all models, that of all pictures and those without a part of the positives: a little less
+        dependent on single windows (bagging; L. Breiman, "Bagging predictors", Machine Learning 1996).
     windows : (n_bags,) intp
         The positives' windows as the held-out models choose them, what the next round begins with; the others' are
         those of `solution`.
     """
 
     solution: LatentSolution
+    mean_coef: Float64
     windows: Index
 
 
@@ -120,11 +124,12 @@ def refine(
     whole = replace(problem, y=y, init=start, known_windows=None, anneal=0.0, pace=1.0)
     problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
     solutions = fit_many(problems, twice, progress)
-    best = bags.best(np.stack([solution.coef for solution in solutions], axis=1)).index
+    weights = np.stack([solution.coef for solution in solutions], axis=1)
+    best = bags.best(weights).index
     renewed = best[:, 0].copy()
     for column, part in enumerate(parts, start=1):
         renewed[part] = best[part, column]
-    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), renewed)
+    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), weights.mean(axis=1), renewed)
 
 
 def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:

@@ -16,6 +16,7 @@ import struct
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -63,11 +64,11 @@ class AnswerLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self._close()
 
     def remove(self) -> None:
         """Close and remove the file."""
-        self._file.close()
+        self._close()
         self.path.unlink(missing_ok=True)
 
     def known(self, weights: Float64, n_bags: int, count: int) -> list[BestWindows] | None:
@@ -105,6 +106,11 @@ class AnswerLog:
                 self._synced = time.monotonic()
         except OSError as error:
             raise self._refused(error) from error
+
+    def _close(self) -> None:
+        """Close the file; what a full disk did not take was told when it was written, and the next reader drops it."""
+        with suppress(OSError):
+            self._file.close()
 
     def _next_body(self, question: bytes) -> bytes | None:
         """Return the body of the next record, None unless it is whole and answers this question."""

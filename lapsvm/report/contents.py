@@ -104,10 +104,16 @@ class CccpStep:
         Primal objective after the step.
     duality_gap : float or None
         Relative gap of the step's convex problem, (primal - dual) / abs(primal).
+    passes : float or None
+        Passes over the windows from the beginning of training to the end of the step.
+    seconds : float or None
+        Likewise, wall time.
     """
 
     objective: float
     duality_gap: float | None = None
+    passes: float | None = None
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         _check_numbers(self, "a CCCP step")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.pictures import ClassGalleries, class_galleries
-from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
+from lapsvm.report.plots import OVER, Plot, precision_recall_plot, training_plots
 from lapsvm.report.tables import (
     Column,
     class_columns,
@@ -32,7 +32,7 @@ class ClassView:
 
     result: ClassSummary
     curve: Plot | None
-    training: tuple[Plot, ...]
+    training: dict[str, tuple[Plot, ...]]
     galleries: ClassGalleries
 
 
@@ -69,7 +69,7 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
 def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
     """Return the page as a string; `write_page` says more."""
     page = _environment().get_template("page.html")
-    columns = class_columns(contents)
+    columns, views = class_columns(contents), _views(contents, max_pictures)
     return page.render(
         contents=contents,
         summary=contents.summary,
@@ -77,7 +77,8 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         groups=_groups(columns),
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
-        views=_views(contents, max_pictures),
+        views=views,
+        overs=[name for name in OVER if any(name in view.training for view in views)],
     )
 
 

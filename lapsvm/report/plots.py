@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
-from lapsvm.report.contents import ClassSummary, Curve
+from lapsvm.report.contents import CccpStep, ClassSummary, Curve
 
+OVER = {"passes": "Passes over the windows", "seconds": "Seconds"}  # what training is drawn over, with its axis's title
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
 _TINY = 1e-300  # smaller numbers are drawn as 0
@@ -111,31 +112,54 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     return _drawn([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
 
 
-def training_plots(result: ClassSummary) -> tuple[Plot, ...]:
-    """Return the plots over CCCP steps: the objective, whose axis spans its values, and the gap, from zero.
+def training_plots(result: ClassSummary) -> dict[str, tuple[Plot, ...]]:
+    """Return the plots of training: the objective, whose axis spans its values, and the gap, from zero.
 
+    Each is drawn over "passes" and over "seconds", a dot for every CCCP step; over "steps" where neither is known.
     Empty if no step is known; without the gap if no step tells it.
     """
-    return _drawn([*_objective(result), *_gap(result)])
+    return {over.name: _drawn([*_objective(result, over), *_gap(result, over)]) for over in _overs(result.steps)}
 
 
-def _objective(result: ClassSummary) -> list[_Series]:
+@dataclass(frozen=True, eq=False)
+class _Over:
+    """What the steps of training are drawn over."""
+
+    name: str
+    title: str
+    axis: _Axis
+    places: Float64
+
+
+def _overs(steps: Sequence[CccpStep]) -> list[_Over]:
+    """Return what is known to draw over."""
+    known = [
+        _Over(name, title, _axis(0.0, max(places)), np.array(places, dtype=np.float64))
+        for name, title in OVER.items()
+        if len(places := [place for step in steps if (place := getattr(step, name)) is not None]) == len(steps) > 0
+    ]
+    if known or not steps:
+        return known
+    return [_Over("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))]
+
+
+def _objective(result: ClassSummary, over: _Over) -> list[_Series]:
     values = np.array([step.objective for step in result.steps])
-    if not len(values):
-        return []
-    label = f"Objective of {result.name} over {len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}."
-    axes = _steps_axis(len(values)), _axis(float(values.min()), float(values.max()))
-    return [_Series(label, ("CCCP step", "Objective"), axes, np.arange(1.0, len(values) + 1), values)]
+    fall = f"{len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}"
+    label = f"Objective of {result.name} over {over.name}: {fall}."
+    axes = over.axis, _axis(float(values.min()), float(values.max()))
+    return [_Series(label, (over.title, "Objective"), axes, over.places, values)]
 
 
-def _gap(result: ClassSummary) -> list[_Series]:
-    known = [(i, step.duality_gap) for i, step in enumerate(result.steps, start=1) if step.duality_gap is not None]
+def _gap(result: ClassSummary, over: _Over) -> list[_Series]:
+    known = [(place, step.duality_gap) for place, step in zip(over.places, result.steps, strict=True)]
+    known = [(place, gap) for place, gap in known if gap is not None]
     if not known:
         return []
-    steps, gaps = np.array(known, dtype=np.float64).T
-    label = f"Duality gap of {result.name} over CCCP steps, {gaps[-1]:.1e} at the end."
-    axes = _steps_axis(len(result.steps)), _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
-    return [_Series(label, ("CCCP step", "Duality gap"), axes, steps, gaps, height=_LOW_HEIGHT)]
+    places, gaps = np.array(known, dtype=np.float64).T
+    label = f"Duality gap of {result.name} over {over.name}, {gaps[-1]:.1e} at the end."
+    axes = over.axis, _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
+    return [_Series(label, (over.title, "Duality gap"), axes, places, gaps, height=_LOW_HEIGHT)]
 
 
 def _drawn(stack: Sequence[_Series]) -> tuple[Plot, ...]:

@@ -1,6 +1,8 @@
 """The command line: help, one-line failures, contracts of the verbs."""
 
 import json
+import os
+import platform
 import subprocess
 import sys
 
@@ -129,6 +131,17 @@ def test_evaluate_reads_anybodys_result_files(finished, digits, tmp_path, comman
 def test_a_run_in_use_is_told(run_copy, digits, refused, fast):
     from lapsvm.pipelines.run_folder import RunFolder
 
-    with RunFolder(run_copy).held():
-        line = refused("run", "--data", "voc", "--root", digits, "--out", run_copy, *fast)
-    assert "is in use by process" in line
+    for line in (["run", "--data", "voc", "--root", digits, *fast], ["detect"], ["verify"]):
+        with RunFolder(run_copy).held("lapsvm train"):
+            said = refused(*line, "--out", run_copy)
+        holder = f"is in use by process {os.getpid()} on {platform.node()} (lapsvm train, since 20"
+        assert f"run folder {run_copy} {holder}" in said
+
+
+def test_a_killed_run_holds_nothing_and_leaves_nothing_in_the_way(run_copy, command):
+    (run_copy / ".lock").write_text("process 1 on elsewhere (lapsvm run, since long ago)")
+    for folder in ("", "page", "models", "detections/test", "shards/test"):
+        (run_copy / folder / ".file.0123.partial").write_bytes(b"half")
+    assert command("run", "--out", run_copy, "--quiet").status == 0
+    left = {path.parent.name for path in run_copy.rglob("*.partial")}
+    assert left <= {"test"}  # detections that are up to date are not touched

@@ -71,6 +71,27 @@ def test_the_candidate_taken_agrees_best_among_those_that_rank_pictures_well(can
     assert best_candidate(candidates) == chosen
 
 
+@pytest.mark.parametrize(
+    ("image_aps", "margin", "chosen"),
+    [
+        ([0.90, 0.93, 0.95], 0.0, 2),
+        ([0.90, 0.93, 0.95], 0.02, 1),
+        ([0.90, 0.93, 0.95], 0.05, 0),
+        ([0.40, 0.93, 0.95], 0.05, 1),
+        ([1.0, 1.0, 1.0], 0.0, 0),
+    ],
+)
+def test_with_a_margin_the_smallest_C_of_those_about_as_good_is_taken(image_aps, margin, chosen):
+    candidates = [{"C": C, "folds": [value, value]} for C, value in enumerate(image_aps, start=1)]
+    assert best_candidate(candidates, margin) == chosen
+    assert candidates[::-1][best_candidate(candidates[::-1], margin)]["C"] == chosen + 1
+
+
+def test_a_margin_holds_for_agreement_among_those_that_rank_well():
+    candidates = [entry(1, 0.5, 0.9), entry(2, 0.93, 0.86), entry(3, 0.93, 0.9)]
+    assert best_candidate(candidates, 0.05) == 1
+
+
 def test_agreement_is_the_mean_iou_of_held_out_windows_with_those_of_all_pictures(context, material):
     bags, boxes, y = material
     choice = choose_constants(context, bags, {"six": y})["six"]

@@ -377,3 +377,17 @@ def test_a_killed_import_continues_to_the_same_bytes(finished, data, folder, tmp
     command("import", *sources, *data, "--out", tmp_path / "WHOLE")
     assert made(out, "shards/*/*") == made(tmp_path / "WHOLE", "shards/*/*")
     assert not list(out.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("place", [-1, 300])
+def test_a_damaged_shard_is_imported_again_and_no_other(finished, data, folder, tmp_path, command, made, place):
+    sources, out = write_rcnn(finished, folder), tmp_path / "RUN"
+    assert command("import", *sources, *data, "--out", out).status == 0
+    before, times = made(out), {path: path.stat().st_mtime_ns for path in out.glob("shards/*/*")}
+    path = sorted(times)[1]
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert command("import", *sources, *data, "--out", out).status == 0
+    assert made(out) == before
+    assert [one for one in times if one.stat().st_mtime_ns != times[one]] == [path]

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from lapsvm.datasets.digits import write_digits
 from PIL import Image
 
 
@@ -36,6 +38,20 @@ def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command, a
     path.write_bytes(path.read_bytes()[:50])
     assert command(*arguments(digits, run_copy)).status == 0
     assert made(run_copy) == made(finished)
+
+
+@pytest.mark.parametrize("place", [-1, 9, 700, b'seed\\":'])
+def test_extraction_makes_just_a_shard_with_a_flipped_bit_again(
+    run_copy, finished, digits, command, arguments, made, place
+):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    content = bytearray(path.read_bytes())
+    content[place if isinstance(place, int) else content.index(place) + len(place)] ^= 1
+    path.write_bytes(content)
+    times = {one: one.stat().st_mtime_ns for one in run_copy.glob("shards/*/*")}
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+    assert [one for one in times if one.stat().st_mtime_ns != times[one]] == [path]
 
 
 @pytest.mark.parametrize(
@@ -68,17 +84,19 @@ def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, r
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_to_the_same_bytes(finished, digits, tmp_path, arguments, made):
-    out = tmp_path / "RUN"
-    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, out))]
-    for delay in (1.5, 2.0, 2.5, 3.0):
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
-        time.sleep(delay)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
-    assert made(out) == made(finished)
-    assert not list(out.rglob("*.partial"))
+@pytest.mark.parametrize(("name", "seed"), [("SIGKILL", 1), ("SIGINT", 2)])
+def test_a_run_interrupted_20_times_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
+    write_digits(tmp_path / "data", seed=3, n_train=128, n_test=64)
+    script = str(Path(__file__).with_name("interrupted_run.py"))
+    arguments = ["run", "--data", "voc", "--root", str(tmp_path / "data"), "--quiet", *fast]
+    done = subprocess.run(
+        [sys.executable, script, name, "20", str(seed), str(tmp_path), *arguments],
+        check=False, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    sys.stdout.write(done.stdout)  # the moments, if the test fails
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert made(tmp_path / "interrupted") == made(tmp_path / "undisturbed")
+    assert not list((tmp_path / "interrupted").rglob("*.partial"))
 
 
 def _listen_to_ctrl_c():

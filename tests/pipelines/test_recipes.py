@@ -1,7 +1,7 @@
 """Recipes: settings by name or from a file, under the options of the command line."""
 
 import pytest
-from lapsvm.pipelines.recipes import RECIPES, recipe_values
+from lapsvm.pipelines.recipes import BEST, RECIPES, recipe_values
 from lapsvm.pipelines.settings import Settings, check_settings
 
 from lapsvm.detection import Detector
@@ -25,7 +25,8 @@ def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp
     settings = Settings.read(tmp_path / "RUN" / "run.toml")
     assert (settings.refine.rounds, settings.features.pca, settings.windows.max_windows) == (1, 30, 60)
     assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (0.05, 0.9, (640, 960))
-    assert Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]["refine"]["C"] == 10
+    training = Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]
+    assert training["refine"]["C"] == BEST["refine.C"]
 
 
 def test_a_recipe_may_be_a_file(digits, fast_extraction, command, tmp_path):

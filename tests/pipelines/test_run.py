@@ -145,6 +145,21 @@ def test_history_has_one_row_per_outer_step_and_never_rises(finished):
         assert all(after <= before * (1 + 1e-3) for before, after in pairwise(values))
 
 
+def test_history_tells_passes_and_seconds_which_only_rise(finished):
+    with (finished / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    trainings = {(row["class"], row["role"], row["C"]) for row in rows}
+    assert {role for _, role, _ in trainings} == {"final", "fold 1", "fold 2"}
+    for training in trainings:
+        own = [row for row in rows if (row["class"], row["role"], row["C"]) == training]
+        for name in ("passes", "seconds"):
+            values = [float(row[name]) for row in own]
+            assert values[0] >= 0
+            assert values == sorted(values)
+    page = (finished / "page" / "index.html").read_text()
+    assert page.count('class="over-passes"') == page.count('class="over-seconds"') == 2
+
+
 @pytest.mark.parametrize("learner", ["latent_svm"])
 def test_another_learner_on_the_same_shards(finished, digits, tmp_path, command, made, fast, learner):
     out = tmp_path / "other"

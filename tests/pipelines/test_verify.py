@@ -1,6 +1,9 @@
 """Verification: every byte of a run's files, and just the damaged ones made again."""
 
+import shutil
+
 import pytest
+from PIL import Image
 
 
 def flip(path, place):
@@ -47,3 +50,39 @@ def test_a_folder_without_files_is_told_from_a_whole_one(tmp_path, command):
     said = command("verify", "--out", tmp_path / "none")
     assert said.status == 2
     assert "holds neither shards nor models" in said.err
+
+
+def replaced(root, index):
+    """Replace a training picture by another of the same size, and return its id."""
+    image_id = (root / "ImageSets" / "Main" / "trainval.txt").read_text().split()[index]
+    path = root / "JPEGImages" / f"{image_id}.jpg"
+    Image.open(path).transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(path)
+    return image_id
+
+
+def test_a_picture_that_was_replaced_is_found_if_it_is_asked_for(finished, digits, tmp_path, command, refused):
+    root = shutil.copytree(digits, tmp_path / "data")
+    run = shutil.copytree(finished, tmp_path / "RUN")
+    settings = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(settings.replace(str(digits), str(root)))
+    assert command("verify", "--out", run, "--pictures").status == 0
+    image_id = replaced(root, 20)
+    assert command("verify", "--out", run).status == 0
+    shard = run / "shards" / "trainval" / "0000001.safetensors"
+    said = command("verify", "--out", run, "--pictures")
+    assert said.status == 2
+    assert f"shard {shard} was made from another picture {image_id} than the data set has now." in said.err
+    assert command("verify", "--out", run, "--pictures", "--remove").status == 0
+    assert not shard.exists()
+    assert "data.pictures" in refused("run", "--out", run, "--quiet")  # the models are those of the old picture
+    assert command("verify", "--out", run, "--pictures").status == 0
+
+
+def test_a_picture_that_cannot_be_read_says_nothing_about_its_shard(finished, digits, tmp_path, refused):
+    root = shutil.copytree(digits, tmp_path / "data")
+    run = shutil.copytree(finished, tmp_path / "RUN")
+    (run / "run.toml").write_text((run / "run.toml").read_text().replace(str(digits), str(root)))
+    gone = sorted((root / "JPEGImages").iterdir())[0]
+    gone.unlink()
+    assert str(gone) in refused("verify", "--out", run, "--pictures", "--remove")
+    assert len(list(run.glob("shards/*/*.safetensors"))) == len(list(finished.glob("shards/*/*.safetensors")))

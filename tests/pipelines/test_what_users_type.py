@@ -111,7 +111,7 @@ def test_training_refuses_a_shard_whose_content_changed(run_copy, refused):
     path.write_bytes(content)
     said = refused("train", "--out", run_copy, "--redo")
     assert str(path) in said
-    assert "remove it to have it made again" in said
+    assert "run lapsvm extract, or import, again to have just this one made anew" in said
 
 
 @pytest.mark.parametrize("value", ['["x"]', "[true]", '"1"'])

@@ -64,7 +64,8 @@ def drawn_class(kind: int) -> ClassSummary:
     hits = np.cumsum(right)
     curve = Curve(hits / objects, hits / np.arange(1, n + 1))
     falls = np.cumsum(np.r_[0, rng.uniform(0.3, 2.0, 5 + kind) * 0.6 ** np.arange(5 + kind)])
-    steps = tuple(CccpStep(float(v), float(rng.uniform(2e-4, 1e-3))) for v in 63.1 + 8 * kind - falls)
+    gaps, passes = rng.uniform(2e-4, 1e-3, len(falls)), np.cumsum(rng.integers(1, 30, len(falls)))
+    steps = tuple(map(CccpStep, 63.1 + 8 * kind - falls, gaps, passes.astype(float), 0.43 * passes))
     beside = (0.7, 0.5, 0.7, 0.5)
     return ClassSummary(
         NAMES[kind],
