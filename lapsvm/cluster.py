@@ -4,6 +4,7 @@ What travels is counted: work and its arguments are pickled here, as Dask would,
 reach a scheduler can have its workers run anything; ``docs/machines.md`` says what follows from that.
 """
 
+import logging
 import pickle
 import re
 import signal
@@ -120,6 +121,7 @@ def dask_setup(_: Any) -> None:
 
 
 def _client(distributed: Any, address: str, timeout: float) -> Any:
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is raised
     try:
         return distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError):
@@ -227,8 +229,11 @@ class Cluster:
         for worker, call in [(worker, self.submit(_version, worker=worker)) for worker in self.workers()]:
             try:
                 there = call.result()
-            except ImportError as error:
-                raise ClusterError(f"worker {worker} cannot run lapsvm: {error}.") from None
+            except (ImportError, AttributeError, RuntimeError):  # Dask raises the last where the scheduler has none
+                raise ClusterError(
+                    f"the scheduler at {self.address} and worker {worker} must have lapsvm {here} as this process has, "
+                    "and one of them has not."
+                ) from None
             if there != here:
                 raise ClusterError(f"worker {worker} must have lapsvm {here} as this process has, got {there}.")
 

@@ -363,6 +363,15 @@ def test_another_version_on_a_worker_is_told(cluster, monkeypatch):
         pass
 
 
+def test_a_worker_without_lapsvm_is_told(cluster, tmp_path, monkeypatch):
+    (tmp_path / "here_alone.py").write_text("def version():\n    return '1'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(cluster_module, "_version", __import__("here_alone").version)
+    told = r"^the scheduler at tcp://.* and worker tcp://.* must have lapsvm 1 as this process has, and one of them has"
+    with pytest.raises(ClusterError, match=told), open_cluster(f"dask:{cluster.address}", 1):
+        pass
+
+
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(DependencyError, match=r'not installed; pip install "lapsvm\[dask\]"'), open_cluster("dask", 1):
