@@ -39,11 +39,16 @@ def cluster():
         yield opened
 
 
+def until(there):
+    """Wait until something is true, for half a minute."""
+    end = time.monotonic() + 30
+    while not there() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
 def two_workers(cluster):
     """Wait until two workers are there, one perhaps anew; return their addresses."""
-    end = time.monotonic() + 30
-    while len(cluster.workers()) < 2 and time.monotonic() < end:
-        time.sleep(0.1)
+    until(lambda: len(cluster.workers()) == 2)
     return list(cluster.workers())
 
 
@@ -331,6 +336,7 @@ def test_workers_that_all_go_and_a_scheduler_that_goes(tmp_path, monkeypatch):
     ):
         bags = Bags.open(run, "trainval", cluster=connected)
         own.scale(0)
+        until(lambda: not connected.workers())
         with pytest.raises(ClusterError, match="has had no worker for 1 s"):
             bags.best(np.ones(21))
         own.close()
