@@ -10,8 +10,10 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from multiprocessing import resource_tracker
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
@@ -102,22 +104,29 @@ def _load() -> tuple[Any, Any]:
 
 def _local(distributed: Any, jobs: int) -> Any:
     """Return processes of this machine that listen on the loopback alone, without a page to look at."""
-    return distributed.LocalCluster(
-        n_workers=jobs,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # not at a fixed port, which may be taken
-        memory_limit=0,
-        preload=[__name__],
-        silence_logs="CRITICAL",  # what goes wrong is raised
-    )
 
+    def start() -> Any:
+        resource_tracker.ensure_running()  # it would let the signal through again when processes first need it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # and so in all that is started here, now and later
+        return distributed.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # not at a fixed port, which may be taken
+            memory_limit=0,
+            silence_logs="CRITICAL",  # what goes wrong is raised
+        )
 
-def dask_setup(_: Any) -> None:
-    """Let Ctrl-C be for the process that asks; Dask calls this in each worker that `open_cluster` starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ThreadPoolExecutor(1) as pool:  # Ctrl-C is for this process alone, and does not catch Dask half begun
+        starting = pool.submit(start)
+        try:
+            return starting.result()
+        except BaseException:
+            if starting.exception() is None:
+                starting.result().close()
+            raise
 
 
 def _client(distributed: Any, address: str, timeout: float) -> Any:

@@ -65,6 +65,30 @@ def test_extraction_survives_a_worker_that_is_killed(
 
 
 @pytest.mark.slow
+def test_an_interrupted_run_says_one_line_and_leaves_no_process(digits, finished, tmp_path, made, fast_extraction):
+    out = tmp_path / "RUN"
+    arguments = ["extract", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast_extraction]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments), "--executor", "dask", "--jobs", "2"]
+    for seconds in (1.8, 2.6):
+        begun = subprocess.Popen(line, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        time.sleep(seconds)
+        os.killpg(begun.pid, signal.SIGINT)  # as a terminal does: to workers as well
+        said = begun.communicate(timeout=60)[1]
+        assert (begun.returncode, said.count("\n")) in {(130, 1), (0, 0)}, said
+        with pytest.raises(ProcessLookupError):
+            wait_until_gone(begun.pid)
+    assert subprocess.run(line, check=False).returncode == 0
+    assert made(out, "shards/*/*") == made(finished, "shards/*/*")
+
+
+def wait_until_gone(group):
+    """Raise ProcessLookupError once no process of a group is left."""
+    for _ in range(100):
+        os.killpg(group, 0)
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
 def test_a_damaged_shard_alone_is_made_again(cluster, run_copy, finished, command, made):
     path = run_copy / "shards" / "trainval" / "0000001.safetensors"
     whole = path.read_bytes()
