@@ -20,6 +20,7 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   ├── ShardError                     a shard that is truncated, damaged or of another kind
     │   └── ModelFileError                 a model file that is damaged or of an unknown version
     ├── SettingsError (ValueError)         a run folder made with other settings
+    ├── ClusterError (ConnectionError)     processes or machines that cannot be had, or were lost
     ├── WriteError (OSError)               a file that could not be written, for instance on a full disk
     └── MissingError (FileNotFoundError)   a file or folder that is not there
         ├── StageError                     a stage was asked for before the one that feeds it
@@ -85,6 +86,10 @@ class ModelFileError(DataError):
 
 class SettingsError(LapsvmError, ValueError):
     """A run folder was made with other settings."""
+
+
+class ClusterError(LapsvmError, ConnectionError):
+    """Processes or machines cannot be had, or were lost."""
 
 
 class WriteError(LapsvmError, OSError):

@@ -4,20 +4,38 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Given_co = TypeVar("Given_co", covariant=True)
+
+
+class Pending(Protocol[Given_co]):
+    """Work that was given away."""
+
+    def result(self) -> Given_co:
+        """Return what it gave, or raise what it raised."""
+
+    def cancel(self) -> object:
+        """Have it not done, if nobody has begun."""
+
+
+class Workers(Protocol):
+    """Threads, or processes, that do what they are given."""
+
+    def submit(self, work: Callable[[Item], Result], item: Item, /) -> Pending[Result]:
+        """Give them some work."""
 
 
 def in_order(
-    pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
+    pool: Workers, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[tuple[Item, Result]]:
     """Yield every item with its result, in the items' order; at most `ahead` are begun before the first is taken.
 
     What is not begun when the caller stops, or when one fails, is never begun.
     """
-    left, begun = iter(items), deque[tuple[Item, Future[Result]]]()
+    left, begun = iter(items), deque[tuple[Item, Pending[Result]]]()
     try:
         for item in islice(left, ahead):
             begun.append((item, pool.submit(work, item)))

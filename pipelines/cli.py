@@ -14,13 +14,13 @@ from lapsvm.errors import LapsvmError, OptionError
 
 from .entry import INTERRUPTED, LINE
 from .interruption import interruptible
+from .machine_options import EXECUTOR, MEMORY
 from .options import (
     COMMON,
     DATA,
     DETECT,
     DEVICES,
     FEATURES,
-    MEMORY,
     OUT,
     RECIPE,
     REFINE,
@@ -120,7 +120,7 @@ def check_device(name: str) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, MEMORY, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, TRAIN, REFINE, DETECT, MEMORY, EXECUTOR, COMMON)
 def run(options: dict[str, Any]) -> None:
     """From pictures to detectors, detections, figures and a page.
 
@@ -130,7 +130,7 @@ def run(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, COMMON)
+@taking(OUT, RECIPE, DATA, WINDOWS, PROPOSALS, FEATURES, EXECUTOR, COMMON)
 def extract(options: dict[str, Any]) -> None:
     """Stage 1: propose windows and store their features.
 
@@ -150,7 +150,7 @@ def import_(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, TRAIN, MEMORY, COMMON)
+@taking(OUT, RECIPE, TRAIN, MEMORY, EXECUTOR, COMMON)
 def train(options: dict[str, Any]) -> None:
     """Stage 2: learn one detector per class from image-level labels.
 
@@ -160,7 +160,7 @@ def train(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, TRAIN, MEMORY, COMMON)
+@taking(OUT, TRAIN, MEMORY, EXECUTOR, COMMON)
 def tune(options: dict[str, Any]) -> None:
     """Stage 2 with a choice of C, and of J for latent_svm, by cross-validation; tells how every value did.
 
@@ -173,7 +173,7 @@ def tune(options: dict[str, Any]) -> None:
 
 
 @app.command()
-@taking(OUT, RECIPE, REFINE, MEMORY, COMMON)
+@taking(OUT, RECIPE, REFINE, MEMORY, EXECUTOR, COMMON)
 def refine(options: dict[str, Any]) -> None:
     """Stage 3, if wanted: self-training, in which trained detectors learn to tell objects from what is around them.
 

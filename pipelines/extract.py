@@ -1,6 +1,6 @@
 """Stage 1: pictures become shards of windows and their features."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -35,6 +35,7 @@ from .verify import ShardJob, done_unless_damaged, with_damaged
 
 IMAGES_PER_SHARD = 16
 AHEAD = 2  # pictures begun per thread before the first is taken: a slow one need not hold up the others
+Extract = Callable[[Context, "SetExtraction", Sequence[ShardJob], str, dict[str, Any]], None]
 
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
@@ -160,9 +161,17 @@ def extract_sets(context: Context) -> None:
     for set_name, work, jobs in planned:
         with context.run.timed(f"extract {set_name}") as counts:
             wanted = with_damaged(context.reporter, f"check {set_name}", work.jobs, jobs, context.threads)
-            _extract_set(context, work, wanted, f"extract {set_name}", counts)
+            extract = _extract_set if context.cluster is None else _elsewhere()
+            extract(context, work, wanted, f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
+
+
+def _elsewhere() -> Extract:
+    """Return what has a cluster extract, which builds on this file."""
+    from .extract_elsewhere import extract_elsewhere
+
+    return extract_elsewhere
 
 
 def _extract_set(

@@ -323,16 +323,6 @@ DETECT: Group = {
     ),
 }
 
-MEMORY: Group = {
-    "memory": (
-        "",
-        Annotated[
-            str | None,
-            typer.Option("--memory", help="What windows may take in training, such as 8G; default: 80 % of the rest."),
-        ],
-    ),
-}
-
 VERIFY: Group = {
     "pictures": (
         "",
@@ -344,7 +334,10 @@ VERIFY: Group = {
 COMMON: Group = {
     "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
     "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
-    "device": ("", Annotated[str, typer.Option("--device", help="Where torch runs networks: auto, cpu or cuda.")]),
+    "device": (
+        "",
+        Annotated[str, typer.Option("--device", help="Of networks and passes: auto, cpu or cuda.")],
+    ),
     "quiet": ("", Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]),
     "redo": ("", Annotated[bool, typer.Option("--redo", help="Discard what this stage made before.")]),
 }

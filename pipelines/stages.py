@@ -4,11 +4,13 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.bags.memory import as_bytes
+from lapsvm.cluster import CONNECT_SECONDS, Cluster, check_executor, open_cluster
 
 from .labels import RunData, open_run_data
 from .progress import Reporter
@@ -38,7 +40,9 @@ class Context:
     program : tuple of str
         How the command begins that ``run.toml`` repeats.
     device : "auto", "cpu" or "cuda"
-        Where torch runs networks.
+        Where torch runs networks, and passes look for winners.
+    cluster : Cluster or None
+        Processes that extract and hold windows, if it is not this one.
     tally : Tally or None
         Where training counts its passes.
     """
@@ -52,6 +56,7 @@ class Context:
     memory: str | None = None
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
+    cluster: Cluster | None = None
     tally: "Tally | None" = None
     _data: RunData | None = field(default=None, repr=False)
 
@@ -79,13 +84,15 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "device", "quiet", "redo", "shards_from" and "memory" are read here.
+        Of a verb; "out", "jobs", "device", "quiet", "redo", "shards_from", "memory" and "executor" are
+        read here.
     names : sequence of str
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
     """
-    run = RunFolder(options["out"])
+    run, executor = RunFolder(options["out"]), options.get("executor") or "local"
+    check_executor(executor)
     old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
     context = Context(
         run,
@@ -98,9 +105,15 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
-    with run.held(shlex.join([*context.program, *sys.argv[1:2]])):
+    command = shlex.join([*context.program, *sys.argv[1:2]])
+    with run.held(command), _cluster(context, executor) as context.cluster:
         for name in names:
             STAGES[name](context)
+
+
+def _cluster(context: Context, executor: str) -> AbstractContextManager[Cluster | None]:
+    """Return the processes of an executor, as many as there are jobs where they are started for this run."""
+    return open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
 
 
 def _checked_memory(memory: str | None) -> str | None:

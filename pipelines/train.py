@@ -66,6 +66,8 @@ def train_classes(context: Context) -> None:
             context.tally = Tally()
             _train(context, shards, to_do)
             counts.update(asdict(context.tally))
+            if context.cluster is not None:
+                counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
             shutil.rmtree(context.run.training, ignore_errors=True)
 

@@ -89,7 +89,9 @@ def _opened(
         memory=context.memory,
         verify=True,
         transform=transform,
-        visit=norms.add,
+        visit=norms,
+        device=context.device,
+        cluster=context.cluster,
     )
     scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale

@@ -22,16 +22,17 @@ from lapsvm.arrays import (
     check_same_length,
 )
 from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
-from lapsvm.bags.memory import as_bytes
-from lapsvm.bags.opening import Reading, open_store
+from lapsvm.bags.opening import open_folder
 from lapsvm.bags.parts import MemoryPart
-from lapsvm.bags.passes import Chunk, Pass, plan
+from lapsvm.bags.passes import Pass, plan
+from lapsvm.bags.reading import Reading, Visitor
 from lapsvm.bags.scoring import BestWindows, as_stored
-from lapsvm.bags.selection import Selection
+from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.store import Store
 from lapsvm.bags.totals import bag_means, copies, mean_norm, window_scores
 from lapsvm.bfloat16 import type_name, widened
-from lapsvm.errors import InputError, ShapeError, StageError
+from lapsvm.cluster import Cluster
+from lapsvm.errors import InputError, ShapeError
 
 
 class Bags:
@@ -101,12 +102,13 @@ class Bags:
         memory: int | str | None = None,
         verify: bool = False,
         transform: Callable[[Array], Array] | None = None,
-        visit: Callable[[Array], object] | None = None,
+        visit: Visitor | None = None,
+        device: str = "cpu",
+        cluster: Cluster | None = None,
     ) -> "Bags":
         """Return the bags of `split` in a run folder: its shards, by name, one after the other.
 
-        As many shards as fit stay in memory; a pass reads the others from their files, ahead of the work. Every answer
-        is the same, bit for bit, however much memory there is.
+        As many shards as fit stay in memory; a pass reads the others from their files. Every answer has the same bits.
 
         Parameters
         ----------
@@ -121,8 +123,15 @@ class Bags:
             Compare every shard's checksum, which reads all of it once.
         transform : callable, optional
             What features (m, d) of shards become when they are read; the type stays.
-        visit : callable, optional
-            Is given the features of every shard once, in order, transformed; they are read for nothing else twice.
+        visit : Visitor, optional
+            Its `add` is given the features of every shard once, in order, transformed. With a cluster, workers give
+            them to copies of it, which it is to `join`.
+        device : "cpu", "cuda" or "auto", default "cpu"
+            Where passes find winners: "cuda" keeps as many windows as fit on a GPU, "auto" if there is one and all fit.
+        cluster : Cluster, optional
+            Processes that hold the windows, of which this one holds none (see `lapsvm.cluster.open_cluster`). Each
+            reads some shards, under the same path, and compares checksums. `memory` is then what those of one machine
+            may take together; `transform` must be a function that they can import; the device is "cpu".
 
         Raises
         ------
@@ -131,14 +140,12 @@ class Bags:
         OptionError
             If `memory` is no size.
         ShardError
-            If a shard is damaged; later, if one in a file is gone or was cut short.
+            If a shard is damaged, or no worker can read it; later, if one in a file is gone or was cut short.
+        ClusterError
+            If no worker is left.
         """
-        from lapsvm.features import open_shards
-
-        limit, folder = as_bytes(memory), Path(run_folder, "shards", split)
-        if not any(folder.glob("*.safetensors")):
-            raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
-        store, sizes = open_store(open_shards(folder), limit, Reading(verify, transform, visit))
+        folder, reading = Path(run_folder, "shards", split), Reading(verify, transform, visit)
+        store, sizes = open_folder(folder, memory, reading, device, cluster)
         bags = cls.__new__(cls)
         bags._set(store, np.append(0, np.cumsum(sizes)), scale, threads)
         return bags

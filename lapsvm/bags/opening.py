@@ -1,45 +1,51 @@
 """From shards to a store: as many as fit stay in memory, in one array, the others in their files."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import Array, Index
-from lapsvm.bags.parts import FilePart, MemoryPart, Part, Transform
-from lapsvm.bags.scoring import aligned_empty, as_stored
+from lapsvm.arrays import Index
+from lapsvm.bags.fleet import open_fleet
+from lapsvm.bags.memory import as_bytes
+from lapsvm.bags.on_gpu import place
+from lapsvm.bags.parts import FilePart, MemoryPart, Part
+from lapsvm.bags.reading import Reading, check_finite, file_part
+from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.store import Store
-from lapsvm.bfloat16 import named_type
-from lapsvm.errors import NotFiniteError
-from lapsvm.features import ShardHeader, ShardSet
+from lapsvm.cluster import Cluster
+from lapsvm.errors import StageError
+from lapsvm.features import ShardSet, open_shards
 
 _KEPT_SHARE = 8  # a part of the memory in so many is for single windows that were used lately
 _ROOM = 64 << 20  # bytes of the blocks that wait to be worked on, at most a few chunks
 _BOOKS = 4  # bytes of a window's place among the rows that are kept
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What is done with a shard's features on the one occasion that the whole shard is read.
+def open_folder(
+    folder: Path, memory: int | str | None, reading: Reading, device: str, cluster: Cluster | None
+) -> tuple[Store, Index]:
+    """Return the windows of a folder of shards, held here or by a cluster, and the number of each picture's windows.
 
-    Attributes
-    ----------
-    verify : bool
-        Compare the checksum.
-    transform : callable, optional
-        What features (m, d as stored) become.
-    visit : callable, optional
-        Is given every shard's features, transformed, in order.
+    Raises
+    ------
+    StageError
+        If there are no shards.
+    OptionError
+        If `memory` is no size, or the device is not there.
+    ShardError, NotFiniteError, ClusterError
+        As `open_store` and `open_fleet`.
     """
-
-    verify: bool = False
-    transform: Transform | None = None
-    visit: Callable[[Array], object] | None = None
-
-    def given(self, features: Array) -> Array:
-        """Return features as bags hold them."""
-        return features if self.transform is None else np.ascontiguousarray(self.transform(features))
+    limit = as_bytes(memory)
+    if not any(folder.glob("*.safetensors")):
+        raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
+    if cluster is not None:
+        whole = Path(os.path.abspath(folder))
+        return open_fleet(open_shards(whole), None if memory is None else limit, reading, cluster)
+    store, sizes = open_store(open_shards(folder), limit, reading)
+    place(store, device)
+    return store, sizes
 
 
 def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[Store, Index]:
@@ -52,7 +58,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[
     NotFiniteError
         If a feature of a shard that is read is NaN or infinite.
     """
-    files = [_file_part(header, reading.transform) for header in shards.headers]
+    files = [file_part(header, reading.transform) for header in shards.headers]
     resident, kept_rows = _budget(files, memory)
     n_rows = sum(part.n_rows for part in files[:resident])
     features = aligned_empty((n_rows, files[0].dim), files[0].dtype)
@@ -66,19 +72,13 @@ def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[
         if index < resident:
             features[end : end + part.n_rows] = own
             own, end = features[end : end + part.n_rows], end + part.n_rows
-        _check_finite(own, part)
+        check_finite(own, part.path)
         if reading.visit is not None:
-            reading.visit(own)
+            reading.visit.add(own)
     parts: list[Part] = [MemoryPart(features)] if resident else []
     counts = np.concatenate(sizes)
     remembering = 8 * len(counts) * files[0].dtype.itemsize <= int(counts.sum())  # means take an eighth of the windows
     return Store([*parts, *files[resident:]], kept_rows, remembering=remembering), counts
-
-
-def _file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
-    """Return a shard's features where they lie."""
-    shape = (header.n_windows, header.dim)
-    return FilePart(header.path, header.place, shape, named_type(header.dtype), transform)
 
 
 def _budget(files: Sequence[FilePart], memory: int | None) -> tuple[int, int]:
@@ -90,10 +90,3 @@ def _budget(files: Sequence[FilePart], memory: int | None) -> tuple[int, int]:
     kept = memory // _KEPT_SHARE
     left = memory - kept - _ROOM - int(ends[-1]) * _BOOKS
     return int(np.searchsorted(ends * row, left, side="right")), max(1, kept // row)
-
-
-def _check_finite(features: Array, part: FilePart) -> None:
-    """Raise NotFiniteError if a shard holds NaN or infinity."""
-    row = _kernel.first_broken_row(as_stored(features)) if len(features) else -1
-    if row >= 0:
-        raise NotFiniteError(f"features must be finite, got NaN or infinity in window {row} of shard {part.path}.")

@@ -11,6 +11,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Index
 from lapsvm.bags.scoring import Block, aligned_empty
+from lapsvm.bags.selection import runs_of
 from lapsvm.errors import ShardError
 
 Transform = Callable[[Array], Array]
@@ -89,14 +90,14 @@ class FilePart:
         """Return these bags, read into `room`, one behind the other."""
         ends = np.cumsum(stops - starts)
         features = (room or Room()).array((int(ends[-1]), self.shape[1]), self.stored)
-        self._read(*joined(starts, stops), features)
+        self._read(*runs_of(starts, stops), features)
         return Block(self._given(features), ends - (stops - starts), ends)
 
     def take(self, rows: Index) -> Array:
         """Return copies of these rows, neighbours read together."""
         once, again = np.unique(rows, return_inverse=True)
         found = np.empty((len(once), self.shape[1]), dtype=self.stored)
-        self._read(*joined(once, once + 1), found)
+        self._read(*runs_of(once, once + 1), found)
         return self._given(found)[again]
 
     def _given(self, features: Array) -> Array:
@@ -140,9 +141,3 @@ class Room:
         if len(self._bytes) < size:
             self._bytes = aligned_empty((size,), np.uint8)
         return self._bytes[:size].view(dtype).reshape(shape)
-
-
-def joined(starts: Index, stops: Index) -> tuple[Index, Index]:
-    """Return the runs of rows in which each begins where the one before ends as one."""
-    new = np.append(True, starts[1:] != stops[:-1])
-    return starts[new], stops[np.append(np.flatnonzero(new)[1:] - 1, len(stops) - 1)]

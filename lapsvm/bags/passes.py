@@ -6,6 +6,7 @@ chunk answers for itself, so no order of the work changes the answer.
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import Empty, Queue
@@ -16,9 +17,10 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.parts import Room
-from lapsvm.bags.scoring import BestWindows, Block, Question, best_in
-from lapsvm.bags.selection import Selection
+from lapsvm.bags.scoring import BestWindows, Block, row_scores
+from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.store import Store
+from lapsvm.bags.work import Answer, Best, Work
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
 """Windows, or their bytes, after which a chunk ends, with the bag that they end in."""
@@ -27,15 +29,6 @@ T = TypeVar("T")
 
 _WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
 _SPARE_ROOMS = 2  # blocks that wait while each thread works on one
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Bags first..last - 1 of a selection, which all lie in one part."""
-
-    part: int
-    first: int
-    last: int
 
 
 def plan(store: Store, selection: Selection) -> tuple[Chunk, ...]:
@@ -63,29 +56,68 @@ class Pass:
 
     def best(self, weights: Float64) -> BestWindows:
         """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
-        question, shape = Question.of(weights, self.store.dtype), (self.selection.n_bags, weights.shape[1])
-        found = BestWindows(np.empty(shape, dtype=np.intp), np.empty(shape))
+        return BestWindows(*self.ask(Best(weights)))
+
+    def ask(self, work: Work) -> Answer:
+        """Return the answers of all bags to some work, one behind the other."""
+        if self.store.elsewhere is not None:
+            return self.store.elsewhere.ask(self.selection, work)
+        there = self._on_device(work)
+        places, answering = work.places(self.selection), work.answering(self.store.dtype)
+        found = work.room(int(places[-1]), self.store.dim, self.store.dtype)
+
+        def put(chunk: Chunk, answer: Answer) -> None:
+            for whole, own in zip(found, answer, strict=True):
+                whole[places[chunk.first] : places[chunk.last]] = own
 
         def one(chunk: Chunk, block: Block) -> None:
-            bags = slice(chunk.first, chunk.last)
-            best = best_in(block, question, _excluded(self.selection, chunk))
-            found.index[bags], found.score[bags] = best
-            if not self.store.parts[chunk.part].resident:  # winners are what is asked for next
-                here, there = best.index + block.starts[:, None], best.index + self.selection.starts[bags, None]
-                rows, first = np.unique(there, return_index=True)
-                self.store.keep(chunk.part, rows, block.features[here.reshape(-1)[first]])
+            answer = answering(block, _excluded(self.selection, chunk))
+            put(chunk, answer)
+            if isinstance(work, Best) and not self.store.parts[chunk.part].resident:
+                self._keep_winners(chunk, block, answer[0])
 
-        self._run(one, weights.size)
+        with _device_thread(bool(there)) as pool:
+            ahead = pool.submit(self._answer_there, there, work, put) if pool is not None else None
+            self._run(one, [chunk for chunk in self.chunks if chunk not in there], work.products(self.store.dim))
+            if ahead is not None:
+                ahead.result()
         return found
 
-    def each(self, work: Callable[[Chunk, Block], None]) -> None:
-        """Do some work that reads every feature once, for every chunk."""
-        self._run(work, self.store.dim)
+    def _on_device(self, work: Work) -> frozenset[Chunk]:
+        """Return the chunks whose windows lie on another device than the processor, if that can do the work."""
+        device = self.store.device
+        if device is None or not isinstance(work, Best):
+            return frozenset()
+        stops = np.maximum.reduceat(self.selection.stops, [chunk.first for chunk in self.chunks])
+        ends = (stops - self.store.bounds[[chunk.part for chunk in self.chunks]]).tolist()
+        return frozenset(chunk for chunk, end in zip(self.chunks, ends, strict=True) if device.holds(chunk.part, end))
 
-    def _run(self, work: Callable[[Chunk, Block], None], products: int) -> None:
+    def _answer_there(self, chunks: frozenset[Chunk], work: Work, put: Callable[[Chunk, Answer], None]) -> None:
+        """Have the device find the winners of its chunks; their scores are summed by the processor, as elsewhere."""
+        device = self.store.device
+        if device is None or not isinstance(work, Best):
+            return
+        for chunk, index in device.winners(self.selection, self.store.bounds, sorted(chunks), work.weights):
+            rows, again = np.unique(index + self.selection.starts[chunk.first : chunk.last, None], return_inverse=True)
+            features = device.rows(chunk.part, rows - self.store.bounds[chunk.part])
+            self.store.keep(chunk.part, rows, features)
+            put(chunk, (index, row_scores(features, again.reshape(index.shape), work.weights)))
+
+    def _keep_winners(self, chunk: Chunk, block: Block, index: Index) -> None:
+        """Keep the winners of a chunk that was read from a file: they are what is asked for next."""
+        starts = self.selection.starts[chunk.first : chunk.last, None]
+        rows, first = np.unique(index + starts, return_index=True)
+        self.store.keep(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
+
+    def _run(self, work: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], products: int) -> None:
         """Work with as many threads as so many products for each window are worth."""
         worth = int(self.selection.offsets[-1]) * products >= _WORTH_THREADS
-        run(self.store, self.selection, self.chunks, work, self.threads if worth else 1)
+        run(self.store, self.selection, chunks, work, self.threads if worth else 1)
+
+
+def _device_thread(wanted: bool) -> AbstractContextManager[ThreadPoolExecutor | None]:
+    """Return a thread that waits for a device while others work, or none."""
+    return ThreadPoolExecutor(1) if wanted else nullcontext()
 
 
 def run(
@@ -190,9 +222,3 @@ def _excluded(selection: Selection, chunk: Chunk) -> Array | None:
     if selection.excluded is None:
         return None
     return selection.excluded[selection.offsets[chunk.first] : selection.offsets[chunk.last]]
-
-
-def rows_of(block: Block) -> Index:
-    """Return the rows of all windows of a block's bags, bag after bag."""
-    sizes = block.stops - block.starts
-    return np.repeat(block.starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())

@@ -90,9 +90,18 @@ def best_in(block: Block, question: Question, excluded: Array | None = None) -> 
     out = _NONE if excluded is None else excluded.view(np.uint8)
     room = np.empty(k, dtype=question.packed.dtype)
     _pass.best_rows(stored, block.starts, block.stops, question.packed, out, room, index, _LEVEL)
-    scores = np.empty(index.shape)
-    _kernel.row_scores(stored, index + block.starts[:, None], question.exact, scores)
-    return BestWindows(index, scores)
+    return BestWindows(index, _row_scores(stored, index + block.starts[:, None], question.exact))
+
+
+def row_scores(features: Array, rows: Index, weights: Float64) -> Float64:
+    """Return the score of row rows[i, j] for column j of `weights` (d, k), summed in float64."""
+    return _row_scores(as_stored(features), rows, np.ascontiguousarray(weights.T))
+
+
+def _row_scores(stored: Array, rows: Index, exact: Float64) -> Float64:
+    scores = np.empty(rows.shape)
+    _kernel.row_scores(stored, rows, exact, scores)
+    return scores
 
 
 def as_stored(features: Array) -> Array:

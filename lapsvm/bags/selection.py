@@ -12,6 +12,15 @@ from lapsvm.errors import InputError, ShapeError
 Mask = NDArray[np.bool_]
 
 
+@dataclass(frozen=True, order=True)
+class Chunk:
+    """Bags first..last - 1 of a selection, which all lie in one part of a store."""
+
+    part: int
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """Bag i holds the rows starts[i] to stops[i] - 1 of a store; `excluded` (n_windows,) tells which do not compete."""
@@ -112,6 +121,16 @@ class Selection:
         """Return bags of other rows, `first` telling which window here is the first of each."""
         if self.excluded is None:
             return Selection(starts, stops)
-        sizes = stops - starts
-        places = np.repeat(first - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
-        return Selection(starts, stops, self.excluded[places])
+        return Selection(starts, stops, self.excluded[rows_of(first, first + stops - starts)])
+
+
+def rows_of(starts: Index, stops: Index) -> Index:
+    """Return the rows of all windows of bags, bag after bag."""
+    sizes = stops - starts
+    return np.asarray(np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
+
+
+def runs_of(starts: Index, stops: Index) -> tuple[Index, Index]:
+    """Return the runs of rows in which each begins where the one before ends as one."""
+    new = np.append(True, starts[1:] != stops[:-1])
+    return starts[new], stops[np.append(np.flatnonzero(new)[1:] - 1, len(stops) - 1)]

@@ -2,12 +2,44 @@
 
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.parts import MemoryPart, Part
+from lapsvm.bags.selection import Chunk, Selection
+from lapsvm.bags.work import Answer, Work
+
+
+class Elsewhere(Protocol):
+    """Other processes that hold the windows of a store and answer for them."""
+
+    def ask(self, selection: Selection, work: Work) -> Answer:
+        """Return the answers of all bags to some work."""
+        ...
+
+    def take(self, rows: Index) -> Array:
+        """Return copies of rows (m, d), in their order."""
+        ...
+
+
+class Device(Protocol):
+    """A device beside the processor that holds copies of windows and finds winners among them."""
+
+    def holds(self, part: int, stop: int) -> bool:
+        """Tell whether it has the rows of a part before `stop`."""
+        ...
+
+    def winners(
+        self, selection: Selection, bounds: Index, chunks: Sequence[Chunk], weights: Float64
+    ) -> Iterator[tuple[Chunk, Index]]:
+        """Yield chunks of bags, with the best window (n, k) of each bag for the columns of `weights`."""
+        ...
+
+    def rows(self, part: int, rows: Index) -> Array:
+        """Return copies of rows of a part, as stored."""
+        ...
 
 
 class Store:
@@ -22,10 +54,25 @@ class Store:
     remembering : bool, default False
         Whether means of bags are remembered, by first row and end: every class begins with those of all bags. Not for
         an array that its owner may change.
+    elsewhere : Elsewhere, optional
+        Who answers for the windows, if this process does not hold them.
+
+    Attributes
+    ----------
+    device : Device or None
+        Where passes find the winners of some windows.
     """
 
-    def __init__(self, parts: Sequence[Part], kept_rows: int = 0, *, remembering: bool = False):
-        self.parts = tuple(parts)
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        kept_rows: int = 0,
+        *,
+        remembering: bool = False,
+        elsewhere: Elsewhere | None = None,
+    ):
+        self.parts, self.elsewhere = tuple(parts), elsewhere
+        self.device: Device | None = None
         self.means: dict[tuple[int, int], Float64] | None = {} if remembering else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
         self._kept = _KeptRows(int(self.bounds[-1]), kept_rows) if kept_rows else None
@@ -53,6 +100,11 @@ class Store:
         """Return copies of rows (m, d), in their order."""
         found = np.empty((len(rows), self.dim), dtype=self.dtype)
         missing = np.arange(len(rows)) if self._kept is None else self._kept.give(rows, found)
+        if self.elsewhere is not None and len(missing):
+            found[missing] = self.elsewhere.take(rows[missing])
+            if self._kept is not None:
+                self._kept.keep(rows[missing], found[missing])
+            return found
         for part, places in self._by_part(rows[missing]):
             own = rows[missing][places]
             features = self.parts[part].take(own - self.bounds[part])

@@ -95,9 +95,16 @@ class BlockNorms:
         if features.ndim != 2 or features.shape[1] != self._edges[-1]:
             wanted, blocks = self._edges[-1], self._blocks
             raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {blocks}, got {features.shape}.")
+        own = np.zeros_like(self._totals)
         for start in range(0, len(features), _ROWS):
-            self._totals += _norm_sums(widened(features[start : start + _ROWS]), self._edges)
+            own += _norm_sums(widened(features[start : start + _ROWS]), self._edges)
+        self._totals += own
         self._count += len(features)
+
+    def join(self, other: "BlockNorms") -> None:
+        """Count the windows that another one has counted; after each of several arrays, the bits are those of `add`."""
+        self._totals += other._totals
+        self._count += other._count
 
     @property
     def means(self) -> Float64:

@@ -4,14 +4,32 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lapsvm.arrays import Array
 from lapsvm.bags import Bags
 from lapsvm.bags.reference import best_windows
+from lapsvm.bfloat16 import type_name
+from lapsvm.features import PictureWindows, assemble_shard, write_shard
 
 SIZES = (1, 5, 2, 300, 1, 41)
+
+
+def write_run(folder: Path, arrays: Sequence[Array], dtype: DTypeLike, per_shard: int) -> Path:
+    """Write the shards of a run folder's set "trainval", one picture for each array (n_i, d), so many to a shard."""
+    shards = folder / "shards" / "trainval"
+    shards.mkdir(parents=True)
+    pictures = [
+        PictureWindows(f"p{i}", np.tile([0.0, 0, 9, 9], (len(array), 1)), array, f"{i:064x}", (9, 9))
+        for i, array in enumerate(arrays)
+    ]
+    for first in range(0, len(arrays), per_shard):
+        shard = assemble_shard(pictures[first : first + per_shard], {"made": "here"}, type_name(np.dtype(dtype)))
+        write_shard(shards / f"{first:07d}.safetensors", shard)
+    return folder
 
 
 class BagsLaws:

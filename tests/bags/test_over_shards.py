@@ -11,9 +11,9 @@ from lapsvm.bags import Bags
 from lapsvm.bags.memory import as_bytes
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
-from lapsvm.features import PictureWindows, assemble_shard, read_shard, write_shard
+from lapsvm.features import read_shard, write_shard
 from lapsvm.latent import LatentProblem, fit_many
-from lapsvm.testing.bags import BagsLaws
+from lapsvm.testing.bags import BagsLaws, write_run
 
 TYPES = (np.float16, BFLOAT16, np.float32)
 
@@ -25,18 +25,17 @@ def _no_room(monkeypatch):
     monkeypatch.setattr("lapsvm.bags.opening._BOOKS", 0)
 
 
-def write_run(folder, arrays, dtype, per_shard):
-    """Write one picture for each array, so many to a shard."""
-    shards = Path(folder, "shards", "trainval")
-    shards.mkdir(parents=True)
-    pictures = [
-        PictureWindows(f"p{i}", np.tile([0.0, 0, 9, 9], (len(array), 1)), array, f"{i:064x}", (9, 9))
-        for i, array in enumerate(arrays)
-    ]
-    for first in range(0, len(arrays), per_shard):
-        shard = assemble_shard(pictures[first : first + per_shard], {"made": "here"}, type_name(dtype))
-        write_shard(shards / f"{first:07d}.safetensors", shard)
-    return folder
+class Watcher:
+    """Keeps what it sees."""
+
+    def __init__(self):
+        self.seen = []
+
+    def add(self, features):
+        self.seen.append(features.copy())
+
+    def join(self, other):
+        self.seen += other.seen
 
 
 class OverShards(BagsLaws):
@@ -146,14 +145,14 @@ def test_a_budget_decides_which_shards_stay(tmp_path):
 
 def test_every_shard_is_visited_once_in_order_and_as_it_is_transformed(tmp_path):
     arrays = drawn(np.float32)
-    run, seen = write_run(tmp_path / "run", arrays, np.float32, 4), []
+    run, watcher = write_run(tmp_path / "run", arrays, np.float32, 4), Watcher()
 
     def halved(features):
         return features[:, :10] - features[:, 10:20]
 
-    bags = Bags.open(run, "trainval", memory=10_000, transform=halved, visit=lambda own: seen.append(own.copy()))
+    bags = Bags.open(run, "trainval", memory=10_000, transform=halved, visit=watcher)
     expected = Bags.from_arrays([halved(array) for array in arrays])
-    np.testing.assert_array_equal(np.concatenate(seen), np.concatenate([halved(array) for array in arrays]))
+    np.testing.assert_array_equal(np.concatenate(watcher.seen), np.concatenate([halved(array) for array in arrays]))
     w = np.arange(10.0)
     np.testing.assert_array_equal(bags.best(w).score, expected.best(w).score)
     np.testing.assert_array_equal(bags.rows([29, 0], [0, 0]), expected.rows([29, 0], [0, 0]))
@@ -193,8 +192,10 @@ def test_an_error_in_the_work_ends_the_pass(threads, tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("no more")
 
-    with pytest.raises(RuntimeError, match="no more"):
-        bags._pass.each(fail)
+    with monkeypatch.context() as patch:
+        patch.setattr("lapsvm.bags.work.best_in", fail)
+        with pytest.raises(RuntimeError, match="no more"):
+            bags.best(np.ones(21))
     assert np.isfinite(bags.best(np.ones(21)).score).all()
 
 
