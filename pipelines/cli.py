@@ -15,7 +15,7 @@ from lapsvm.errors import LapsvmError, OptionError
 from .entry import INTERRUPTED, LINE
 from .interruption import interruptible
 from .machine_options import EXECUTOR, MEMORY
-from .options import (
+from .option_tables import (
     COMMON,
     DATA,
     DETECT,
@@ -27,9 +27,8 @@ from .options import (
     TRAIN,
     VERIFY,
     WINDOWS,
-    setting_values,
-    taking,
 )
+from .options import setting_values, taking
 from .source_options import IMPORT, PROPOSALS, source_values
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Group
+from .option_tables import Group
 
 MEMORY: Group = {
     "memory": (

@@ -7,7 +7,7 @@ import typer
 
 from lapsvm.errors import OptionError
 
-from .options import FEATURES, Group
+from .option_tables import FEATURES, Group
 from .settings import FILE, IMPORTED
 
 READING: Group = {

@@ -17,7 +17,8 @@ from lapsvm.files import write_atomically
 
 from ..cli import call
 from ..extract import extract_sets
-from ..options import COMMON, DATA, FEATURES, OUT, WINDOWS, Group, setting_values, taking
+from ..option_tables import COMMON, DATA, FEATURES, OUT, WINDOWS, Group
+from ..options import setting_values, taking
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
