@@ -52,7 +52,7 @@ PARTS: dict[str, Values] = {
     "no-refinement": {"refine.rounds": 0},
     "two-rounds": {"refine.rounds": 2},
     "rivals": {"refine.rivals": True},
-    "mean-of-models": {"refine.average": True},
+    "one-model": {"refine.average": False},
     "on-candidates": {"train.candidates": 20},
     "closer": {"train.tol": 0.001},
     "one-near-window": {"refine.top": 1.0},

@@ -1,0 +1,60 @@
+"""How the chosen windows fare from outer step to outer step: `python benchmarks/outer_steps.py RUN`.
+
+The run's training pictures, its first C and its `top`; plain passes. Each row stops training after so many outer steps,
+or at rest, with the tolerance given. Boxes are read for CorLoc alone, the share of positive pictures whose best window
+overlaps an object by more than 0.5.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from lapsvm.pipelines.progress import Reporter
+from lapsvm.pipelines.run_folder import RunFolder
+from lapsvm.pipelines.stages import Context
+from lapsvm.pipelines.train import class_tasks
+from lapsvm.pipelines.training_bags import training_bags
+
+from lapsvm.boxes import iou
+from lapsvm.features import open_shards
+from lapsvm.latent import LatentProblem, fit_many
+
+STEPS = ((1, 0.01), (2, 0.01), (50, 0.01), (50, 0.001))
+
+
+def main(folder: str) -> None:
+    """Print the table."""
+    warnings.simplefilter("ignore")  # training that is stopped early says so
+    run = RunFolder(Path(folder))
+    context = Context(run, run.settings(), 2, Reporter(True))
+    train = context.settings.train
+    shards = open_shards(run.shards(context.settings.data.train_set))
+    tasks, (bags, _, _) = class_tasks(context, shards), training_bags(context, shards)
+    boxes = np.concatenate([shard.boxes for shard in shards]).astype(float)
+    truth = context.data.dataset.ground_truth(context.settings.data.train_set)
+    print(
+        f"| most steps | tol | {' | '.join(task.name for task in tasks)} | mean |\n|---|---|{'---|' * len(tasks)}---|"
+    )
+    for most, tol in STEPS:
+        problems = [LatentProblem(task.y, C=train.C[0], tol=tol, top=train.top, max_iter=most) for task in tasks]
+        found = fit_many(problems, bags, candidates=0)
+        best = bags.best(np.stack([one.coef for one in found], axis=1)).index
+        shares = [
+            np.mean(
+                [
+                    (iou(boxes[bags.offsets[bag] + best[bag, column]][None], objects) > 0.5).any()
+                    for bag, image in enumerate(shards.image_ids)
+                    if len(objects := np.asarray(truth[task.name][image].boxes, dtype=float).reshape(-1, 4))
+                ]
+            )
+            for column, task in enumerate(tasks)
+        ]
+        print(
+            f"| {most} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} | {np.mean(shares):.3f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
