@@ -135,13 +135,15 @@ def test_threads_do_not_change_the_solution(dtype, monkeypatch):
     monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     (one, y, places), (three, _, _) = (planted(5, dtype=dtype, threads=threads) for threads in (1, 3))
+    tallies = Tally(), Tally()
     for first, second in zip(
-        fit_many(mixed(y, places), one, candidates=COUNT),
-        fit_many(mixed(y, places), three, candidates=COUNT),
+        fit_many(mixed(y, places), one, candidates=COUNT, tally=tallies[0]),
+        fit_many(mixed(y, places), three, candidates=COUNT, tally=tallies[1]),
         strict=True,
     ):
         assert np.array_equal(first.coef, second.coef)
         assert first.history == second.history
+    assert tallies[0] == tallies[1]
 
 
 def test_windows_left_out_stay_out():
