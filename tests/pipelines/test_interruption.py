@@ -31,9 +31,9 @@ def _listen_to_ctrl_c():
 
 
 def started(code, *arguments):
-    """Start Python on some code and wait for its first sign of life."""
+    """Start Python on some code, never on the folder it is called in, and wait for its first sign of life."""
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-P", "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=_listen_to_ctrl_c,  # noqa: PLW1509 - nothing but a signal is set
