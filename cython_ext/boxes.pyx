@@ -30,6 +30,35 @@ def iou(const double[:, ::1] first, const double[:, ::1] second):
     return overlaps
 
 
+cdef void _vote(
+    const double* box, const double[:, ::1] voters, const double[::1] weights, double near, double* mean
+) noexcept nogil:
+    """Write the weighted mean of the voters that overlap `box` at least `near`; `box` itself where none weighs."""
+    cdef double total = 0.0
+    cdef double[4] sums
+    cdef Py_ssize_t i, side
+    for side in range(4):
+        sums[side] = 0.0
+    for i in range(voters.shape[0]):
+        if _overlap(box, &voters[i, 0]) >= near:
+            total += weights[i]
+            for side in range(4):
+                sums[side] += weights[i] * voters[i, side]
+    for side in range(4):
+        mean[side] = sums[side] / total if total > 0 else box[side]
+
+
+def votes(const double[:, ::1] found, const double[:, ::1] voters, const double[::1] weights, double near):
+    """Return for every found box the weighted mean of the voters around it, float64 of shape (k, 4)."""
+    cdef Py_ssize_t i
+    means = np.empty((found.shape[0], 4))
+    cdef double[:, ::1] out = means
+    with nogil:
+        for i in range(found.shape[0]):
+            _vote(&found[i, 0], voters, weights, near, &out[i, 0])
+    return means
+
+
 cdef Py_ssize_t _nms(
     const double[:, ::1] boxes, double threshold, Py_ssize_t limit, double[:, ::1] chosen, Py_ssize_t[::1] kept
 ) noexcept nogil:

@@ -284,9 +284,11 @@ def predict(
     windows: Annotated[str | None, typer.Option("--windows", help="A method, instead of the model's own.")] = None,
     draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
-    nms: Annotated[float, typer.Option("--nms", help="Overlap above which the lower box goes.")] = 0.3,
+    nms: Annotated[float | None, typer.Option("--nms", help="Instead of the model's run's own.")] = None,
     max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
-    demotion: Annotated[float, typer.Option("--demotion", help="How far windows below the best one go down.")] = 0.0,
+    demotion: Annotated[float | None, typer.Option("--demotion", help="Instead of the model's run's own.")] = None,
+    vote: Annotated[float | None, typer.Option("--vote", help="Instead of the model's run's own.")] = None,
+    vote_near: Annotated[float | None, typer.Option("--vote-near", help="Instead of the model's run's own.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
@@ -298,11 +300,12 @@ def predict(
     Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
     """
     from .predict import predict_images
-    from .settings import DetectSettings
 
     check_device(device)
+    given = {"nms_threshold": nms, "demotion": demotion, "vote": vote, "vote_near": vote_near}
+    detection = {"max_detections": max_detections} | {name: value for name, value in given.items() if value is not None}
     predict_images(
-        model, images, draw=draw, extractor_specs=extractor, detection=DetectSettings(nms, max_detections, demotion),
+        model, images, draw=draw, extractor_specs=extractor, detection=detection,
         threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad, windows=windows,
         device=device,
     )  # fmt: skip

@@ -8,8 +8,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector, demoted, detect, score_many
+from lapsvm.detection import Detector, demoted, detect, score_many, voted
 from lapsvm.errors import StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
@@ -20,6 +22,7 @@ from .stages import Context
 
 COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
 STAMP = "detections.json"
+PLACE = 1 / 16  # voted boxes are written to a sixteenth of a pixel: short and the same on every machine
 Found = tuple[str, Array, Float64]
 
 
@@ -118,7 +121,11 @@ def detect_shards(
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, (k, 4) and (k,), from all its windows."""
     lowered = demoted(scores, settings.demotion)
-    return detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+    found, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+    if settings.vote:
+        moved = voted(found, boxes, scores, settings.vote, settings.vote_near)
+        found = np.round(moved / PLACE) * PLACE
+    return found, values
 
 
 def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor) -> list[Found]:

@@ -318,6 +318,20 @@ DETECT: Group = {
             typer.Option("--demotion", help="How far a picture's windows below its best one go down; default: 0."),
         ],
     ),
+    "vote": (
+        "detect.vote",
+        Annotated[
+            float | None,
+            typer.Option("--vote", help="Temperature: move boxes to the mean of the windows around; default: 0, off."),
+        ],
+    ),
+    "vote_near": (
+        "detect.vote_near",
+        Annotated[
+            float | None,
+            typer.Option("--vote-near", help="Windows around overlap the box at least so much; default: 0.4."),
+        ],
+    ),
 }
 
 VERIFY: Group = {

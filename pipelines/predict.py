@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,8 @@ class Predictor:
 
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
-    detection: DetectSettings, threads: int, seed: int | None, quiet: bool, skip_bad: bool, windows: str | None = None,
-    device: str = "auto",
+    detection: Mapping[str, float], threads: int, seed: int | None, quiet: bool, skip_bad: bool,
+    windows: str | None = None, device: str = "auto",
 ) -> None:  # fmt: skip
     """Write the boxes in some pictures as JSON to standard output.
 
@@ -62,7 +62,8 @@ def predict_images(
         Folder for pictures with boxes.
     extractor_specs : sequence of str or None
         None: the models' own.
-    detection : DetectSettings
+    detection : mapping of str to number
+        Fields of DetectSettings; the others are those of the run that the first model lies in, or the defaults.
     threads : int
     seed : int or None
         None: the models' own.
@@ -79,9 +80,9 @@ def predict_images(
     files = _model_files(models)
     detectors = [Detector.load(path).whole for path in files]
     window_settings = _window_settings(detectors[0], files[0], windows)
-    predictor = _predictor(
-        detectors, _extractor(detectors, files, extractor_specs, device), window_settings, seed, detection
-    )
+    extractor = _extractor(detectors, files, extractor_specs, device)
+    own = replace(_run_of(files[0]).settings().detect, **detection)
+    predictor = _predictor(detectors, extractor, window_settings, seed, own)
     pictures = _picture_files(images)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
     reporter = Reporter(quiet)
@@ -221,9 +222,14 @@ def _extractor(
     return extractor
 
 
+def _run_of(model: Path) -> RunFolder:
+    """Return the run folder that a model lies in, if it does lie in one."""
+    return RunFolder(model.resolve().parent.parent)
+
+
 def _own_specs(model: Path) -> tuple[str, ...]:
     """Return the --extractor values of the run that a model lies in."""
-    run = RunFolder(model.resolve().parent.parent)
+    run = _run_of(model)
     if not run.settings_file.is_file():
         raise MissingError(
             f"model {model} does not lie in a run folder that names its extractor; name it with --extractor."

@@ -23,6 +23,7 @@ PLAIN: dict[str, Any] = {
     "train.candidates": 20,
     "refine.rounds": 0,
     "detect.demotion": 0.0,
+    "detect.vote": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
 
@@ -46,6 +47,7 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.apart": 0.1,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
+    "detect.vote": 0.7,
 }
 """What measured best on photographs, see docs/results.md."""
 

@@ -3,6 +3,7 @@
 Later wins: defaults, then the ``run.toml`` that is there, then the options of the command line.
 """
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -145,6 +146,8 @@ class DetectSettings:
     nms_threshold: float = 0.3
     max_detections: int = 100
     demotion: float = 0.0
+    vote: float = 0.0
+    vote_near: float = 0.4
 
 
 @dataclass(frozen=True)
@@ -266,8 +269,17 @@ def check_settings(settings: Settings) -> Settings:
     if not 0 <= settings.detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
     demoted([0.0], settings.detect.demotion)
+    _check_vote(settings.detect)
     _check_refinement(settings.refine)
     return settings
+
+
+def _check_vote(detect: DetectSettings) -> None:
+    """Raise OptionError unless the temperature of voting is 0 or above, and its overlap in (0, 1]."""
+    if not (math.isfinite(detect.vote) and detect.vote >= 0):
+        raise OptionError(f"option --vote must be a finite number of at least 0, got {detect.vote:g}.")
+    if not 0 < detect.vote_near <= 1:
+        raise OptionError(f"option --vote-near must be above 0 and at most 1, got {detect.vote_near:g}.")
 
 
 def _check_training(train: TrainSettings, max_area: float) -> None:

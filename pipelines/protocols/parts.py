@@ -59,6 +59,7 @@ PARTS: dict[str, Values] = {
     "far-windows-too": {"refine.apart": 0.0},
     "all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
+    "no-vote": {"detect.vote": 0.0},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {

@@ -1,12 +1,13 @@
-"""Runs with projected features, limited windows and demotion."""
+"""Runs with projected features, limited windows, demotion and voting."""
 
 import json
 
+import numpy as np
 import pytest
 
 from lapsvm.features import load_projection, open_shards
 
-OPTIONS = ["--pca", "40", "--max-area", "0.8", "--demotion", "1"]
+OPTIONS = ["--pca", "40", "--max-area", "0.8", "--demotion", "1", "--vote", "0.5"]
 
 
 @pytest.fixture(scope="module")
@@ -48,18 +49,42 @@ def test_prediction_needs_the_models_alone(projected, digits, command, tmp_path)
     moved.mkdir()
     for path in (projected / "models").glob("*.safetensors"):
         (moved / path.name).write_bytes(path.read_bytes())
-    said = command(
-        "predict", "--model", moved, picture, "--extractor", "hog", "--demotion", "1", "--max-detections", "100"
-    )
+    options = ["--demotion", "1", "--vote", "0.5", "--max-detections", "100"]
+    said = command("predict", "--model", moved, picture, "--extractor", "hog", *options)
     found = {}
     for one in json.loads(said.out)[0]["detections"]:
-        found.setdefault(one["class"], []).append(one["score"])
+        found.setdefault(one["class"], []).append([one["score"], *one["box"]])
     assert set(found) == {"six", "three"}
-    for name, scores in found.items():
-        lines = (projected / "detections" / "test" / f"comp3_det_test_{name}.txt").read_text().splitlines()
-        stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
+    for name, rows in found.items():
+        stored = np.array(detections_of(projected, name, picture.stem))
         assert len(stored) > 3
-        assert scores[:3] == pytest.approx(stored[:3], abs=0.02)
+        np.testing.assert_allclose(np.array(rows)[:3, 0], stored[:3, 0], atol=0.02)
+        np.testing.assert_allclose(rows[0][1:], stored[0, 1:] - [1, 1, 0, 0], atol=0.5)
+
+
+def detections_of(run, name, picture=None):
+    """Return the lines of a picture, or of all, each score, xmin, ymin, xmax, ymax."""
+    lines = (run / "detections" / "test" / f"comp3_det_test_{name}.txt").read_text().splitlines()
+    return [[float(number) for number in line.split()[1:]] for line in lines if picture in (None, line.split()[0])]
+
+
+def test_voted_boxes_lie_on_sixteenths_of_a_pixel_between_the_windows(projected):
+    numbers = np.array([line[1:] for line in detections_of(projected, "three")])
+    np.testing.assert_array_equal(numbers * 16, np.round(numbers * 16))
+    assert (numbers != np.round(numbers)).any()
+
+
+def test_prediction_in_a_run_folder_detects_as_the_run_did(projected, digits, command):
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    said = [
+        command("predict", "--model", projected / "models" / "six.safetensors", picture, *options)
+        for options in ([], ["--demotion", "1", "--vote", "0.5"], ["--vote", "0"], ["--nms", "0.9"])
+    ]
+    found = [json.loads(one.out)[0]["detections"] for one in said]
+    assert found[0] == found[1]
+    assert [one["score"] for one in found[2]] == [one["score"] for one in found[0]]
+    assert found[2] != found[0]
+    assert found[3] != found[0]
 
 
 def test_shards_from_brings_the_projection_along(projected, digits, fast, command, tmp_path):
@@ -68,3 +93,17 @@ def test_shards_from_brings_the_projection_along(projected, digits, fast, comman
     assert said.status == 0
     one, other = (load_projection(run / "projection.safetensors") for run in (projected, tmp_path / "RUN"))
     assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "rule"),
+    [
+        ("--vote", "-1", "option --vote must be a finite number of at least 0, got -1."),
+        ("--vote", "nan", "option --vote must be a finite number of at least 0, got nan."),
+        ("--vote-near", "0", "option --vote-near must be above 0 and at most 1, got 0."),
+        ("--nms", "1.5", "option --nms must be between 0 and 1, got 1.5."),
+    ],
+)
+def test_settings_of_detection_outside_their_range_are_refused(projected, command, option, value, rule):
+    said = command("detect", "--out", projected, option, value)
+    assert (said.status, said.err) == (2, f"lapsvm: {rule}\n")
