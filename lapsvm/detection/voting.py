@@ -18,9 +18,10 @@ def voted(
     """Return the detections of one picture, each moved to the weighted mean of the windows around it.
 
     The best of a thousand windows is the best by chance as well as by place; the mean of those that score nearly as
-    well around it lies better, and need not be a window. A window of score s weighs exp((s - best) / (temperature spread)),
-    where best and spread are the maximum and the standard deviation of the picture's scores. So what counts is how the
-    picture's windows compare: multiplying all scores, adding to them, or demoting them changes nothing.
+    well around it lies better, and need not be a window. A window of score s weighs
+    exp((s - best) / (temperature spread)), where best and spread are the maximum and the standard deviation of the
+    picture's scores. So what counts is how the picture's windows compare: multiplying all scores, adding to them, or
+    demoting them changes nothing.
 
     Parameters
     ----------
