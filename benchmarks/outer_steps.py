@@ -1,8 +1,7 @@
 """How the chosen windows fare from outer step to outer step: `python benchmarks/outer_steps.py RUN`.
 
 The run's training pictures, its first C and its `top`; plain passes. Each row stops training after so many outer steps,
-or at rest, with the tolerance given. Boxes are read for CorLoc alone, the share of positive pictures whose best window
-overlaps an object by more than 0.5.
+or at rest, with the tolerance given. Boxes are read for CorLoc alone.
 """
 
 import sys
@@ -16,7 +15,7 @@ from lapsvm.pipelines.stages import Context
 from lapsvm.pipelines.train import class_tasks
 from lapsvm.pipelines.training_bags import training_bags
 
-from lapsvm.boxes import iou
+from lapsvm.evaluation import Detections, corloc
 from lapsvm.features import open_shards
 from lapsvm.latent import LatentProblem, fit_many
 
@@ -40,16 +39,14 @@ def main(folder: str) -> None:
         problems = [LatentProblem(task.y, C=train.C[0], tol=tol, top=train.top, max_iter=most) for task in tasks]
         found = fit_many(problems, bags, candidates=0)
         best = bags.best(np.stack([one.coef for one in found], axis=1)).index
-        shares = [
-            np.mean(
-                [
-                    (iou(boxes[bags.offsets[bag] + best[bag, column]][None], objects) > 0.5).any()
-                    for bag, image in enumerate(shards.image_ids)
-                    if len(objects := np.asarray(truth[task.name][image].boxes, dtype=float).reshape(-1, 4))
-                ]
+        windows = {
+            task.name: Detections.from_images(
+                (image, boxes[[place]], np.zeros(1)) for image, place in zip(shards.image_ids, chosen, strict=True)
             )
-            for column, task in enumerate(tasks)
-        ]
+            for task, chosen in zip(tasks, (bags.offsets[:-1, None] + best).T, strict=True)
+        }
+        rows = corloc(windows, truth).rows()
+        shares = [rows[task.name]["corloc"] for task in tasks]
         print(
             f"| {most} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} | {np.mean(shares):.3f} |",
             flush=True,

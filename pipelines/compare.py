@@ -289,12 +289,12 @@ def _row(figures: Sequence[Figure]) -> dict[str, Any]:
     first = figures[0]
     return {
         "values": [figure.value for figure in figures],
-        "differences": [_difference(first, other) for other in figures[1:]],
+        "differences": [difference(first, other) for other in figures[1:]],
     }
 
 
-def _difference(first: Figure, other: Figure) -> dict[str, Any] | None:
-    """Return how two figures differ."""
+def difference(first: Figure, other: Figure) -> dict[str, Any] | None:
+    """Return how the other figure differs from the first, pictures drawn alike; None where one has no value."""
     if first.value is None or other.value is None:
         return None
     found = bootstrap_difference(other.value - first.value, first.draws, other.draws, LEVEL)

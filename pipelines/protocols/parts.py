@@ -22,15 +22,13 @@ from typing import Annotated, Any
 import typer
 
 from lapsvm.errors import LapsvmError, OptionError
-from lapsvm.evaluation import write_json
-from lapsvm.files import write_atomically
 
 from ..extract import take
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
 from ..stages import STAGES, Context
-from .rows import Row, rows_markdown, rows_table
+from .rows import Row, rows_markdown, rows_table, write_rows
 
 Values = Mapping[str, Any]
 
@@ -166,8 +164,7 @@ def run(
         if not quiet:
             typer.echo(f"{rows[-1].name} is done", err=True)
     table = rows_table(rows, draws)
-    write_json(out / "parts.json", table)
-    write_atomically(out / "parts.md", rows_markdown(table).encode())
+    write_rows(out, "parts", table)
     return table
 
 

@@ -1,19 +1,20 @@
 """Rows of finished runs side by side: means over classes and repetitions, with intervals over the pictures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lapsvm.evaluation import bootstrap_difference
+from lapsvm.evaluation import write_json
+from lapsvm.files import write_atomically
 
-from ..compare import MEASURES, Figure, Plan, figures_of, mean_figure, open_entrant, shared_classes
+from ..compare import MEASURES, Figure, Plan, difference, figures_of, mean_figure, open_entrant, shared_classes
 from ..compare_folds import LEVEL
+from ..evaluate import TITLES
 from ..run_folder import RunFolder
 
-TITLES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "corloc": "CorLoc", "image_ap": "image AP"}
 LEARNING = ("train", "refine")
 
 
@@ -47,7 +48,7 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
         figures = _row_figures(row, plan)
         first = first or {measure: figure for measure, (figure, _) in figures.items()}
         measures = {
-            measure: _interval(figure) | {"values": values, "difference": _difference(first.get(measure), figure)}
+            measure: _interval(figure) | {"values": values, "difference": _less(first.get(measure), figure)}
             for measure, (figure, values) in figures.items()
         }
         told.append({"name": row.name, "runs": len(row.runs), "measures": measures, "seconds": _seconds(row.runs)})
@@ -80,12 +81,9 @@ def _interval(figure: Figure) -> dict[str, float | None]:
     return {"value": figure.value, "low": low, "high": high}
 
 
-def _difference(first: Figure | None, other: Figure) -> dict[str, Any] | None:
-    """Return how a figure differs from the first row's, pictures drawn alike."""
-    if first is None or first is other or first.value is None or other.value is None:
-        return None
-    found = bootstrap_difference(other.value - first.value, first.draws, other.draws, LEVEL)
-    return None if found is None else asdict(found)
+def _less(first: Figure | None, other: Figure) -> dict[str, Any] | None:
+    """Return how a figure differs from the first row's, unless it is that itself."""
+    return None if first is None or first is other else difference(first, other)
 
 
 def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
@@ -101,6 +99,13 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
     }
 
 
+def write_rows(folder: Path, name: str, table: Mapping[str, Any]) -> None:
+    """Write a table as NAME.json and NAME.md into a folder, which is made where it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{name}.json", table)
+    write_atomically(folder / f"{name}.md", rows_markdown(table).encode())
+
+
 def rows_markdown(table: Mapping[str, Any]) -> str:
     """Return the table as Markdown: figures with intervals, then differences to the first row."""
     measures = [name for name in MEASURES if any(name in row["measures"] for row in table["rows"])]
@@ -108,16 +113,12 @@ def rows_markdown(table: Mapping[str, Any]) -> str:
     lines = [f"| | {' | '.join(titles)} | CPU s |", "|---|" + "---|" * (len(titles) + 1)]
     for row in table["rows"]:
         cells = [_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {_title(row)} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
+        lines.append(f"| {row['name']} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
     lines += ["", f"| less {table['rows'][0]['name']} | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
     for row in table["rows"][1:]:
         cells = [_difference_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
+        lines.append(f"| {row['name']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _title(row: Mapping[str, Any]) -> str:
-    return str(row["name"])
 
 
 def _cell(figure: Mapping[str, Any] | None) -> str:

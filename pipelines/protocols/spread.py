@@ -13,10 +13,8 @@ from typing import Annotated
 import typer
 
 from lapsvm.errors import LapsvmError, OptionError
-from lapsvm.evaluation import write_json
-from lapsvm.files import write_atomically
 
-from .rows import Row, rows_markdown, rows_table
+from .rows import Row, rows_markdown, rows_table, write_rows
 
 
 def parse_row(text: str) -> Row:
@@ -43,9 +41,7 @@ def main(
     """Put runs side by side."""
     try:
         table = rows_table([parse_row(text) for text in row], draws)
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "spread.json", table)
-        write_atomically(out / "spread.md", rows_markdown(table).encode())
+        write_rows(out, "spread", table)
     except LapsvmError as error:
         typer.echo(f"spread: {error}", err=True)
         sys.exit(2)

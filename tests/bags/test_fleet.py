@@ -13,12 +13,12 @@ import pytest
 
 from lapsvm import cluster as cluster_module
 from lapsvm.bags import Bags
-from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
+from lapsvm.bfloat16 import BFLOAT16, type_name
 from lapsvm.cluster import check_executor, open_cluster
 from lapsvm.errors import ClusterError, DependencyError, LapsvmError, NotFiniteError, OptionError, ShardError
 from lapsvm.features import BlockNorms, read_shard, write_shard
 from lapsvm.latent import LatentProblem, Tally, fit_many
-from lapsvm.testing.bags import BagsLaws, write_run
+from lapsvm.testing.bags import BagsLaws, answers, drawn, write_run
 
 pytest.importorskip("distributed", reason="dask is not installed")
 pytestmark = pytest.mark.slow
@@ -75,37 +75,6 @@ class TestUpperHalvesOfEachPicture(Held):
 
 class TestHalfInTheirFiles(Held):
     dtype, per_shard, memory = np.float32, 1, 37 * 4 * 170
-
-
-def drawn(dtype=np.float16, n_bags=30):
-    rng = np.random.default_rng(0)
-    return [narrowed(rng.normal(size=(rng.integers(1, 90), 21)), dtype) for _ in range(n_bags)]
-
-
-def answers(bags):
-    """Return whatever bags can be asked."""
-    rng = np.random.default_rng(1)
-    weights, owners = rng.normal(size=(21, 6)), rng.integers(0, 30, 50)
-    index = rng.integers(0, 90, 50) % np.diff(bags.offsets)[owners]
-    mask = rng.random(bags.n_windows) < 0.5
-    mask[bags.offsets[:-1]] = False
-    return [
-        *bags.best(weights),
-        *bags.excluding(mask).best(weights[:, 0]),
-        *bags.subset([7, 3, 29, 3]).best(weights),
-        *bags.parts(4).best(weights),
-        bags.score_windows(weights[:, 1]),
-        bags.rows(owners, index),
-        bags.stored_rows(owners, index),
-        bags.sum_rows(rng.normal(size=50), owners, index),
-        bags.score_rows(weights[:, 2], owners, index),
-        bags.means(),
-        bags.means([4, 4, 1]),
-        bags.mean_norm(),
-        bags.taken(~mask).means(),
-        bags.kept(3, weights[:, 0]).means(),
-        bags[4],
-    ]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BFLOAT16, np.float32], ids=type_name)

@@ -13,7 +13,7 @@ from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
 from lapsvm.features import read_shard, write_shard
 from lapsvm.latent import LatentProblem, fit_many
-from lapsvm.testing.bags import BagsLaws, write_run
+from lapsvm.testing.bags import BagsLaws, answers, drawn, write_run
 
 TYPES = (np.float16, BFLOAT16, np.float32)
 
@@ -63,35 +63,6 @@ class TestFloatsHalfInMemory(OverShards):
 
 class TestAllInMemory(OverShards):
     memory = "1M"
-
-
-def drawn(dtype):
-    rng = np.random.default_rng(0)
-    return [narrowed(rng.normal(size=(rng.integers(1, 90), 21)), dtype) for _ in range(30)]
-
-
-def answers(bags):
-    """Return whatever bags can be asked."""
-    rng = np.random.default_rng(1)
-    weights, owners = rng.normal(size=(21, 6)), rng.integers(0, 30, 50)
-    index = rng.integers(0, 90, 50) % np.diff(bags.offsets)[owners]
-    mask = rng.random(bags.n_windows) < 0.5
-    mask[bags.offsets[:-1]] = False
-    return [
-        *bags.best(weights),
-        *bags.excluding(mask).best(weights[:, 0]),
-        *bags.subset([7, 3, 29, 3]).best(weights),
-        bags.score_windows(weights[:, 1]),
-        bags.rows(owners, index),
-        bags.sum_rows(rng.normal(size=50), owners, index),
-        bags.score_rows(weights[:, 2], owners, index),
-        bags.means(),
-        bags.means([4, 4, 1]),
-        bags.mean_norm(),
-        bags.taken(~mask).means(),
-        bags.kept(3, weights[:, 0]).means(),
-        bags[4],
-    ]
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=type_name)
