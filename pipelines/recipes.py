@@ -36,7 +36,7 @@ BEST: dict[str, Any] = PLAIN | {
     "features.sizes": (640, 960),
     "train.C": (0.3, 1.0, 3.0, 10.0),
     "train.margin": 0.05,
-    "train.top": 0.05,
+    "train.top": 20.0,
     "train.tol": 0.01,
     "train.candidates": 0,
     "refine.rounds": 1,
