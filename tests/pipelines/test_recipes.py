@@ -24,7 +24,7 @@ def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp
     assert (said.status, said.err) == (0, "")
     settings = Settings.read(tmp_path / "RUN" / "run.toml")
     assert (settings.refine.rounds, settings.features.pca, settings.windows.max_windows) == (1, 30, 60)
-    assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (0.05, 0.9, (640, 960))
+    assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (20.0, 0.9, (640, 960))
     training = Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]
     assert training["refine"]["C"] == BEST["refine.C"]
 
