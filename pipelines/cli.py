@@ -284,11 +284,11 @@ def predict(
     windows: Annotated[str | None, typer.Option("--windows", help="A method, instead of the model's own.")] = None,
     draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
-    nms: Annotated[float | None, typer.Option("--nms", help="Instead of the model's run's own.")] = None,
+    nms: Annotated[float | None, typer.Option("--nms", help="Overlap above which the lower box goes.")] = None,
     max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
-    demotion: Annotated[float | None, typer.Option("--demotion", help="Instead of the model's run's own.")] = None,
-    vote: Annotated[float | None, typer.Option("--vote", help="Instead of the model's run's own.")] = None,
-    vote_near: Annotated[float | None, typer.Option("--vote-near", help="Instead of the model's run's own.")] = None,
+    demotion: Annotated[float | None, typer.Option("--demotion", help="How far lower windows go down.")] = None,
+    vote: Annotated[float | None, typer.Option("--vote", help="Temperature of box voting, 0 for none.")] = None,
+    vote_near: Annotated[float | None, typer.Option("--vote-near", help="Overlap of windows that vote.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
@@ -296,6 +296,8 @@ def predict(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")] = False,
 ) -> None:
     """Boxes for pictures, as JSON on standard output.
+
+    Detection is as in the run that a model lies in, if it does, but for what is said here.
 
     Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
     """
