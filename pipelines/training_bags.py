@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from lapsvm.bags import Bags
 from lapsvm.bfloat16 import narrowed, widened
 from lapsvm.features import BlockNorms, ShardSet, block_scales
 
+from .progress import Bar
 from .stages import Context
 
 
@@ -64,7 +66,7 @@ class Halves:
 
 def stored_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64]:
     """Return the training pictures with their features as stored, and the scale that they are given."""
-    return _opened(context, shards.provenance["features"]["extractor"]["blocks"])
+    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
 
 
 def training_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
@@ -74,24 +76,43 @@ def training_bags(context: Context, shards: ShardSet) -> tuple[Bags, Float64, Ha
     halves = Halves(blocks, halved, context.settings.features.contrast)
     if not any(halved):
         return *stored_bags(context, shards), halves
-    return *_opened(context, halves.combined_blocks, halves.combine), halves
+    return *_opened(context, shards, halves.combined_blocks, halves.combine), halves
 
 
 def _opened(
-    context: Context, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
+    context: Context, shards: ShardSet, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
 ) -> tuple[Bags, Float64]:
     """Return the training pictures and their scale; each shard is read once, its checksum compared."""
+    set_name = context.settings.data.train_set
     norms = BlockNorms(blocks)
-    bags = Bags.open(
-        context.run.path,
-        context.settings.data.train_set,
-        threads=context.threads,
-        memory=context.memory,
-        verify=True,
-        transform=transform,
-        visit=norms,
-        device=context.device,
-        cluster=context.cluster,
-    )
+    total = None if context.cluster else shards.n_windows  # of what workers read nothing is heard before the end
+    with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
+        bags = Bags.open(
+            context.run.path,
+            set_name,
+            threads=context.threads,
+            memory=context.memory,
+            verify=True,
+            transform=transform,
+            visit=norms if context.cluster else _Shown(norms, bar),
+            device=context.device,
+            cluster=context.cluster,
+        )
     scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale
+
+
+class _Shown:
+    """Norms of what is read here, and how far reading is."""
+
+    def __init__(self, norms: BlockNorms, bar: Bar) -> None:
+        self._norms, self._bar = norms, bar
+
+    def add(self, features: Array) -> None:
+        """See the features of one shard."""
+        self._norms.add(features)
+        self._bar.step(len(features))
+
+    def join(self, other: Self) -> None:
+        """Take over what another one saw."""
+        self._norms.join(other._norms)
