@@ -64,10 +64,10 @@ PARTS: dict[str, Values] = {
     "auc": {"train.loss": "auc"},
     "hinge": {
         "train.learner": "latent_svm",
-        "train.C": (0.0005, 0.0015, 0.005, 0.015),
+        "train.C": (0.0005, 0.0015, 0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0),
         "train.J": (1.0,),
         "train.J_relative": True,
-        "refine.C": 0.005,
+        "refine.C": 0.5,
     },
 }
 """Name of a variant -> the settings that differ from the run's."""
