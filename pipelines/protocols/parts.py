@@ -4,10 +4,11 @@
 
 Every variant is a run folder, DIR/NAME, that continues where it was stopped; RUN stays as it is. A variant takes RUN's
 shards, and its models too, as far as the change leaves them valid. `--starts n` adds n random starts of training as one
-row. Parts that are as RUN has them already are left out. DIR/parts.json and DIR/parts.md hold what is printed: the
-means over the classes with percentile intervals over draws of the pictures, the differences to RUN with theirs, and CPU
-seconds of training and refinement. Windows and features are the shards' own; what they give needs runs of their own,
-which `python -m lapsvm.pipelines.protocols.spread` puts side by side.
+row; a generator's pictures depend on the seed as starts do, so there draws of the data are repeated instead. Parts that
+are as RUN has them already are left out. DIR/parts.json and DIR/parts.md hold what is printed: the means over the
+classes with percentile intervals over draws of the pictures, the differences to RUN with theirs, and CPU seconds of
+training and refinement. Windows and features are the shards' own; what they give needs runs of their own, which
+`python -m lapsvm.pipelines.protocols.spread` puts side by side.
 """
 
 import json
