@@ -45,12 +45,9 @@ def main(folder: str) -> None:
             )
             for task, chosen in zip(tasks, (bags.offsets[:-1, None] + best).T, strict=True)
         }
-        rows = corloc(windows, truth).rows()
-        shares = [rows[task.name]["corloc"] for task in tasks]
-        print(
-            f"| {most} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} | {np.mean(shares):.3f} |",
-            flush=True,
-        )
+        report = corloc(windows, truth)
+        shares = [report.classes[task.name].corloc for task in tasks] + [report.mean_corloc]
+        print(f"| {most} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} |", flush=True)
 
 
 if __name__ == "__main__":

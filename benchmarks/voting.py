@@ -47,7 +47,7 @@ def main(folder: str) -> None:
 
 def _measured(
     pictures: list[Picture], names: list[str], settings: DetectSettings, truth: Mapping[str, Mapping[str, GroundTruth]]
-) -> tuple[float, float]:
+) -> tuple[float | None, float | None]:
     """Return the mean AP and the mean CorLoc of what is detected with these settings."""
     found = {
         name: Detections.from_images(
@@ -55,9 +55,7 @@ def _measured(
         )
         for column, name in enumerate(names)
     }
-    by_class, located = evaluate_voc(found, truth).rows(), corloc(found, truth).rows()
-    ap = float(np.mean([by_class[name]["ap_11point"] for name in names]))
-    return ap, float(np.mean([located[name]["corloc"] for name in names]))
+    return evaluate_voc(found, truth).mean_ap_11point, corloc(found, truth).mean_corloc
 
 
 if __name__ == "__main__":

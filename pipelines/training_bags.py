@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -84,9 +83,9 @@ def _opened(
 ) -> tuple[Bags, Float64]:
     """Return the training pictures and their scale; each shard is read once, its checksum compared."""
     set_name = context.settings.data.train_set
-    norms = BlockNorms(blocks)
     total = None if context.cluster else shards.n_windows  # of what workers read nothing is heard before the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
+        norms = BlockNorms(blocks) if context.cluster else _ShownNorms(blocks, bar)
         bags = Bags.open(
             context.run.path,
             set_name,
@@ -94,7 +93,7 @@ def _opened(
             memory=context.memory,
             verify=True,
             transform=transform,
-            visit=norms if context.cluster else _Shown(norms, bar),
+            visit=norms,
             device=context.device,
             cluster=context.cluster,
         )
@@ -102,17 +101,14 @@ def _opened(
     return bags.scaled(scale), scale
 
 
-class _Shown:
-    """Norms of what is read here, and how far reading is."""
+class _ShownNorms(BlockNorms):
+    """Norms of what is read here, and a bar that tells how far reading is."""
 
-    def __init__(self, norms: BlockNorms, bar: Bar) -> None:
-        self._norms, self._bar = norms, bar
+    def __init__(self, blocks: Sequence[int], bar: Bar) -> None:
+        super().__init__(blocks)
+        self._bar = bar
 
     def add(self, features: Array) -> None:
         """See the features of one shard."""
-        self._norms.add(features)
+        super().add(features)
         self._bar.step(len(features))
-
-    def join(self, other: Self) -> None:
-        """Take over what another one saw."""
-        self._norms.join(other._norms)

@@ -70,7 +70,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: i
     InputError
         If the threshold is not in [0, 1], or the limit is less than 1.
     """
-    found, values = _checked(boxes, scores)
+    found, values = scored_boxes(boxes, scores)
     _check_limits(threshold, {"limit": limit})
     return _kept(found, _best_first(values), threshold, limit)
 
@@ -106,13 +106,13 @@ def detect(
     ShapeError, NotFiniteError, InputError
         As `nms`.
     """
-    found, values = _checked(boxes, scores)
+    found, values = scored_boxes(boxes, scores)
     _check_limits(nms_threshold, {"max_before": max_before, "max_after": max_after})
     kept = _kept(found, _best_first(values)[:max_before], nms_threshold, max_after)
     return found[kept], values[kept]
 
 
-def _checked(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]:
+def scored_boxes(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]:
     """Return boxes (n, 4) and scores (n,), finite and equally many."""
     found, values = as_boxes(boxes), as_floats("scores", scores, 1)
     check_finite("boxes", found)

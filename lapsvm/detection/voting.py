@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
+from lapsvm.arrays import Float64, check_finite
 from lapsvm.boxes import as_boxes
+from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
 
 TEMPERATURE = 0.7
@@ -52,15 +53,13 @@ def voted(
     Box voting is from S. Gidaris and N. Komodakis, "Object detection via a multi-region and semantic segmentation-aware
     CNN model", ICCV 2015, with weights max(0, s), which scores of linear detectors have no zero for.
     """
-    kept, windows, values = as_boxes(found, "found"), as_boxes(boxes), as_floats("scores", scores, 1)
-    for name, array in (("found", kept), ("boxes", windows), ("scores", values)):
-        check_finite(name, array)
-    check_same_length("boxes", windows, "scores", values)
-    check_vote(temperature, near)
+    kept, (windows, values) = as_boxes(found, "found"), scored_boxes(boxes, scores)
+    check_finite("found", kept)
+    _check_vote(temperature, near)
     return _kernel.votes(np.ascontiguousarray(kept), np.ascontiguousarray(windows), _weights(values, temperature), near)
 
 
-def check_vote(temperature: float, near: float) -> None:
+def _check_vote(temperature: float, near: float) -> None:
     """Raise InputError unless the temperature is above 0 and `near` in (0, 1]."""
     if not (np.isfinite(temperature) and temperature > 0):
         raise InputError(f"the temperature of voting must be a finite number above 0, got {temperature}.")
