@@ -54,6 +54,20 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
         raise InputError(f"{name} must be numbers; {error}.") from None
 
 
+def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    """Return `values` as a boolean array of one dimension; numbers must be 0 or 1, for NaN would become True.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If they are not flags.
+    """
+    numbers = as_floats(name, values, ndim=1)
+    if not np.isin(numbers, (0, 1)).all():
+        raise InputError(f"{name} must be True or False, got {numbers[~np.isin(numbers, (0, 1))][0]:g}.")
+    return np.asarray(numbers, dtype=np.bool_)
+
+
 def as_whole_numbers(name: str, values: ArrayLike) -> Index:
     """Return `values` as an intp array of one dimension.
 

@@ -14,6 +14,7 @@ from lapsvm.errors import LabelsError, OneClassError, OptionError
 from .settings import DataSettings
 
 Labels = NDArray[np.int8]
+_LABELS = frozenset((1, -1, 0))
 NO_SET = "none"  # the name of a test set that is not wanted
 
 
@@ -81,11 +82,19 @@ def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
 
 
 def _records(dataset: Dataset, set_name: str) -> list[ImageRecord]:
-    """Return the pictures of a set; LabelsError if there are none."""
+    """Return the pictures of a set; LabelsError if there are none, or one has a label that is none, such as NaN."""
     records = dataset.records(set_name)
     if not records:
         raise LabelsError(f"set {set_name!r} of data set {dataset.name!r} must hold at least one picture, got none.")
+    for record in records:
+        if not _LABELS.issuperset(record.labels.values()):
+            raise LabelsError(f"labels of picture {record.id!r} must be +1, -1 or 0, got {_wrong_label(record)}.")
     return records
+
+
+def _wrong_label(record: ImageRecord) -> str:
+    """Return the first label of a picture that is none, with its class."""
+    return next(f"{value!r} for {name!r}" for name, value in record.labels.items() if value not in _LABELS)
 
 
 def _unlearnable(classes: Sequence[str], records: Sequence[ImageRecord]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64, Index, as_floats, check_same_length
+from lapsvm.arrays import Float64, Index, as_flags, as_floats, check_finite, check_same_length
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.evaluation.average_precision import RECALL_GRIDS, check_grid
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
@@ -180,9 +180,10 @@ def bootstrap_difference(
 
     Raises
     ------
-    ShapeError, InputError
-        If the rows differ in length, or the level is not in (0, 1).
+    ShapeError, NotFiniteError, InputError
+        If the rows differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
     """
+    check_finite("difference", np.atleast_1d(np.float64(difference)))
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if before.shape != after.shape or before.ndim != 1:
         raise ShapeError(f"first and second must have one shape (draws,), got {before.shape} and {after.shape}.")
@@ -303,8 +304,10 @@ def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Floa
     ------
     ShapeError
         If hits and pictures differ in length.
+    NotFiniteError, InputError
+        If a hit is neither True nor False.
     """
-    flags, places = np.asarray(hits, dtype=bool), np.asarray(pictures, dtype=np.intp)
+    flags, places = as_flags("hits", hits), np.asarray(pictures, dtype=np.intp)
     check_same_length("hits", flags, "pictures", places)
     weights = np.asarray(counts)[:, places]
     return _ratio((weights * flags).sum(axis=1), weights.sum(axis=1), np.nan)
