@@ -58,6 +58,8 @@ def sheets(table: Mapping[str, Any]) -> Iterator[Sheet]:
         for other in names[1:]:
             header += [f"{other} - {names[0]}", "p (Holm)", "p corrected (Holm)"]
         title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s), corrected t-intervals"
+        if "without_refinement" in folds:
+            title += f"; {', '.join(folds['without_refinement'])} without refinement"
         yield Sheet(title, header, [_fold_row(name, row) for name, row in _rows(folds)])
 
 

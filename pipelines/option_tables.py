@@ -172,7 +172,7 @@ TRAIN: Group = {
         "train.keep_by",
         Annotated[
             str | None,
-            typer.Option("--keep-by", help="A run whose models say which; default: the first ones proposed."),
+            typer.Option("--keep-by", help="A run whose models say which; needs one --C. Default: the first proposed."),
         ],
     ),
     "top": (

@@ -320,6 +320,20 @@ def _check_kept(train: TrainSettings) -> None:
         raise OptionError("option --criterion agreement must not go with --keep-by, which hides where windows lie.")
 
 
+def check_choice(train: TrainSettings) -> None:
+    """Raise OptionError if constants are to be chosen on windows that were kept by models which know all labels.
+
+    The held-out pictures of cross-validation would not be held out: their labels had a part in which windows they have.
+    """
+    values = {"--C": train.C} | ({"--J": train.J, "--ignored": train.ignored} if train.learner == "latent_svm" else {})
+    for option, given in values.items():
+        if train.keep_by and len(set(given)) > 1:
+            raise OptionError(
+                "option --keep-by keeps windows by models that know the labels which cross-validation holds out, so "
+                f"{option} must be one value, got {', '.join(f'{value:g}' for value in given)}."
+            )
+
+
 def _check_features(features: FeatureSettings) -> None:
     """Raise unless the settings of all networks keep their rules."""
     if features.pca:

@@ -15,7 +15,7 @@ from lapsvm.cluster import CONNECT_SECONDS, Cluster, check_executor, open_cluste
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
-from .settings import Settings, check_settings
+from .settings import Settings, check_choice, check_settings
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import Tally
@@ -96,7 +96,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
     context = Context(
         run,
-        check_settings(old.with_values(values)),
+        _checked_for(names, old.with_values(values)),
         options.get("jobs") or os.cpu_count() or 1,
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
@@ -109,6 +109,14 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     with run.held(command), _cluster(context, executor) as context.cluster:
         for name in names:
             STAGES[name](context)
+
+
+def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
+    """Return the settings of a run if every value keeps its rule, and the stages can be run with them."""
+    check_settings(settings)
+    if {"train", "tune"} & set(names):
+        check_choice(settings.train)
+    return settings
 
 
 def _cluster(context: Context, executor: str) -> AbstractContextManager[Cluster | None]:

@@ -134,10 +134,15 @@ def is_done(task: ClassTask) -> bool:
         stored = Detector.load(task.path).provenance
     except ModelFileError:
         return False  # damaged: it is trained again
-    difference = settings_difference(_decisive(stored), _decisive(task.provenance))
+    difference = training_difference(stored, task)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
+
+
+def training_difference(stored: Mapping[str, Any], task: ClassTask) -> str:
+    """Say how a model's provenance differs from what a task asks for; an empty text if it does not."""
+    return settings_difference(_decisive(stored), _decisive(task.provenance))
 
 
 def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
