@@ -57,7 +57,7 @@ def refine_classes(context: Context) -> None:
         _take_over(context, task)
     detectors = {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
     tasks = [_task(context, first[name], detectors[name]) for name in first]
-    with context.run.timed("refine") as counts:
+    with context.timed("refine") as counts:
         to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
@@ -120,7 +120,7 @@ def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], lear
     for task in tasks:
         first = starts[task.name]
         found, rows = _rounds(context, task, pictures, first)
-        write_history(context.run, rows, role="round")
+        write_history(context, rows, role="round")
         constants = Constants(context.settings.refine.C)
         known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
         solution = found.solution

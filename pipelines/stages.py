@@ -73,6 +73,10 @@ class Context:
         """Return the file that training writes: the final one, unless refinement follows."""
         return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
 
+    def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
+        """Tell ``timings.json`` what a stage takes, and people if that cannot be; yields what the stage counts."""
+        return self.run.timed(stage, self.reporter.say)
+
     def save_settings(self) -> None:
         """Write the settings into the run folder, with the command as it was typed."""
         self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])

@@ -205,7 +205,7 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
 def _repetition(context: Context, plan: Plan, seed: int) -> Results:
     """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
     study = _study(context, plan, seed)
-    cells = Cells(context.run.path / "cells", describe(study))
+    cells = Cells(context.run.path / "cells", describe(study), context.reporter.say)
     right = {name: right_windows(study.train, name) for name in study.train.labels}
     results: Results = {"known": {}, "cells": {}}
 
