@@ -81,6 +81,8 @@ def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
         reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, LINE
+    except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
+        reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
     return FAILED, "lapsvm: " + " ".join(reason.split())
 
 

@@ -210,7 +210,7 @@ def _extractor(
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
     networks = detectors[0].provenance["shards"]["features"]["networks"]
     texts = tuple(specs) if specs else _own_specs(files[0])
-    extractor = open_settings_extractor(with_network_settings(texts, networks), device)
+    extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")

@@ -16,6 +16,7 @@ from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
 from .settings import Settings, check_choice, check_settings
+from .trusted_code import check_trusted
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import Tally
@@ -45,6 +46,8 @@ class Context:
         Processes that extract and hold windows, if it is not this one.
     tally : Tally or None
         Where training counts its passes.
+    named : tuple of str
+        The extractors that stand on this command line; those of settings files may not run code (see `trusted_code`).
     """
 
     run: RunFolder
@@ -58,6 +61,7 @@ class Context:
     device: str = "auto"
     cluster: Cluster | None = None
     tally: "Tally | None" = None
+    named: tuple[str, ...] = ()
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -107,7 +111,10 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         options.get("shards_from"),
         memory=_checked_memory(options.get("memory")),
         device=options.get("device", "auto"),
+        named=tuple(options.get("extractor") or ()),
     )
+    if "extract" in names:
+        check_trusted(context.settings.features.extractors, context.named)
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     command = shlex.join([*context.program, *sys.argv[1:2]])
     with run.held(command), _cluster(context, executor) as context.cluster:

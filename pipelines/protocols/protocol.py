@@ -197,6 +197,7 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
         Reporter(options["quiet"]),
         shards_from=source,
         program=program,
+        named=tuple(options.get("extractor") or ()),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     return context
