@@ -20,6 +20,7 @@ from .detect import load_detectors
 from .fitting import Constants
 from .kept_windows import groups
 from .labels import label_vector
+from .provenance import stated
 from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
 from .training_bags import training_bags
@@ -90,8 +91,9 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
 
 def _chosen(context: Context) -> dict[str, Constants]:
     """Return the constants that the run chose for each of its classes."""
-    results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "compare --folds")}
-    return {name: Constants(result["C"], result.get("J"), result.get("ignored")) for name, result in results.items()}
+    found = {one.class_name: one for one in load_detectors(context, "compare --folds")}
+    results = {name: (stated(one, "result", "C"), stated(one, "result")) for name, one in found.items()}
+    return {name: Constants(C, result.get("J"), result.get("ignored")) for name, (C, result) in results.items()}
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:

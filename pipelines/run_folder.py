@@ -86,13 +86,14 @@ class RunFolder:
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        text = settings.toml(versions=versions, command={"line": shlex.join(command)})
+        line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # a path may be no UTF-8
+        text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
 
     def notes(self, table: str) -> dict[str, str]:
         """Return the table "versions" or "command" of ``run.toml``."""
-        notes: dict[str, str] = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table, {})
-        return notes
+        notes = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table)
+        return {name: str(value) for name, value in notes.items()} if isinstance(notes, dict) else {}
 
     def write(self, path: Path, text: str) -> None:
         """Write a text file whole or not at all."""
