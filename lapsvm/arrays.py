@@ -47,8 +47,10 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise InputError(f"{name} must be numbers, got {array.dtype}.")
+        if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
+            raise InputError(f"{name} must be numbers, got texts among them.")
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{name} must be numbers; {error}.") from None

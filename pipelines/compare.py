@@ -144,8 +144,8 @@ def _write(out: Path, table: dict[str, Any]) -> None:
     """Write the three files."""
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "comparison.json", table)
-    write_atomically(out / "comparison.md", comparison_markdown(table).encode())
-    write_atomically(out / "comparison.svg", comparison_svg(table).encode())
+    write_atomically(out / "comparison.md", comparison_markdown(table).encode("utf-8", "backslashreplace"))
+    write_atomically(out / "comparison.svg", comparison_svg(table).encode("utf-8", "backslashreplace"))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -23,6 +23,7 @@ from .detect import load_detectors
 from .fitting import Constants
 from .kept_windows import groups
 from .labels import label_vector
+from .provenance import stated
 from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
 from .train import ClassTask, class_tasks, training_difference
@@ -117,8 +118,8 @@ def _constants(model: Detector, task: ClassTask) -> Constants:
         raise SettingsError(
             f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
         )
-    result = model.provenance["result"]
-    return Constants(result["C"], result.get("J"), result.get("ignored"))
+    C, result = stated(model, "result", "C"), stated(model, "result")
+    return Constants(C, result.get("J"), result.get("ignored"))
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:

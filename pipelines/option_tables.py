@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .limits import MAX_JOBS, MAX_SEED
 from .settings import LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -343,8 +344,11 @@ VERIFY: Group = {
 }
 
 COMMON: Group = {
-    "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
-    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
+    "jobs": (
+        "",
+        Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1, max=MAX_JOBS)],
+    ),
+    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0, max=MAX_SEED)]),
     "device": (
         "",
         Annotated[str, typer.Option("--device", help="Of networks and passes: auto, cpu or cuda.")],

@@ -27,6 +27,7 @@ from .detect import load_detectors
 from .evaluate import SetEvaluation, evaluate_set
 from .history import read_history
 from .importing import imported_counts
+from .provenance import stated
 from .scenery import warnings_of
 from .stages import Context
 
@@ -53,7 +54,7 @@ def _contents(context: Context, sets: dict[str, SetEvaluation], detectors: dict[
         for name in context.data.classes
     )
     left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
-    told = [warnings_of(name, detectors[name].provenance["result"]) for name in context.data.classes]
+    told = [warnings_of(name, stated(detectors[name], "result")) for name in context.data.classes]
     return Contents(
         _summary(context, sets),
         classes,
@@ -153,7 +154,6 @@ def _class_result(
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:  # fmt: skip
     """Return what was found for one class."""
-    learned: dict[str, Any] = detector.provenance["result"]
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.located.classes[name] if train.located is not None else None
     shown = test if test is not None else train
@@ -175,8 +175,8 @@ def _class_result(
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
-        C=learned["C"],
-        duality_gap=learned["duality_gap"],
+        C=stated(detector, "result", "C"),
+        duality_gap=stated(detector, "result", "duality_gap"),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
         best=_examples(right, found, records, shown.truth, name, EXAMPLES),

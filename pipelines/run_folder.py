@@ -87,7 +87,8 @@ class RunFolder:
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        text = settings.toml(versions=versions, command={"line": shlex.join(command)})
+        line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # a path may be no UTF-8
+        text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
 
     def notes(self, table: str) -> dict[str, str]:
