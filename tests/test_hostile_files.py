@@ -19,10 +19,10 @@ from PIL import Image
 from lapsvm import catalog
 from lapsvm.catalog import MAX_PIXELS, read_image
 from lapsvm.detection import Detector
-from lapsvm.errors import AnnotationError, ImageError, LabelsError, LapsvmError, MissingError, ResultsError
+from lapsvm.errors import AnnotationError, ImageError, LabelsError, LapsvmError, MissingError, ResultsError, WriteError
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_foreign, read_header
-from lapsvm.files import is_named, open_regular, read_regular
+from lapsvm.files import is_named, open_regular, read_regular, write_atomically
 
 
 @pytest.fixture
@@ -223,3 +223,15 @@ def test_a_broken_link_in_place_of_flags_of_truth_is_not_passed_over(tmp_path):
     (tmp_path / "gt.npy").symlink_to("nowhere")
     with pytest.raises(LapsvmError, match=r"gt\.npy is not there: the link leads to nothing"):
         open_foreign(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 255, "a" * 5000, "\ud800"])
+def test_a_name_that_cannot_be_written_is_a_sentence(tmp_path, name):
+    with pytest.raises(WriteError, match="could not be written"):
+        write_atomically(tmp_path / name, b"")
+
+
+def test_a_class_whose_name_is_too_long_for_files_is_refused_at_once(tmp_path):
+    (tmp_path / ("é" * 51)).mkdir()
+    with pytest.raises(LabelsError, match="class name must have at most 100 bytes"):
+        open_folder(tmp_path)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lapsvm.errors import DataError
 from lapsvm.evaluation import write_json
-from lapsvm.files import remove_stale
+from lapsvm.files import NOT_PARSED, read_regular, remove_stale
 
 from ..labels import hash_of
 
@@ -34,5 +35,8 @@ class Cells:
         path = self.folder / f"{method}-{label}-{hash_of(self._settings, method, known)[:12]}.json"
         if not path.is_file():
             write_json(path, make())
-        cell: Cell = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            cell: Cell = json.loads(read_regular(path, "cell").decode("utf-8"))
+        except NOT_PARSED as error:
+            raise DataError(f"cell {path} is damaged: {error}; remove it to have it made again.") from None
         return cell

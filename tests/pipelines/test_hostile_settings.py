@@ -1,21 +1,24 @@
 """Settings, options and names that no machine can take: one line, at once."""
 
+import io
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
-from lapsvm.pipelines.cli import printable
 from lapsvm.pipelines.compare_tables import comparison_markdown
 from lapsvm.pipelines.labels import count_labels
-from lapsvm.pipelines.limits import MAX_JOBS, MAX_SEED
+from lapsvm.pipelines.limits import MAX_JOBS, MAX_SEED, printable
 from lapsvm.pipelines.provenance import stated
 from lapsvm.pipelines.run_folder import RunFolder
 from lapsvm.pipelines.settings import Settings, check_settings
+from PIL import Image
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -131,7 +134,7 @@ def test_a_run_in_a_folder_whose_name_is_no_text(digits, tmp_path, command, fast
 
 
 def test_what_steers_a_terminal_is_written_as_an_escape():
-    assert printable("one\n two\x1b[31m \udce9 é 中") == "one two\\x1b[31m \\udce9 é 中"
+    assert printable("one\n two\x1b[31m \udce9 é 中") == "one\n two\\x1b[31m \\udce9 é 中"
 
 
 def test_a_model_that_does_not_say_how_it_was_made_is_refused(finished, tmp_path, refused, digits):
@@ -224,3 +227,32 @@ def test_what_waits_for_the_end_has_its_turn():
     code = code.replace('print("done")', 'atexit.register(print, "late")')
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "late\n")
+
+
+def test_pictures_that_are_too_large_or_damaged_are_left_out_on_request(tmp_path, command, refused):
+    for name in ("cat", "dog"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (40, 30), (90, 60 * number, 20)).save(tmp_path / "data" / name / f"{number}.png")
+    dds = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(dds, "DDS")
+    content = bytearray(dds.getvalue())
+    content[80:92] = b"\x04\x00\x00\x00DXT9\x00\x00\x00\x00"  # a pixel format that there is not
+    large = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">IIBBBBB", 10_000, 10_000, 1, 0, 0, 0, 0)
+    bad = {
+        "cat/damaged.png": bytes(content),
+        "dog/large.png": large + struct.pack(">I", zlib.crc32(large[12:])),
+    }
+    line = ["extract", "--data", "folder", "--root", tmp_path / "data", "--windows", "grid", "--max-windows", "5"]
+    for name, content in bad.items():
+        (tmp_path / "data" / name).write_bytes(content)
+        assert f"{name} " in refused(*line, "--quiet", "--out", tmp_path / "RUN")
+        if name == "cat/damaged.png":
+            (tmp_path / "data" / name).unlink()
+    (tmp_path / "data" / "cat/damaged.png").write_bytes(bad["cat/damaged.png"])
+    (tmp_path / "data" / "dog" / "gone.png").symlink_to("nowhere.png")
+    done = command(*line, "--skip-bad", "--out", tmp_path / "OTHER")
+    assert done.status == 0
+    for name in ("cat/damaged", "dog/large", "dog/gone"):
+        assert f"picture {name} is left out" in done.err
+    assert "Warning" not in done.err

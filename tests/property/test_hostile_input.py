@@ -18,7 +18,7 @@ from lapsvm.pipelines.settings import Settings, check_settings
 from scipy.io import savemat
 
 from lapsvm.detection import Detector
-from lapsvm.errors import LapsvmError
+from lapsvm.errors import LapsvmError, ModelFileError
 from lapsvm.evaluation import Detections, read_result_file, write_results
 from lapsvm.features import PictureWindows, assemble_shard, open_foreign, open_shards, read_shard, write_shard
 from lapsvm.model_files import read_model, write_model
@@ -246,3 +246,14 @@ def test_names_of_any_bytes_are_read_or_refused(tmp_path):
             for record in data.records("trainval"):
                 record.id.encode()
         shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E8M0", "BF16", "C64", "I64"])
+def test_a_model_of_a_type_that_numpy_may_not_have_is_refused(tmp_path, dtype):
+    sizes = {"F8_E4M3": 1, "F8_E8M0": 1, "BF16": 2}
+    size = 2 * sizes.get(dtype, 8)
+    entry = {"dtype": dtype, "shape": [2], "data_offsets": [0, size]}
+    head = json.dumps({"__metadata__": {"lapsvm": "{}"}, "coef": entry}).encode()
+    (tmp_path / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(size))
+    with pytest.raises(ModelFileError, match=r"a\.safetensors is"):
+        Detector.load(tmp_path / "a.safetensors")
