@@ -133,7 +133,7 @@ def _folders(folder: Path) -> list[Path]:
             continue
         if path.is_dir():
             folders.append(path)
-        elif path.is_symlink() and not path.exists() and path.suffix.lower() not in SUFFIXES:
+        elif path.suffix.lower() not in SUFFIXES and path.is_symlink() and not path.exists():
             raise LabelsError(f"link {path} leads to nothing; mend it or remove it.")
     return folders
 

@@ -9,6 +9,7 @@ from lapsvm.errors import LabelsError, MissingError, OptionError
 SET_NAMES = ("trainval", "train", "val", "test")
 """Names that are always taken for sets, in the order in which sets are listed."""
 
+_LONGEST = 100  # bytes; systems take names of 255
 _SHOWN = 50  # names in one sentence
 
 _UNSAFE = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
@@ -56,7 +57,9 @@ def choose_classes(wanted: Sequence[str] | None, found: Iterable[str]) -> tuple[
 
 
 def check_file_name(what: str, name: str, where: str) -> None:
-    """Raise LabelsError unless `name` can be part of a file name."""
+    """Raise LabelsError unless `name` can be part of a file name, beside another one and what the files are called."""
+    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
+        raise LabelsError(f"{where}: a {what} name must have at most {_LONGEST} bytes, got {name[:20]!r}...")
     if not name.isprintable() or name.startswith(".") or "/" in name or "\\" in name:
         raise LabelsError(
             f"{where}: a {what} name must be printable, without '/', '\\' or a leading dot, got {name!r}."

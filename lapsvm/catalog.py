@@ -208,6 +208,8 @@ def read_image(path: str | Path) -> Pixels:
         raise ImageError(f"picture {path} does not open: it is no image file that can be read.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
+    except Warning:  # one that the caller wants as an error
+        raise
     except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
         raise ImageError(f"picture {path} cannot be read whole: {_reason(error)}") from None
     if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # of an icon, whose header does not tell

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
@@ -107,10 +108,12 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as error:
-        raise WriteError(f"file {path} could not be written: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise WriteError(f"file {path} could not be written: {reason}.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):  # of a name that is too long
+            temporary.unlink(missing_ok=True)
 
 
 def remove_stale(folder: str | Path) -> list[Path]:

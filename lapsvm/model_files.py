@@ -97,7 +97,14 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(_METADATA)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        KeyError,
+    ) as error:  # of numpy's types, too
         raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
     if text is None:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")

@@ -16,7 +16,7 @@ from lapsvm.errors import LapsvmError, OptionError
 
 from .entry import INTERRUPTED, LINE
 from .interruption import interruptible
-from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED
+from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, printable
 from .machine_options import EXECUTOR, MEMORY
 from .option_tables import (
     COMMON,
@@ -91,13 +91,7 @@ def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
         return INTERRUPTED, LINE
     except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
-    return FAILED, "lapsvm: " + printable(reason)
-
-
-def printable(text: str) -> str:
-    """Return a text as one line in which nothing steers a terminal: what is not printable is written as an escape."""
-    words = " ".join(text.split())
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)
+    return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
 
 
 @app.callback(invoke_without_command=True)

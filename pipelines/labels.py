@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .settings import DataSettings
 
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))
+SHOWN = 20  # classes in one sentence
 NO_SET = "none"  # the name of a test set that is not wanted
 
 
@@ -58,7 +60,8 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     _refuse_asked(settings.classes, skipped)
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
-        reasons = "; ".join(f"{name} {reason}" for name, reason in skipped.items())
+        reasons = "; ".join(f"{name} {reason}" for name, reason in islice(skipped.items(), SHOWN))
+        reasons += f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}.")
     return RunData(dataset, classes, skipped, records)
 

@@ -1,4 +1,4 @@
-"""Limits of settings and options: numbers that a machine can hold, texts that a file can hold, lists with an entry."""
+"""Limits of settings and options: numbers that a machine can hold, texts that a file or a terminal can take."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,3 +52,10 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):
         return f"a {type(value).__name__} that cannot be written out"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing steers a terminal: but for line breaks, what does not print becomes an escape."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text)

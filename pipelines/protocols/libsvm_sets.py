@@ -51,7 +51,10 @@ def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None
         return None
     from scipy.io import loadmat
 
-    held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    try:
+        held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    except Exception as error:
+        raise DataError(f"{path} must be a .mat file that can be read, got {error}.") from error
     if set(held) < {"Xtr", "ytr", "Xte", "yte"}:
         raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(held)))}.")
     training, test = (

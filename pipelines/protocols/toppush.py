@@ -23,7 +23,7 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
 from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, SettingsError
 from lapsvm.evaluation import write_json
-from lapsvm.files import write_atomically
+from lapsvm.files import NOT_PARSED, write_atomically
 from lapsvm.models import RankSVM, TopPush
 from lapsvm.optim import accelerated_dual
 from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
@@ -201,7 +201,7 @@ def _begun(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         there = held["settings"], held["splits"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (*NOT_PARSED, KeyError, TypeError) as error:
         raise DataError(f"{path} must be results of this command, got {error}.") from error
     if there[0] != settings:
         raise SettingsError(f"{path} must have been made with the settings {settings}, got {there[0]}.")
