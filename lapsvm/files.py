@@ -1,7 +1,9 @@
 """Files that are whole or absent: a reader never meets one that is half written, and never waits for a pipe."""
 
 import os
+import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -10,6 +12,7 @@ from typing import BinaryIO
 from lapsvm.errors import MissingError, WriteError
 
 SUFFIX = ".partial"
+_TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re.DOTALL)
 
 NOT_PARSED = (ValueError, RecursionError)
 """What the parsers of JSON and TOML raise: bad text, bad UTF-8, integers of too many digits, too deep a nesting."""
@@ -103,7 +106,7 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise MissingError(f"folder {path.parent} is not there, so {path.name} cannot be written.")
-    temporary = path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    temporary = temporary_name(path)
     try:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
@@ -116,22 +119,38 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def remove_stale(folder: str | Path) -> list[Path]:
+def temporary_name(path: Path) -> Path:
+    """Return a new name beside a path under which its content may be written first; `remove_stale` knows it."""
+    return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file name is one that `write_atomically` writes under."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = None) -> list[Path]:
     """Remove the temporary files that a killed process left in a folder.
 
     Parameters
     ----------
     folder : str or Path
         No other process may be writing there. A folder that does not exist has nothing to remove.
+    is_ours : callable, optional
+        Gets the name that a temporary file would have been given; where it returns False, the file stays. By default
+        all go whose names are those that `write_atomically` writes under; links and folders always stay.
 
     Returns
     -------
     list of Path
         What was removed, sorted.
     """
-    stale = sorted(Path(folder).glob(f".*{SUFFIX}"))
-    for path in stale:
-        path.unlink(missing_ok=True)
+    stale = []
+    for path in sorted(Path(folder).glob(f".*{SUFFIX}")):
+        found = _TEMPORARY.fullmatch(path.name)
+        if found and (is_ours is None or is_ours(found["name"])) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
+            stale.append(path)
     return stale
 
 

@@ -89,6 +89,27 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
     return description, tensors
 
 
+def stored_format(path: str | Path) -> str | None:
+    """Return the "format" of a safetensors file's description, "" where it has none; None if the file is damaged.
+
+    Only the header is read. A file of another program is whole and says "", or another format.
+
+    Parameters
+    ----------
+    path : str or Path
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get(_METADATA)
+        description = json.loads(text) if text is not None else {}
+    except (SafetensorError, OSError, TypeError, ValueError, RecursionError):
+        return None
+    found = description.get("format") if isinstance(description, dict) else None
+    return found if isinstance(found, str) else ""
+
+
 def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a safetensors file holds."""
     from safetensors import SafetensorError, safe_open

@@ -25,6 +25,7 @@ from .option_tables import (
     DEVICES,
     FEATURES,
     OUT,
+    PATH,
     RECIPE,
     REFINE,
     TRAIN,
@@ -229,12 +230,12 @@ def verify(options: dict[str, Any]) -> None:
 
 @app.command()
 def evaluate(
-    out: Annotated[Path | None, typer.Option("--out", help="A run folder.")] = None,
-    root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A run folder.", **PATH)] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.", **PATH)] = None,
     set_name: Annotated[str, typer.Option("--set", help="Its set; with --root.")] = "test",
-    results: Annotated[Path | None, typer.Option("--results", help="Folder of comp3/comp4 files; with --root.")] = None,
+    results: Annotated[Path | None, typer.Option("--results", help="Comp3/comp4 files; with --root.", **PATH)] = None,
     iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", **PATH)] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
@@ -264,7 +265,7 @@ def evaluate(
 @app.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the reference.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False, **PATH)],
     draws: Annotated[
         int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)
     ] = 2000,
@@ -291,10 +292,10 @@ def compare(
 def predict(
     images: Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.", show_default=False)],
     model: Annotated[
-        list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False)
+        list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False, **PATH)
     ],
     windows: Annotated[str | None, typer.Option("--windows", help="A method, instead of the model's own.")] = None,
-    draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.", **PATH)] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
     nms: Annotated[float | None, typer.Option("--nms", help="Overlap above which the lower box goes.")] = None,
     max_detections: Annotated[

@@ -67,6 +67,7 @@ def evaluate_run(context: Context) -> None:
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
         table = run_table({name: found.table() for name, found in sets.items()})
+        context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, found in sets.items():
         if found.truth is None:

@@ -14,7 +14,17 @@ DEVICES = ("auto", "cpu", "cuda")
 
 Group = dict[str, tuple[str, Any]]
 
-OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False)])}
+
+def named_path(text: str) -> Path:
+    """Return the path that an option names; an empty text would mean the current folder, which nobody typed."""
+    if not text:
+        raise typer.BadParameter("a path must not be empty; the current folder is '.'")
+    return Path(text)
+
+
+PATH: dict[str, Any] = {"parser": named_path, "metavar": "PATH"}
+
+OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False, **PATH)])}
 
 DATA: Group = {
     "data": ("data.name", Annotated[str | None, typer.Option("--data", help="voc, folder, csv, digits, or your own.")]),
@@ -99,7 +109,10 @@ FEATURES: Group = {
     ),
     "shards_from": (
         "",
-        Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
+        Annotated[
+            Path | None,
+            typer.Option("--shards-from", help="Take the shards of another run where they fit.", **PATH),
+        ],
     ),
     "dtype": (
         "features.dtype",

@@ -40,8 +40,9 @@ def write_report(context: Context) -> None:
     detectors = {detector.class_name: detector for detector in load_detectors(context, "report")}
     sets = {name: evaluate_set(context, name) for name in context.data.records}
     with context.timed("report"):
-        context.run.page.parent.mkdir(parents=True, exist_ok=True)
-        write_page(context.run.page, _contents(context, sets, detectors))
+        contents = _contents(context, sets, detectors)
+        context.run.files.claim([context.run.page])
+        write_page(context.run.page, contents)
     context.reporter.say(f"page: {context.run.page}")
 
 

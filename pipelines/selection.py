@@ -30,6 +30,7 @@ from .settings import Settings, check_choice
 from .stages import Context
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
+FOLDS_ADVICE = "lower --folds or give one value of every constant"
 ALL = 0  # number of the training that leaves no picture out; folds count from 1
 _AT_ONCE = 512  # weight vectors in one pass
 
@@ -127,6 +128,13 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     }
 
 
+def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
+    """Raise OneClassError if a class that has constants to choose has fewer positives or negatives than folds."""
+    for name, y in labels.items():
+        if len(grid(settings, y)) > 1:
+            held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+
+
 def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
     """Train every trial, and return what came out of it."""
     wanted = [Wanted(trial.seen, trial.constants) for trial in trials]
@@ -170,8 +178,8 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
 
 def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants]) -> list[Trial]:
     """Return the trainings that decide on a class's constants, those of one candidate after each other."""
-    advice = "lower --folds or give one value of every constant"
-    parts = dict(enumerate(held_out_folds(y, settings.train.folds, settings.seed, name, advice), start=1))
+    held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+    parts = dict(enumerate(held_out, start=1))
     if settings.train.criterion == "agreement":
         parts[ALL] = np.zeros(len(y), dtype=np.bool_)
     return [

@@ -244,7 +244,6 @@ def check_settings(settings: Settings) -> Settings:
     ------
     OptionError, InputError
     """
-    from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
     from lapsvm.latent.early import check_early
     from lapsvm.windows import propose
@@ -272,12 +271,22 @@ def check_settings(settings: Settings) -> Settings:
     _check_training(settings.train, windows.max_area)
     if settings.train.keep_by and settings.features.beside:
         raise OptionError("option --keep-by must not go with --beside: its models are for other features.")
-    if not 0 <= settings.detect.nms_threshold <= 1:
-        raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
-    demoted([0.0], settings.detect.demotion)
-    _check_vote(settings.detect)
+    check_detection(settings.detect)
     _check_refinement(settings.refine)
     return settings
+
+
+def check_detection(detect: DetectSettings) -> DetectSettings:
+    """Return the settings of detection if every value keeps its rule; OptionError, InputError if not."""
+    from lapsvm.detection import demoted
+
+    if not 0 <= detect.nms_threshold <= 1:
+        raise OptionError(f"option --nms must be between 0 and 1, got {detect.nms_threshold}.")
+    if detect.max_detections < 1:
+        raise OptionError(f"option --max-detections must be at least 1, got {detect.max_detections}.")
+    demoted([0.0], detect.demotion)
+    _check_vote(detect)
+    return detect
 
 
 def _check_vote(detect: DetectSettings) -> None:

@@ -69,8 +69,10 @@ def tune_classes(context: Context) -> None:
     train_classes(context)
     results = {one.class_name: stated(one, "result") for one in load_detectors(context, "tune", context.trained_model)}
     table = tuning_table(context.settings, results)
-    write_json(context.run.path / "tuning.json", table)
-    context.run.write(context.run.path / "tuning.csv", tuning_csv(table))
+    as_json, as_csv = context.run.tuning_files
+    context.run.files.claim([as_json])
+    write_json(as_json, table)
+    context.run.write(as_csv, tuning_csv(table))
     if not context.reporter.quiet:
         print_tuning(table)
 

@@ -14,6 +14,7 @@ from lapsvm.report import escaped_markdown
 from ..compare import MEASURES, Figure, Plan, difference, figures_of, mean_figure, open_entrant, shared_classes
 from ..compare_folds import LEVEL
 from ..evaluate import TITLES
+from ..ownership import table_files
 from ..run_folder import RunFolder
 
 LEARNING = ("train", "refine")
@@ -102,9 +103,9 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
 
 def write_rows(folder: Path, name: str, table: Mapping[str, Any]) -> None:
     """Write a table as NAME.json and NAME.md into a folder, which is made where it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{name}.json", table)
-    write_atomically(folder / f"{name}.md", rows_markdown(table).encode("utf-8", "backslashreplace"))
+    as_json, as_markdown = table_files(folder, name, "rows")
+    write_json(as_json, table)
+    write_atomically(as_markdown, rows_markdown(table).encode("utf-8", "backslashreplace"))
 
 
 def rows_markdown(table: Mapping[str, Any]) -> str:
