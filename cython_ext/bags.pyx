@@ -237,18 +237,23 @@ def sums_of_norms(
                 out[i] += sqrt(_norm2(&features[row, 0], &scale[0], d))
 
 
-def fill_lengths(
+def longest(
     const Stored[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, double share,
     float[::1] lengths,
 ):
-    """Write (1 + share) times the Euclidean norm of rows starts[i] to stops[i] - 1 into `lengths` where it holds NaN.
+    """Return the largest of `lengths` over rows starts[i] to stops[i] - 1.
+
+    Where it holds NaN, (1 + share) times the row's Euclidean norm is written first.
     """
     cdef Py_ssize_t i, row, d = features.shape[1]
+    cdef float found = 0
     with nogil:
         for i in range(starts.shape[0]):
             for row in range(starts[i], stops[i]):
                 if lengths[row] != lengths[row]:
                     lengths[row] = <float>((1 + share) * sqrt(_length2(&features[row, 0], d)))
+                found = max(found, lengths[row])
+    return found
 
 
 def add_rows(

@@ -87,15 +87,16 @@ cdef extern from *:
     #define LAPSVM_NEAR 16
     #define LAPSVM_KEPT(real) \\
         typedef struct { \\
-            real best, floor; ptrdiff_t count, window[LAPSVM_NEAR]; real value[LAPSVM_NEAR]; \\
+            real best; ptrdiff_t count, window[LAPSVM_NEAR]; real value[LAPSVM_NEAR]; \\
         } lapsvm_kept_##real; \\
         static __attribute__((noinline)) void lapsvm_keep_##real( \\
-            lapsvm_kept_##real *kept, real value, real margin, ptrdiff_t i, const char *bag, size_t row_bytes) { \\
+            lapsvm_kept_##real *kept, real *floor, real value, real margin, ptrdiff_t i, const char *bag, \\
+            size_t row_bytes) { \\
             if (value > kept->best) { \\
                 ptrdiff_t left = 0; \\
-                kept->best = value; kept->floor = value - margin; \\
+                kept->best = value; *floor = value - margin; \\
                 for (ptrdiff_t e = 0; e < kept->count; e++) \\
-                    if (kept->value[e] > kept->floor) { \\
+                    if (kept->value[e] > *floor) { \\
                         kept->value[left] = kept->value[e]; kept->window[left++] = kept->window[e]; \\
                     } \\
                 kept->count = left; \\
@@ -103,8 +104,8 @@ cdef extern from *:
             for (ptrdiff_t e = 0; e < kept->count; e++) \\
                 if (kept->value[e] == value \\
                     && !memcmp(bag + kept->window[e] * row_bytes, bag + i * row_bytes, row_bytes)) return; \\
-            if (kept->count == LAPSVM_NEAR || !(kept->floor > -(real)INFINITY && value < (real)INFINITY)) { \\
-                kept->floor = (real)INFINITY; kept->count = LAPSVM_NEAR + 1;   /* nothing else is kept */ \\
+            if (kept->count == LAPSVM_NEAR || !(*floor > -(real)INFINITY && value < (real)INFINITY)) { \\
+                *floor = (real)INFINITY; kept->count = LAPSVM_NEAR + 1;   /* nothing else is kept */ \\
                 return; \\
             } \\
             kept->value[kept->count] = value; kept->window[kept->count++] = i; \\
@@ -135,13 +136,13 @@ cdef extern from *:
         target static void name( \\
             const stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n_bags, \\
             const real *packed, const real *margins, ptrdiff_t k, const unsigned char *excluded, \\
-            lapsvm_kept_##real *kept, lapsvm_near *near, ptrdiff_t *index) { \\
+            lapsvm_kept_##real *kept, real *floors, lapsvm_near *near, ptrdiff_t *index) { \\
             ptrdiff_t step = (d + lanes - 1) / lanes * lanes; \\
             for (ptrdiff_t bag = 0; bag < n_bags; bag++, index += k) { \\
                 ptrdiff_t size = stops[bag] - starts[bag]; \\
                 const stored *first = x + starts[bag] * d; \\
                 for (ptrdiff_t q = 0; q < k; q++) { \\
-                    kept[q].best = kept[q].floor = -(real)INFINITY; kept[q].count = 0; \\
+                    kept[q].best = floors[q] = -(real)INFINITY; kept[q].count = 0; \\
                 } \\
                 for (ptrdiff_t i = 0, r_; i < size; i += r_) { \\
                     const stored *row = first + i * d; \\
@@ -151,11 +152,14 @@ cdef extern from *:
                         const real *w = packed + q * step; \\
                         v_ = lapsvm_width(k, q, widest); \\
                         switch (16 * (r_ == rows && rows > 1) + v_) { LAPSVM_CASES_##widest(name, rows) } \\
+                        int some = 0; \\
                         for (ptrdiff_t v = 0; v < v_; v++) \\
+                            for (ptrdiff_t r = 0; r < r_; r++) some |= out[4 * v + r] > floors[q + v]; \\
+                        for (ptrdiff_t v = 0; some && v < v_; v++) \\
                             for (ptrdiff_t r = 0; r < r_; r++) \\
-                                if (out[4 * v + r] > kept[q + v].floor && !(excluded && excluded[i + r])) \\
-                                    lapsvm_keep_##real(kept + q + v, out[4 * v + r], margins[q + v], i + r, \\
-                                                       (const char *)first, d * sizeof(stored)); \\
+                                if (out[4 * v + r] > floors[q + v] && !(excluded && excluded[i + r])) \\
+                                    lapsvm_keep_##real(kept + q + v, floors + q + v, out[4 * v + r], margins[q + v], \\
+                                                       i + r, (const char *)first, d * sizeof(stored)); \\
                     } \\
                 } \\
                 for (ptrdiff_t q = 0; q < k; q++) \\
@@ -294,11 +298,11 @@ cdef extern from *:
     #define LAPSVM_AT(name) name
     #endif
     #define LAPSVM_ANSWER(name) \\
-        LAPSVM_AT(name)(x, d, starts, stops, n, packed, margins, k, excluded, kept, &near, index); break;
+        LAPSVM_AT(name)(x, d, starts, stops, n, packed, margins, k, excluded, kept, floors, &near, index); break;
     static ptrdiff_t lapsvm_pass(
         int level, char kind, const void *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
         const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept,
-        ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
+        void *floors, ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
         lapsvm_near near = {rows, room, 0, 0};
         (void)level;
         switch (kind) {
@@ -316,7 +320,7 @@ cdef extern from *:
     void lapsvm_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     Py_ssize_t lapsvm_pass(
         int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*, Py_ssize_t*) noexcept nogil
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*, Py_ssize_t*) noexcept nogil
     ctypedef struct lapsvm_kept_float:
         float best
     ctypedef struct lapsvm_kept_double:
@@ -366,10 +370,11 @@ def best_rows(
     cdef char kind = b"d" if Stored is double else b"f" if Stored is float else b"b" if Stored is short else b"h"
     cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
     cdef Py_ssize_t count, unsettled = 0, size = sizeof(lapsvm_kept_double)
-    room = np.empty(index.shape[1] * size, dtype=np.uint8)
+    room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty(index.shape[1])
     cdef unsigned char[::1] kept = room
+    cdef double[::1] floors = levels
     with nogil:
         count = lapsvm_pass(
             level, kind, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            &margins[0], index.shape[1], out, &kept[0], &near[0, 0], near.shape[0], &index[0, 0], &unsettled)
+            &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0], &unsettled)
     return count, unsettled

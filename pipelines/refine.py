@@ -25,7 +25,7 @@ from .provenance import stated
 from .run_files import is_of_another_program
 from .scenery import learned_of
 from .stages import Context
-from .train import ClassTask, class_tasks, fitted_detector, is_done
+from .train import ClassTask, Mean, class_tasks, fitted_detector, is_done
 from .training_bags import stored_bags
 
 
@@ -137,10 +137,22 @@ def _refine(
         write_history(context, rows, role="round")
         constants = Constants(context.settings.refine.C)
         known = {"C": constants.C, **learned_of(stated(first.detector, "result"))}
-        solution = found.solution
-        if context.settings.refine.average:
-            solution = replace(solution, coef=found.mean_coef)
-        fitted_detector(task, known, solution, scale, projection).save(task.path)
+        mean = _mean(context, task, found)
+        fitted_detector(task, known, found.solution, scale, projection, mean).save(task.path)
+
+
+def _mean(context: Context, task: ClassTask, found: Refinement) -> Mean | None:
+    """Return the mean of a round's models if the settings ask for it, and say that it has no certificate."""
+    if not context.settings.refine.average:
+        return None
+    mean = Mean(found.mean_coef, _folds(context, task) + 1)
+    context.reporter.say(f"refine: {task.name} is the mean of {mean.n_models} models: averaged, no certificate.")
+    return mean
+
+
+def _folds(context: Context, task: ClassTask) -> int:
+    """Return the number of folds of a class: no more than it has positives."""
+    return min(context.settings.refine.folds, int((task.y > 0).sum()))
 
 
 def _starts(context: Context, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
@@ -167,7 +179,7 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    folds = min(settings.folds, int((task.y > 0).sum()))
+    folds = _folds(context, task)
     windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
         part = _with_candidates(pictures, task.y, settings.candidates, weights)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
@@ -40,6 +40,13 @@ class ClassTask:
     y: Labels
     provenance: dict[str, Any]
     path: Path
+
+
+class Mean(NamedTuple):
+    """The mean weights (d,) of several models, for which no objective, dual value or gap is known."""
+
+    coef: Float64
+    n_models: int
 
 
 def train_classes(context: Context) -> None:
@@ -268,16 +275,22 @@ def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fitted_detector(
-    task: ClassTask, known: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None
+    task: ClassTask,
+    known: dict[str, Any],
+    solution: LatentSolution,
+    scale: Float64,
+    projection: Projection | None,
+    mean: Mean | None = None,
 ) -> Detector:
-    """Return the detector of a class; `known` is what its provenance says of its constants."""
-    result = {
-        **known,
-        "objective": solution.objective,
-        "dual": solution.dual,
-        "duality_gap": solution.gap,
-        "cccp_steps": len(solution.history),
-        "calls": solution.n_calls,
-    }
-    whole = None if projection is None else projection.unfold(solution.coef * scale)
-    return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
+    """Return the detector of a class; `known` is what its provenance says of its constants.
+
+    With `mean` the weights are those of a mean of models, to which the solution's certificate does not belong: the
+    provenance names it as that of the model before averaging.
+    """
+    certificate = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
+    if mean is not None:
+        certificate = {"averaged_models": mean.n_models, "certificate": None, "before_averaging": certificate}
+    result = {**known, **certificate, "cccp_steps": len(solution.history), "calls": solution.n_calls}
+    coef = solution.coef if mean is None else mean.coef
+    whole = None if projection is None else projection.unfold(coef * scale)
+    return Detector(task.name, coef, solution.intercept, scale, task.provenance | {"result": result}, whole)

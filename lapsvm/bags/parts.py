@@ -1,11 +1,12 @@
 """The parts of a store of windows: an array in memory, or a shard whose features are read from its file in pieces."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -15,6 +16,19 @@ from lapsvm.bags.selection import rows_of, runs_of
 from lapsvm.errors import ShardError
 
 Transform = Callable[[Array], Array]
+
+
+class FileState(NamedTuple):
+    """Which file it is, and when it was last written: what tells a replaced file without reading it."""
+
+    inode: int
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Self:
+        """Return the state of a file."""
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +81,8 @@ class FilePart:
     stored : dtype
     transform : callable, optional
         What stored features (m, shape[1]) become when they are read, (m, d) of the same type.
+    state : FileState, optional
+        What the file was when it was opened first; a file that was replaced or written to since is refused.
     """
 
     path: Path
@@ -74,6 +90,7 @@ class FilePart:
     shape: tuple[int, int]
     stored: np.dtype[Any]
     transform: Transform | None = None
+    state: "FileState | None" = None
     resident = False
 
     @property
@@ -122,6 +139,7 @@ class FilePart:
         content = out.reshape(-1).view(np.uint8).data
         try:
             with self.path.open("rb", buffering=0) as file:
+                self._check_state(os.fstat(file.fileno()))
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
                     length = (stop - start) * size
                     file.seek(self.place + start * size)
@@ -129,6 +147,11 @@ class FilePart:
                     content = content[length:]
         except OSError as error:
             raise ShardError(f"shard {self.path} could not be read again: {error.strerror or error}.") from None
+
+    def _check_state(self, found: os.stat_result) -> None:
+        """Raise ShardError if the file is another one than at first; one that is shorter is found where it ends."""
+        if self.state is not None and found.st_size >= self.state.size and FileState.of(found) != self.state:
+            raise ShardError(f"shard {self.path} was replaced or changed while it was in use; start again.")
 
     def _fill(self, file: FileIO, content: memoryview) -> None:
         """Read so many bytes; the system may give less at a time."""

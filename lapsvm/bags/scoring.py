@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike
 from lapsvm._ext import bags as _kernel
 from lapsvm._ext import scores as _pass
 from lapsvm.arrays import Array, Float32, Float64, Index
-from lapsvm.bags.selection import runs_of
 from lapsvm.bfloat16 import BFLOAT16
 from lapsvm.errors import NotFiniteError
 
@@ -69,13 +68,16 @@ class Question(NamedTuple):
         One in each row; what winners are scored with.
     packed : 1-d float32, or float64 for a store of float64
         The same in the order of the tiles; what windows compete with.
-    lengths : (k,) float64
-        Their Euclidean norms.
+    rounding : (k,) float64
+        By how much two sums may be off together, for windows of length 1.
+    least : (k,) float64
+        The same for what underflows.
     """
 
     exact: Float64
     packed: Array
-    lengths: Float64
+    rounding: Float64
+    least: Float64
 
     @classmethod
     def of(cls, weights: Float64, dtype: DTypeLike) -> Self:
@@ -86,9 +88,27 @@ class Question(NamedTuple):
         packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
         with np.errstate(over="ignore"):  # a weight beyond float32 is infinite there; winners are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
-            lengths = np.linalg.norm(weights, axis=0)
+            rounding = 2 * _gamma(d, kind) * np.linalg.norm(weights, axis=0)
         _pass.pack(columns, _pass.WIDEST[_LEVEL], packed)
-        return cls(np.ascontiguousarray(weights.T), packed, lengths)
+        least = np.where(rounding > 0, 2 * d * float(np.finfo(kind).smallest_subnormal), 0.0)
+        return cls(np.ascontiguousarray(weights.T), packed, rounding, least)
+
+    def margins(self, longest: float) -> Array:
+        """Return by how much the sums of two windows of at most this length may be off together (k,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (longest * self.rounding + (1 + longest) * self.least).astype(self.packed.dtype)
+
+
+def _gamma(dim: int, kind: DTypeLike) -> float:
+    """Return the relative rounding of a sum of products in lanes.
+
+    A sum is off by at most gamma sum |x_j w_j| <= gamma |x| |w|, where gamma counts the roundings of one product on the
+    way (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1): the lane, the lanes' reduction, the
+    weight's own and those of the margin; in float64 also those of the final score.
+    """
+    steps = dim / (16 if kind == np.float32 else 6) + 40
+    unit = float(np.finfo(kind).eps) / 2
+    return float(steps * unit / (1 - steps * unit))
 
 
 def best_in(block: Block, question: Question, excluded: Array | None = None) -> BestWindows:
@@ -110,36 +130,24 @@ def best_in(block: Block, question: Question, excluded: Array | None = None) -> 
     count, unsettled = _pass.best_rows(
         stored, *bags, question.packed, _margins(stored, block, question), out, near, index, _LEVEL
     )
-    _settle(stored, block, question, near[:count], index)
+    if count:
+        _settle(stored, block, question, near[:count], index)
     if unsettled:
         _settle_whole(stored, block, question, excluded, index)
     return BestWindows(index, _row_scores(stored, index + block.starts[:, None], question.exact))
 
 
 def _margins(stored: Array, block: Block, question: Question) -> Array:
-    """Return for each weight vector by how much the sums of two windows of a block may be off together (k,).
-
-    A sum of products in lanes is off by at most gamma sum |x_j w_j| <= gamma |x| |w|, where gamma counts the roundings
-    of one product on the way (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
-    """
-    kind, dim = question.packed.dtype, stored.shape[1]
+    """Return for each weight vector by how much the sums of two windows of a block may be off together (k,)."""
     lengths = np.full(len(stored), np.nan, dtype=np.float32) if block.lengths is None else block.lengths
-    runs = runs_of(block.starts, block.stops)
-    _kernel.fill_lengths(stored, *runs, (dim / 32 + 8) * 2.0**-23, lengths)
-    longest = max(float(lengths[start:stop].max()) for start, stop in zip(*runs, strict=True))
-    unit, least = float(np.finfo(kind).eps) / 2, float(np.finfo(kind).smallest_subnormal)
-    # lanes, their reduction, the weight's own rounding, that of best - margin; in float64 the final score's sum as well
-    steps = dim / (16 if kind == np.float32 else 6) + 40
-    gamma = steps * unit / (1 - steps * unit)
-    with np.errstate(over="ignore", invalid="ignore"):
-        margins = 2 * (gamma * longest * question.lengths + dim * (1 + longest) * least)
-        return np.where(question.lengths > 0, margins * (1 + 1e-6), 0.0).astype(kind)
+    share = (stored.shape[1] / 32 + 8) * 2.0**-23  # rounding of the norms
+    return question.margins(_kernel.longest(stored, block.starts, block.stops, share, lengths))
 
 
 def _settle(stored: Array, block: Block, question: Question, near: Index, index: Index) -> None:
     """Write the best of near windows into `index`; rows of `near` are (bag, weight vector, window), in this order."""
     ends = np.flatnonzero((near[1:, :2] != near[:-1, :2]).any(axis=1)) + 1
-    for start, stop in pairwise([0, *ends.tolist(), len(near)] if len(near) else []):
+    for start, stop in pairwise([0, *ends.tolist(), len(near)]):
         bag, q = near[start, :2]
         windows = near[start:stop, 2]
         scores = _row_scores(stored, (windows + block.starts[bag])[:, None], question.exact[q : q + 1])

@@ -191,7 +191,9 @@ class StructuralTraining(Training):
         at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
         if found.objective < at_zero * (1 - _ROUNDING):
             return found
-        return replace(found, coef=np.zeros_like(found.coef))
+        # the certificate is that of w = 0, whose objective no search can miss
+        gap = relative_gap(at_zero, found.dual, self._end.solution.rounding)
+        return replace(found, coef=np.zeros_like(found.coef), objective=at_zero, gap=gap)
 
     def _check_fall(self, last: float, objective: float) -> None:
         """Stay silent: the objective may rise by what the greedy search had missed before."""

@@ -82,7 +82,6 @@ _TRAIN = (
 )
 _LEARNING = (
     _Spec("C", "C", short),
-    _Spec("Duality gap", "duality_gap", scientific),
     _Spec("CCCP steps", "cccp_steps", short),
 )
 
@@ -94,11 +93,19 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
     set.
     """
     summary, classes = contents.summary, contents.classes
+    constant, steps = (_column("Training", spec, classes) for spec in _LEARNING)
     return (
         *_set_columns(_TEST, summary.test, classes),
         *_set_columns(_TRAIN, summary.train, classes),
-        *(_column("Training", spec, classes) for spec in _LEARNING),
+        constant,
+        Column("Training", "Duality gap", tuple(_gap(result) for result in classes), ""),
+        steps,
     )
+
+
+def _gap(result: ClassSummary) -> str:
+    """Return the duality gap of a class; a mean of models has none."""
+    return "averaged" if result.averaged else scientific(result.duality_gap)
 
 
 def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
