@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import DataError
+from lapsvm.errors import DataError, SettingsError
 from lapsvm.latent import LatentSolution
 
 from .fitting import Constants
@@ -42,7 +42,7 @@ def write_history(context: Context, rows: Sequence[dict[str, Any]], role: str = 
     kept = [row for row in old if row["class"] not in trained or not row["role"].startswith(role)]
     try:
         context.run.write(path, _as_csv([*kept, *rows]))
-    except OSError as error:
+    except (OSError, SettingsError) as error:  # a full disk, or a file of another program
         context.reporter.say(f"the history of training is not kept: {error}")
 
 

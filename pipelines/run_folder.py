@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import StageError
+from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import write_atomically
 
@@ -185,7 +185,7 @@ class RunFolder:
         entry = {"seconds": round(timing.seconds, 3), "cpu_seconds": round(timing.cpu_seconds, 3), **timing.counts}
         try:
             self.write(self.timings_file, json.dumps(self.timings(say) | {stage: entry}, indent=1) + "\n")
-        except OSError as error:
+        except (OSError, SettingsError) as error:  # a full disk, or a file of another program
             say(f"the times of {stage} are not kept: {error}")
 
     def timings(self, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

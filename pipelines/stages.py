@@ -179,9 +179,9 @@ def check_outputs(context: Context) -> None:
 
     Shards and models are checked by their stages, once it is known which are to be written.
     """
-    run, outputs = context.run, [context.run.settings_file, context.run.timings_file]
+    run, outputs = context.run, [context.run.settings_file]
     if {"train", "tune", "refine"} & set(context.stages):
-        outputs += [run.history_file, run.choices_file, run.begun_file]
+        outputs += [run.choices_file, run.begun_file]
     if "tune" in context.stages:
         outputs += run.tuning_files
     if "detect" in context.stages:

@@ -10,6 +10,7 @@ from lapsvm.pipelines import train
 from lapsvm.pipelines.checked_files import read_checked, with_checksum
 from lapsvm.pipelines.cli import main
 from lapsvm.pipelines.protocols.cells import Cells
+from lapsvm.pipelines.run_folder import RunFolder
 
 COSMETIC = ("timings.json", "history.csv", "evaluation.json")
 RESUME = ("choices.json", "training/begun.json")
@@ -181,10 +182,10 @@ def test_a_protocols_cell_that_was_damaged_or_edited_is_made_again(tmp_path, edi
         made.append({"ap": np.float64(0.5), "classes": {"six": [1, 2]}})
         return made[-1]
 
-    cells = Cells(tmp_path, {"folds": 2}, said.append)
+    cells = Cells(RunFolder(tmp_path), {"folds": 2}, said.append)
     first = cells.get("latent_ap", 0.0, make)
     assert cells.get("latent_ap", 0.0, make) == first == {"ap": 0.5, "classes": {"six": [1, 2]}}
-    (path,) = tmp_path.iterdir()
+    (path,) = (tmp_path / "cells").iterdir()
     whole = path.read_text()
     path.write_text(edit(whole))
     assert cells.get("latent_ap", 0.0, make) == first

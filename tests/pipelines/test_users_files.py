@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,14 +112,12 @@ def test_files_of_others_in_a_run_folder_stay(run_copy, digits, command, fast, m
     [
         ("evaluation.json", "evaluate"),
         ("page/index.html", "report"),
-        ("history.csv", "train"),
         ("choices.json", "train"),
         ("tuning.json", "tune"),
         ("detections/test/comp3_det_test_six.txt", "detect"),
         ("detections/test/detections.json", "detect"),
         ("models/six.safetensors", "train"),
         ("training/begun.json", "train"),
-        ("timings.json", "report"),
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
@@ -126,23 +125,44 @@ def test_a_file_of_another_program_in_the_place_of_ours_is_told_and_stays(
     run_copy, tmp_path, refused, name, verb, kind
 ):
     path, mine = run_copy / name, tmp_path / "mine"
-    mine.write_text("mine")
-    path.unlink(missing_ok=True)
-    path.parent.mkdir(exist_ok=True)
-    if kind == "file":
-        path.write_text("mine")
-        marker = run_copy / MARKER
-        marker.write_text("".join(line for line in marker.read_text().splitlines(True) if json.dumps(name) not in line))
-    elif kind == "link":
-        path.symlink_to(mine)
-    else:
-        path.mkdir()
+    put_another(run_copy, name, mine, kind)
     before = content(run_copy)
     redo = ["--redo"] if verb in ("train", "detect", "tune") else []
     constants = ["--C", "1,10", "--folds", "2"] if verb in ("train", "tune") else []
     assert str(path) in refused(verb, "--out", run_copy, *constants, *redo)
     assert content(run_copy) == before
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("name", "verb"), [("history.csv", "train"), ("timings.json", "report")])
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_another_program_s_file_in_the_place_of_history_or_timings_stays_and_stops_nothing(
+    run_copy, tmp_path, command, name, verb, kind
+):
+    path, mine = run_copy / name, tmp_path / "mine"
+    put_another(run_copy, name, mine, kind)
+    redo = ["--redo", "--C", "1,10", "--folds", "2"] if verb == "train" else []
+    result = command(verb, "--out", run_copy, *redo)
+    assert result.status == 0, result.err
+    assert str(path) in result.err
+    assert mine.read_text() == "mine"
+    assert path.is_dir() if kind == "folder" else path.read_text() == "mine"
+
+
+def put_another(run: Path, name: str, mine: Path, kind: str) -> None:
+    """Put a file that lapsvm did not write, a link to one, or a folder in the place of a file of the run."""
+    path = run / name
+    mine.write_text("mine")
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    if kind == "file":
+        path.write_text("mine")
+        marker = run / MARKER
+        marker.write_text("".join(line for line in marker.read_text().splitlines(True) if json.dumps(name) not in line))
+    elif kind == "link":
+        path.symlink_to(mine)
+    else:
+        path.mkdir()
 
 
 def test_a_link_inside_a_run_is_not_followed_for_removal(run_copy, tmp_path, digits, command, fast):
