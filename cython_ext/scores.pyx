@@ -320,7 +320,8 @@ cdef extern from *:
     void lapsvm_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     Py_ssize_t lapsvm_pass(
         int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*, Py_ssize_t*) noexcept nogil
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
+        Py_ssize_t*) noexcept nogil
     ctypedef struct lapsvm_kept_float:
         float best
     ctypedef struct lapsvm_kept_double:
@@ -376,5 +377,6 @@ def best_rows(
     with nogil:
         count = lapsvm_pass(
             level, kind, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0], &unsettled)
+            &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0],
+            &unsettled)
     return count, unsettled

@@ -260,6 +260,11 @@ class Bags:
         return int(self.offsets[-1])
 
     @property
+    def exact(self) -> bool:
+        """Whether `best` tells windows apart whose scores differ by less than float32's rounding; a GPU does not."""
+        return self._store.device is None
+
+    @property
     def n_competing(self) -> Index:
         """How many windows of each bag compete (n_bags,): all that are not excluded."""
         return self._selection.n_competing
@@ -324,9 +329,16 @@ class Bags:
         Returns
         -------
         BestWindows
-            `index` and `score`, (n_bags,) for one vector or (n_bags, k). Windows compete with scores summed in
-            float32 (float64 where the features are); the score returned is the winner's, summed in float64. Neither
-            depends on threads, on where windows lie or on what else is asked: a column is answered as it is alone.
+            `index` and `score`, (n_bags,) for one vector or (n_bags, k): the first window of the highest score, summed
+            in float64. Windows compete with float32 sums (float64 where the features are), and all that are within
+            their rounding of the best sum are scored again. The answer does not depend on threads, on where windows
+            lie or on what else is asked: a column is answered as it is alone. A GPU does not score near ties again
+            (see `exact`).
+
+        Raises
+        ------
+        NotFiniteError
+            If the weights are NaN or infinite, or a bag's scores overflow.
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded

@@ -199,7 +199,7 @@ class CandidateTraining(Training):
         objective = objective_at(w, plane, self._problem.C)
         solution = found.solution._replace(
             objective=objective,
-            gap=relative_gap(objective, found.solution.dual, found.solution.rounding),
+            gap=relative_gap(objective, found.solution.dual, self._slack(found.solution)),
             planes=[*found.solution.planes, plane],
         )
         following, changed = self._impute(found.imputed)

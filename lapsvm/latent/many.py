@@ -46,13 +46,15 @@ def fit_many(
     Returns
     -------
     list of LatentSolution
-        In the order of `problems`; each is what training it alone returns, but for near ties (within the rounding of
-        float32 scores) that another number of weight vectors in a pass may decide differently.
+        In the order of `problems`; each is what training it alone returns. On a GPU another number of weight vectors in
+        a pass may decide near ties (within the rounding of float32 scores) differently.
 
     Raises
     ------
     InputError
         If labels or initial windows do not fit the bags, or `candidates` is no whole number of 0 or more.
+    CertificateError
+        If a lower bound is above an objective: a risk of the user's whose planes do not lie below it.
 
     Warns
     -----

@@ -115,7 +115,7 @@ class StructuralTraining(Training):
             found = yield from self._descend(known, truth, tol, budget, proximity)
             budget -= found.n_calls
             objective = objective_at(found.w, _highest(known, found.w), self._problem.C)
-            gap = relative_gap(objective, found.dual, found.rounding)
+            gap = relative_gap(objective, found.dual, self._slack(found))
             if gap <= tol or not found.converged or budget < 1:
                 n_calls = self._problem.max_calls - budget
                 return found._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
@@ -192,7 +192,7 @@ class StructuralTraining(Training):
         if found.objective < at_zero * (1 - _ROUNDING):
             return found
         # the certificate is that of w = 0, whose objective no search can miss
-        gap = relative_gap(at_zero, found.dual, self._end.solution.rounding)
+        gap = relative_gap(at_zero, found.dual, self._slack(self._end.solution))
         return replace(found, coef=np.zeros_like(found.coef), objective=at_zero, gap=gap)
 
     def _check_fall(self, last: float, objective: float) -> None:

@@ -198,7 +198,7 @@ class Training:
         C, best = self._problem.C, np.inf
         options: dict[str, Any] = {"start": self._w, "planes": planes, "proximity": proximity}
         # on candidates the objective is a lower bound, which planes of passes over all windows may exceed
-        exact = not self._on_candidates
+        exact = self._whole.exact and not self._on_candidates
         steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, exact=exact, **options)
         w = next(steps)
         while True:
@@ -214,6 +214,10 @@ class Training:
             except StopIteration as end:
                 solution: Solution = end.value
                 return solution
+
+    def _slack(self, solution: Solution) -> float:
+        """Return by how much a lower bound may be above an objective over all windows."""
+        return solution.rounding if self._whole.exact else np.inf
 
     def _answered(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         """Return every bag's best window at `w`."""
