@@ -7,7 +7,11 @@ export PATH := $(BIN):$(PATH)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx lapsvm/_ext/*.pxd)
 
-.PHONY: demo test lint debug-test wheel-test clean
+# what runs the kernels, for the builds that look at them more closely
+KERNEL_TESTS := tests/test_boxes.py tests/test_build.py tests/test_threads.py tests/ranking tests/optim tests/windows \
+  tests/features/test_hog.py tests/bags tests/detection tests/evaluation
+
+.PHONY: demo test lint debug-test asan-test tsan-test wheel-test clean
 
 demo: $(VENV)/installed  ## the main job end to end on embedded data, into demo-run/
 	$(BIN)/lapsvm demo --out demo-run
@@ -25,8 +29,26 @@ lint: $(VENV)/installed-dev  ## style, types, import laws
 debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bounds checks
 	rm -rf build/debug-site
 	LAPSVM_DEBUG=1 $(PIP) install --no-build-isolation --no-deps --target build/debug-site .
-	PYTHONPATH=build/debug-site LAPSVM_EXPECT_DEBUG=1 $(BIN)/pytest -m "not slow" \
-	  tests/test_boxes.py tests/test_build.py tests/ranking tests/optim tests/windows tests/features tests/bags tests/detection tests/evaluation
+	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest -m "not slow" $(KERNEL_TESTS) tests/features
+
+# a sanitizer's runtime comes first in the process, before Python; libstdc++ too, for its exceptions are watched
+CC ?= gcc
+preload = LD_PRELOAD="$$($(CC) -print-file-name=lib$(1).so) $$($(CC) -print-file-name=libstdc++.so.6)"
+
+# Leaks are not looked for: Python itself leaves blocks behind at its exit. PYTHONMALLOC=malloc shows every block of
+# Python to the sanitizer; its own allocator would hide what lies side by side in one arena.
+asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer and UBSan
+	rm -rf build/asan-site
+	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
+	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "not slow" \
+	  $(KERNEL_TESTS) --ignore tests/bags/test_fleet.py --ignore tests/bags/test_on_gpu.py
+
+tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer
+	rm -rf build/tsan-site
+	LAPSVM_SANITIZE=thread $(PIP) install --no-build-isolation --no-deps --target build/tsan-site .
+	$(call preload,tsan) TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1" PYTHONPATH=build/tsan-site \
+	  LAPSVM_EXPECT_SITE=tsan-site OPENBLAS_NUM_THREADS=1 setarch -R $(BIN)/pytest tests/test_build.py tests/test_threads.py
 
 wheel-test: $(VENV)/installed-dev  ## the tests against the built wheel in a fresh environment
 	rm -rf build/wheel build/wheel-venv

@@ -3,7 +3,8 @@
 Everything else about the project (metadata, dependencies, tools) is in pyproject.toml.
 
 ``LAPSVM_DEBUG=1`` compiles every kernel with bounds checks, None checks and checked division, in a build
-folder of its own, so that a debug build never leaves a slow kernel behind.
+folder of its own, so that a debug build never leaves a slow kernel behind. ``LAPSVM_SANITIZE=address,undefined``
+(or ``thread``) compiles them with these sanitizers of the C compiler, likewise in a folder of its own.
 """
 
 import os
@@ -14,6 +15,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 
 DEBUG = os.environ.get("LAPSVM_DEBUG", "0") not in ("", "0")
+SANITIZE = os.environ.get("LAPSVM_SANITIZE", "")
 
 # folder -> import name; a room's own sub-packages are found below it
 ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
@@ -52,8 +54,10 @@ DIRECTIVES = {
 }
 
 # no fused multiply-add where a compiler's default allows it: a kernel and its Python twin round alike everywhere
-COMPILE_ARGS = [*(["-O1", "-g"] if DEBUG else ["-O3"]), "-ffp-contract=off"]
-BUILD_FOLDER = "build/debug" if DEBUG else "build/release"
+COMPILE_ARGS = [*(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3"]), "-ffp-contract=off"]
+# the first finding ends the process, so that no test passes over it; UBSan would only print otherwise
+SANITIZE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"] if SANITIZE else []
+BUILD_FOLDER = f"build/{SANITIZE.replace(',', '-') or ('debug' if DEBUG else 'release')}"
 
 
 def extension(stem: str, language: str) -> Extension:
@@ -64,7 +68,8 @@ def extension(stem: str, language: str) -> Extension:
         language=language,
         include_dirs=[np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
-        extra_compile_args=[*COMPILE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
+        extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
+        extra_link_args=SANITIZE_ARGS,
     )
 
 

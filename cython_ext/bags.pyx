@@ -13,7 +13,9 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+    #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* resolvers run before a sanitizer does */
+    #define LAPSVM_CLONES
+    #elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
     #define LAPSVM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
     #else
     #define LAPSVM_CLONES

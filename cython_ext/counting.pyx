@@ -94,7 +94,7 @@ cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
         if above == before[last + 1]:
             last = middle
             continue
-        edge = grid.top - (middle + 1) / grid.scale
+        edge = grid.top - (middle + 1) / grid.scale if grid.scale > 0 else -INFINITY
         slack = 1e-15 * (fabs(grid.top) + fabs(edge))  # more than bucket_of can round
         most = best_rank(task.loss, task.positives, above, edge - slack, low, high, task.gains)
         least = best_rank(task.loss, task.positives, above + 1, edge + slack, low, most, task.gains)
@@ -104,25 +104,30 @@ cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
     return 0
 
 
-cdef inline void _keep(double score, const Grid* grid, int32_t* slots, double* values) noexcept nogil:
+cdef inline void _keep(double score, const Grid* grid, int32_t* slots, double* values, size_t room) noexcept nogil:
+    """Copy one negative; one comparison finds a bucket without a slot (-1) and a slot behind the end."""
     cdef Py_ssize_t b = bucket_of(grid, score)
-    if slots[b] >= 0:
+    if <size_t>slots[b] < room:
         values[slots[b]] = score
         slots[b] += 1
 
 
 cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* found, int32_t* slots,
-                  double* values) noexcept nogil:
-    """Copy the negatives of each bucket with a slot there; the slot moves to their end."""
+                  double* values, size_t room) noexcept nogil:
+    """Copy the negatives of each bucket with a slot there; the slot moves to their end.
+
+    The scores are read a second time, so another thread may have moved one to another bucket since it was counted:
+    no write goes beyond `room`, and the caller checks the copies before it orders them.
+    """
     cdef Py_ssize_t p, k, start = 0, end
     if found.room >= 0:
         for k in range(found.n):
-            _keep(sample.scores[found.places[k]], grid, slots, values)
+            _keep(sample.scores[found.places[k]], grid, slots, values, room)
         return
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            _keep(sample.scores[k], grid, slots, values)
+            _keep(sample.scores[k], grid, slots, values, room)
         start = end + 1
 
 
@@ -152,10 +157,9 @@ cdef void _cut_before(Cuts* cuts, Py_ssize_t rank) noexcept nogil:
 
 cdef int _solve(Task* task, Py_ssize_t n, Py_ssize_t low, Py_ssize_t high, Py_ssize_t* sizes,
                 Cuts* cuts) except -1 nogil:
-    """Rank the next n of task.values, all of one bucket."""
+    """Rank the next n of task.values, all of one bucket; cuts.rank[cuts.n] <= low <= high."""
     cdef Py_ssize_t* totals = task.sizes
     cdef Py_ssize_t r
-    low = max(low, cuts.rank[cuts.n])
     for r in range(low, high + 1):
         sizes[r] = 0
     task.sizes = sizes
@@ -173,8 +177,12 @@ cdef int _solve(Task* task, Py_ssize_t n, Py_ssize_t low, Py_ssize_t high, Py_ss
 
 cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssize_t* sizes, int32_t* first,
                  Cuts* cuts) except -1 nogil:
-    """Walk down the buckets: solve the unknown ones, count ranks and set the cuts of each bucket."""
-    cdef Py_ssize_t b = 0, k, n
+    """Walk down the buckets: solve the unknown ones, count ranks and set the cuts of each bucket.
+
+    A range begins no lower than the rank reached. With condition C2 only rounding makes a difference there; without
+    it, ranks would fall from one bucket to the next, and there would be more cuts than P.
+    """
+    cdef Py_ssize_t b = 0, k, n, low, high
     cdef const Range* part
     cuts.rank[0] = 0
     for k in range(histogram.n_ranges):
@@ -183,12 +191,14 @@ cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssi
             first[b] = cuts.n
             b += 1
         n = histogram.before[part.last + 1] - histogram.before[part.first]
+        low = max(<Py_ssize_t>part.low, cuts.rank[cuts.n])
+        high = max(<Py_ssize_t>part.high, low)
         if part.low == part.high:
-            task.sizes[part.low] += n
-            _cut_before(cuts, part.low)
+            task.sizes[low] += n
+            _cut_before(cuts, low)
         else:
             task.before = histogram.before[part.first]
-            _solve(task, n, part.low, part.high, sizes, cuts)
+            _solve(task, n, low, high, sizes, cuts)
     while b <= last + 1:
         first[b] = cuts.n
         b += 1
@@ -214,7 +224,9 @@ cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* 
     if lowest.last == grid.last and lowest.low < sample.n_pos + 1:
         found.room = -1
     values.resize(_give_slots(histogram, grid.last + 1))
-    _gather(sample, grid, found, histogram.slots, values.data())
+    _gather(sample, grid, found, histogram.slots, values.data(), values.size())
+    if not all_usable(values.data(), values.size()):
+        return False
     task.values = values.data()
     _settle(task, histogram, grid.last, sizes, first, cuts)
     return True

@@ -36,7 +36,8 @@ cdef struct Linear:
 
 
 cdef inline void _place(double edge, Py_ssize_t limit, Py_ssize_t* at, double* part) noexcept nogil:
-    at[0] = min(<Py_ssize_t>edge, limit - 1)
+    edge = edge if edge > 0 else 0.0  # not NaN either: no place lies outside the table
+    at[0] = <Py_ssize_t>edge if edge < limit - 1 else limit - 1
     part[0] = edge - at[0]
 
 

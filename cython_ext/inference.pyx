@@ -1,6 +1,9 @@
 """Loss-augmented inference, from scores in input order to ranks and coefficients in input order."""
 
+import numpy as np
+
 cimport numpy as cnp
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -10,7 +13,9 @@ from lapsvm._ext.grid cimport LARGEST as _LARGEST
 from lapsvm._ext.grid cimport Sample, all_usable, grid_size
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, place_few, sort_positives
 from lapsvm._ext.optranks cimport Task, opt_ranks
-from lapsvm._ext.rank_losses cimport RankLoss, loss_value
+from lapsvm._ext.rank_losses cimport AP, LOG, OBJECT, TABLE, RankLoss, loss_value
+
+from lapsvm.errors import InputError
 
 cnp.import_array()
 
@@ -91,40 +96,46 @@ cdef Py_ssize_t _buckets(Method method, Py_ssize_t n_neg, Py_ssize_t n_pos) noex
     return min(4 * n_pos, 1 << 16) if n_neg > 64 else 1
 
 
-cdef int _move_ranks(Task* task, const Sample* sample, Method method, Grid* grid, const Memory* memory,
-                     Cuts* cuts) except -1 nogil:
-    """Find the ranks with a method that moves a copy of the negatives."""
+cdef bint _move_ranks(Task* task, const Sample* sample, Method method, Grid* grid, const Memory* memory,
+                      Cuts* cuts) except -1 nogil:
+    """Find the ranks with a method that moves a copy of the negatives; False if one is not usable."""
     cdef Py_ssize_t n_neg = task.loss.n_neg, n_pos = task.loss.n_pos
     _copy_negatives(sample, memory.values)
+    if not all_usable(memory.values, n_neg):
+        return False
     if method == GREEDY:
         greedy_ranks(task, n_neg)
     else:
         opt_ranks(task, 0, n_neg, 1, n_pos + 1)
     add_cuts(cuts, memory.values, n_neg, memory.sizes, 1, n_pos + 1)
     build_grid(grid, cuts, memory.first)
-    return 0
+    return True
 
 
 cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memory* memory,
                  Output* output) except -1 nogil:
-    """Write the output; False if a score is not usable."""
+    """Write the output; False if a score is not usable.
+
+    Another thread may change the scores meanwhile. So what is sorted is a copy, checked after it was made, and what
+    is read again only chooses among places that exist.
+    """
     cdef Py_ssize_t k, n_neg = loss.n_neg, n_pos = loss.n_pos
     cdef Task task = Task(loss, memory.positives, memory.values, 0, memory.sizes, memory.gains, method == SEARCH)
     cdef Cuts cuts = Cuts(0, memory.high, memory.quota, memory.rank)
     cdef Grid grid
     cdef double centre
     for k in range(n_pos):
-        if not all_usable(sample.scores + sample.positives[k], 1):
-            return False
+        memory.positives[k] = sample.scores[sample.positives[k]]
+    if not all_usable(memory.positives, n_pos):
+        return False
     grid.last = _buckets(method, n_neg, n_pos) - 1
-    sort_positives(sample.scores, sample.positives, n_pos, memory.positives, memory.order)
+    sort_positives(sample.positives, n_pos, memory.positives, memory.order)
     if method == COUNTING:
         if not count_ranks(&task, sample, &grid, memory.first, &cuts, &memory.candidates):
             return False
     else:
-        if not all_usable(sample.scores, sample.n):
+        if not _move_ranks(&task, sample, method, &grid, memory, &cuts):
             return False
-        _move_ranks(&task, sample, method, &grid, memory, &cuts)
         memory.candidates.room = -1
     centre = memory.positives[n_pos - 1]
     if memory.candidates.room >= 0:
@@ -136,6 +147,44 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
                                 output.ranks, output.coefficients)
     output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
     return True
+
+
+cdef int _check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
+    """Raise unless the C floor can work with the loss: a class of a user's may say anything of itself."""
+    if not AP <= loss.kind <= OBJECT:
+        raise InputError(f"kind of a loss must be {<int>AP} to {<int>OBJECT}, got {loss.kind}.")
+    if (loss.kind == LOG or loss.kind == TABLE) and not 0 < loss.norm < INFINITY:
+        raise InputError(f"norm of a loss must be finite and greater than 0, got {loss.norm}.")
+    if loss.kind == TABLE and n_discounts <= loss.n_pos + loss.n_neg:
+        raise InputError(f"discounts must be those of the ranks 0 to {loss.n_pos + loss.n_neg}, got {n_discounts}.")
+    return 0
+
+
+def first_fall(const Py_ssize_t[::1] order, const Py_ssize_t[::1] ranks, const Py_ssize_t[::1] starts,
+               const double[::1] values, Py_ssize_t n_pos, double slack):
+    """Return the row and the place in it of the first derivative that is more than `slack` below an earlier row's.
+
+    Row k gives ranks[k], ranks[k] + 1, ..., each of 1 .. n_pos, the values starts[k] .. starts[k + 1] - 1; rows are
+    taken in `order`. (-1, -1) if none falls; NaN never does.
+    """
+    cdef Py_ssize_t at, k, entry, rank, row = -1, found = -1
+    cdef double value
+    floor = np.full(n_pos + 1, -INFINITY)
+    cdef double[::1] least = floor
+    with nogil:
+        for at in range(order.shape[0]):
+            k = order[at]
+            for entry in range(starts[k], starts[k + 1]):
+                rank = ranks[k] + entry - starts[k]
+                value = values[entry]
+                if value < least[rank]:
+                    row, found = k, entry - starts[k]
+                    break
+                if value - slack > least[rank]:
+                    least[rank] = value - slack
+            if row >= 0:
+                break
+    return row, found
 
 
 def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
@@ -152,6 +201,7 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
     cdef char* block
     cdef double delta = 0
     cdef bint usable = False
+    _check_loss(&loss, 0 if discount is None else discount.shape[0])
     if discount is not None:
         loss.discount = &discount[0]
     ranks = cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_INTP, 0)

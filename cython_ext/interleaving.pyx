@@ -139,14 +139,17 @@ cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positive
     return total
 
 
-cdef void sort_positives(const double* scores, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                         double* values, Py_ssize_t* order) noexcept nogil:
-    """Write the positives' scores, best first, and the input index of each; equal ones keep their input order."""
+cdef void sort_positives(const Py_ssize_t* positives, Py_ssize_t n_pos, double* values,
+                         Py_ssize_t* order) noexcept nogil:
+    """Sort the positives' scores, best first, and write the input index of each; equal ones keep their input order.
+
+    NaN among the values would break the order that the sort relies on: the caller checks them.
+    """
     cdef vector[Place] places
     cdef Py_ssize_t k
     places.resize(n_pos)
     for k in range(n_pos):
-        places[k].first = -scores[positives[k]]
+        places[k].first = -values[k]
         places[k].second = positives[k]
     sort(places.begin(), places.end())
     for k in range(n_pos):

@@ -34,13 +34,28 @@ def dense(const real[:, :] rows, const double[::1] weights):
 
 def csr(const real[::1] data, const integer[::1] indices, const integer[::1] starts, const double[::1] weights,
         Py_ssize_t d):
-    """Return sum_k weights[k] row k of the (n, d) matrix in compressed sparse row form."""
-    cdef Py_ssize_t k, place
+    """Return sum_k weights[k] row k of the (n, d) matrix in compressed sparse row form; None if an index lies outside.
+
+    Every index is looked at when it is used: the arrays are the caller's, and may change at any time.
+    """
+    cdef Py_ssize_t k, place, first, last, column, n_data = min(data.shape[0], indices.shape[0])
+    cdef double weight
     total = np.zeros(d)
     cdef double[::1] out = total
+    if starts.shape[0] <= weights.shape[0]:
+        return None
     with nogil:
         for k in range(weights.shape[0]):
-            if weights[k] != 0:
-                for place in range(starts[k], starts[k + 1]):
-                    out[indices[place]] += weights[k] * data[place]
+            weight = weights[k]
+            if weight != 0:
+                first, last = starts[k], starts[k + 1]
+                if not 0 <= first <= last <= n_data:
+                    with gil:
+                        return None
+                for place in range(first, last):
+                    column = indices[place]
+                    if <size_t>column >= <size_t>d:
+                        with gil:
+                            return None
+                    out[column] += weight * data[place]
     return total

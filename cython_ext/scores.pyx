@@ -20,8 +20,15 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
+    #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* unrolled checks take minutes to compile */
+    #define LAPSVM_INLINE static inline
+    #define LAPSVM_EACH
+    #define LAPSVM_ALL
+    #else
     #define LAPSVM_INLINE static inline __attribute__((always_inline))
     #define LAPSVM_EACH _Pragma("GCC unroll 8")
+    #define LAPSVM_ALL _Pragma("GCC unroll 32")
+    #endif
 
     LAPSVM_INLINE float lapsvm_half(uint16_t bits) {   /* finite; exact, subnormal numbers included */
         uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16; float value;
@@ -69,7 +76,7 @@ cdef extern from *:
             const stored *x, ptrdiff_t d, const real *w, const int r_, const int v_, real *out) { \\
             vec sums[rows * widest]; \\
             ptrdiff_t j = 0; \\
-            _Pragma("GCC unroll 32") for (int i = 0; i < r_ * v_; i++) sums[i] = ZERO(); \\
+            LAPSVM_ALL for (int i = 0; i < r_ * v_; i++) sums[i] = ZERO(); \\
             for (; j + lanes <= d; j += lanes, w += lanes * v_) { \\
                 LAPSVM_EACH for (int r = 0; r < r_; r++) \\
                     if (r_ > 1) __builtin_prefetch(x + (d + j) * r_ + r * lanes); \\

@@ -178,6 +178,8 @@ cdef Py_ssize_t _run(Work* work, const double* linear, double total, double tol,
         if total * work.slope[steepest] - inside <= max(tol, 1e-15 * size):
             break
         entered = work.a[steepest] <= 0
+        if entered and work.used == work.m:  # numbers that are not finite can keep a variable in use twice
+            break
         if entered:
             _enter(work, steepest)
         _newton(work)

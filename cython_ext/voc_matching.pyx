@@ -31,11 +31,14 @@ cdef void _match(
     double threshold, bint strict, double pixel,
     unsigned char[::1] taken, signed char[::1] outcome, Py_ssize_t[::1] partner, double[::1] overlap,
 ) noexcept nogil:
-    cdef Py_ssize_t i, j, best
+    cdef Py_ssize_t i, j, best, image, n_images = offsets.shape[0] - 1, n_objects = objects.shape[0]
     cdef double value, largest
     for i in range(boxes.shape[0]):
-        best, largest = -1, 0.0
-        for j in range(offsets[images[i]], offsets[images[i] + 1]):
+        best, largest, image = -1, 0.0, images[i]
+        if not 0 <= image < n_images:
+            partner[i], overlap[i], outcome[i] = -1, 0.0, -1
+            continue
+        for j in range(max(offsets[image], 0), min(offsets[image + 1], n_objects)):
             value = _overlap(&boxes[i, 0], &objects[j, 0], pixel)
             if value > largest:  # the first of equals stays
                 best, largest = j, value

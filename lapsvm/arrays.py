@@ -71,24 +71,26 @@ def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 
 
 def as_whole_numbers(name: str, values: ArrayLike) -> Index:
-    """Return `values` as an intp array of one dimension.
+    """Return a copy of `values` as an intp array of one dimension; what is checked of it cannot be changed later.
 
     Raises
     ------
     ShapeError
         If the number of dimensions differs.
     InputError
-        If the values are not whole numbers by their type; floats are none.
+        If the values are not whole numbers by their type (floats are none), or beyond 64 bits.
     """
     try:
         array = np.asarray(values)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputError(f"{name} must be whole numbers; {error}.") from None
     if array.dtype.kind not in "iu" and array.size:
         raise InputError(f"{name} must be whole numbers, got {array.dtype}.")
     if array.ndim != 1:
         raise ShapeError(f"{name} must have 1 dimension(s), got shape {array.shape}.")
-    return array.astype(np.intp, copy=False)
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.intp).max:
+        raise InputError(f"{name} must be at most {np.iinfo(np.intp).max}, got {array.max()}.")
+    return array.astype(np.intp)
 
 
 def check_finite(name: str, array: Array) -> None:

@@ -128,7 +128,7 @@ def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> I
     windows, bounds, pixels = as_boxes(boxes), as_whole_numbers("offsets", offsets), as_floats("sizes", sizes, ndim=2)
     if pixels.shape[1] != 2 or bounds.shape != (len(pixels) + 1,):
         raise ShapeError(f"sizes must have shape (m, 2) for m + 1 offsets, got {pixels.shape} and {bounds.shape}.")
-    if bounds[-1] != len(windows) or bounds[0] != 0 or (np.diff(bounds) < 1).any():
+    if bounds[-1] != len(windows) or bounds[0] != 0 or (bounds[1:] <= bounds[:-1]).any():
         raise ShapeError(f"offsets must rise from 0 to the number of boxes {len(windows)}, got {bounds.tolist()}.")
     middle, half = pixels[:, ::-1] / 2, pixels[:, ::-1] * np.sqrt(1 / 8)
     centred = np.hstack([middle - half, middle + half])

@@ -1,16 +1,18 @@
 from collections.abc import Callable
-from typing import Any
 
 from lapsvm.arrays import Float64, Index
 
 LARGEST: float
 
+def first_fall(
+    order: Index, ranks: Index, starts: Index, values: Float64, n_pos: int, slack: float
+) -> tuple[int, int]: ...
 def most_violated(
     scores: Float64,
     positive: Index,
     kind: int,
     norm: float,
     discount: Float64 | None,
-    gains: Callable[[int, int, Any], None] | None,
+    gains: Callable[[int, int, int], Float64] | None,
     method: int,
 ) -> tuple[Index, Float64, Index, float, float] | None: ...

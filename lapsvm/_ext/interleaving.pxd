@@ -49,5 +49,5 @@ cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_
 
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 
-cdef void sort_positives(const double* scores, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                         double* values, Py_ssize_t* order) noexcept nogil
+cdef void sort_positives(const Py_ssize_t* positives, Py_ssize_t n_pos, double* values,
+                         Py_ssize_t* order) noexcept nogil

@@ -23,13 +23,23 @@ cdef struct RankLoss:
     Py_ssize_t n_neg
     double norm              # NDCG: C, the sum of the first P discounts
     const double* discount   # TABLE: discount[i] is D(i); entry 0 is unused
-    void* gains              # OBJECT: a borrowed callable (j, first, out), out[k] = P N / 2 d_j(first + k)
+    void* gains              # OBJECT: a borrowed callable (j, first, n) -> float64 (n,), d_j(first + k)
 
 
 cdef inline int object_gains(const RankLoss* loss, Py_ssize_t j, Py_ssize_t first, Py_ssize_t n,
                              double* out) except -1 with gil:
-    """Ask the user's loss."""
-    (<object>loss.gains)(j, first, <double[:n]>out)
+    """Copy what the user's loss answers: Python never sees the kernel's own memory, which a traceback would outlive."""
+    cdef object answer = (<object>loss.gains)(j, first, n)
+    cdef const double[::1] values
+    cdef Py_ssize_t k
+    cdef double half = 0.5 * loss.n_pos * <double>loss.n_neg
+    if answer is None:
+        raise ValueError("gains of a loss must be an array, got None.")
+    values = answer
+    if values.shape[0] != n:
+        raise ValueError(f"gains of a loss must be {n} numbers, got {values.shape[0]}.")
+    for k in range(n):
+        out[k] = half * values[k]
     return 0
 
 

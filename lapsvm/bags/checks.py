@@ -51,14 +51,17 @@ def _first_broken(row: Array) -> float:
 
 def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
     """Return offsets (n_bags + 1,) that cut so many windows into bags, none empty."""
-    bounds = as_whole_numbers("offsets", offsets)
+    bounds = as_whole_numbers("offsets", offsets)  # a copy: what is checked here stays as it is
+    bounds.flags.writeable = False
     if len(bounds) < 2:
         raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got {len(bounds)}.")
     if bounds[0] != 0 or bounds[-1] != n_windows:
         raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
-    if (np.diff(bounds) < 1).any():
-        bag = int(np.argmax(np.diff(bounds) < 1))
-        raise ShapeError(f"every bag must have one or more windows, got {bounds[bag + 1] - bounds[bag]} for bag {bag}.")
+    wrong = bounds[1:] <= bounds[:-1]  # compared, not subtracted: a difference of far numbers wraps around
+    if wrong.any():
+        bag = int(np.argmax(wrong))
+        size = int(bounds[bag + 1]) - int(bounds[bag])
+        raise ShapeError(f"every bag must have one or more windows, got {size} for bag {bag}.")
     return bounds
 
 

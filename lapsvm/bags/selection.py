@@ -37,7 +37,9 @@ class Selection:
     @cached_property
     def offsets(self) -> Index:
         """Where each bag begins, bag after bag, and the end (n_bags + 1,)."""
-        return np.append(0, np.cumsum(self.sizes)).astype(np.intp)
+        bounds = np.append(0, np.cumsum(self.sizes)).astype(np.intp)
+        bounds.flags.writeable = False  # handed out as they are
+        return bounds
 
     @property
     def n_bags(self) -> int:
@@ -72,7 +74,7 @@ class Selection:
 
     def parts(self, count: int) -> "Selection":
         """Return each bag cut into `count` bags of consecutive windows, nearly alike in size, or one per window."""
-        counts = np.minimum(self.sizes, check_count("count", count))
+        counts = self._at_most(check_count("count", count))
         owners = np.repeat(np.arange(self.n_bags), counts)
         number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         begin, end = (place * self.sizes[owners] // counts[owners] for place in (number, number + 1))
@@ -81,7 +83,7 @@ class Selection:
 
     def first(self, count: int) -> "Selection":
         """Return bags of the first `count` windows of each."""
-        return self._cut(self.starts, np.minimum(self.stops, self.starts + count), self.offsets[:-1])
+        return self._cut(self.starts, self.starts + self._at_most(count), self.offsets[:-1])
 
     def excluding(self, windows: ArrayLike) -> "Selection":
         """Return the same bags, of whose windows those of a mask (n_windows,) do not compete, as those before."""
@@ -116,6 +118,10 @@ class Selection:
                 f"{self.sizes[owners[first]]} windows."
             )
         return np.asarray(self.starts[owners] + windows)
+
+    def _at_most(self, count: int) -> Index:
+        """Return the size of each bag, or `count` where that is less; `count` may be beyond 64 bits."""
+        return np.minimum(self.sizes, min(count, int(self.offsets[-1])))
 
     def _cut(self, starts: Index, stops: Index, first: Index) -> "Selection":
         """Return bags of other rows, `first` telling which window here is the first of each."""

@@ -256,7 +256,7 @@ def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, 
             f"got {offsets.dtype} of shape {offsets.shape}."
         )
     rising = offsets.astype(np.intp)
-    if rising[0] != 0 or rising[-1] != boxes or (np.diff(rising) < 0).any():
+    if rising[0] != 0 or rising[-1] != boxes or (rising[1:] < rising[:-1]).any():
         raise ForeignFileError(
             f"{where}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."
         )

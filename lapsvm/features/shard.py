@@ -82,7 +82,7 @@ class Shard:
         _check_array("boxes", self.boxes, ("float32",), (n, 4))
         _check_array("offsets", self.offsets, ("int64",), (m + 1,))
         _check_array("sizes", self.sizes, ("int32",), (m, 2))
-        if self.offsets[0] != 0 or self.offsets[-1] != n or (np.diff(self.offsets) < 0).any():
+        if self.offsets[0] != 0 or self.offsets[-1] != n or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ShapeError(f"offsets must rise from 0 to the number of windows {n}, got {self.offsets.tolist()}.")
         object.__setattr__(self, "provenance", as_plain_json(self.provenance))
 

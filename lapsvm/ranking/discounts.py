@@ -67,7 +67,8 @@ class Tabulated:
     """D given as an array: entry 0 is D(1); behind its end the discount is 0."""
 
     def __init__(self, values: ArrayLike) -> None:
-        self.values = as_floats("discount", values, ndim=1)
+        self.values = as_floats("discount", values, ndim=1).copy()
+        self.values.flags.writeable = False  # checked once
         check_discount(np.append(self.values, [0.0, 0.0]))
 
     def __call__(self, ranks: Index) -> Float64:
@@ -173,7 +174,7 @@ class _Called:
         self.function = function
 
     def __call__(self, ranks: Index) -> Float64:
-        values = as_numbers("values of a discount", self.function(ranks))
+        values = as_numbers("discount", np.asarray(self.function(ranks)))
         if values.shape != ranks.shape:
             raise InputError(
                 f"discount must return one value per rank, got shape {values.shape} for {len(ranks)} ranks."

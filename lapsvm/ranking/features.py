@@ -35,7 +35,7 @@ def psi(X: Any, coefficients: ArrayLike) -> Float64:
     ShapeError
         If `X` has not two dimensions, or not one row per coefficient.
     InputError
-        If `X` is no array of real numbers, or sparse but not CSR.
+        If `X` is no array of real numbers, or sparse but not CSR, or an index of it lies outside.
     NotFiniteError
         If a coefficient is NaN or infinite.
     """
@@ -62,7 +62,10 @@ def _sparse(X: Any, weights: Float64) -> Float64:
         raise InputError(f"X must be dense or in CSR form, got the sparse form {X.format!r}.")
     _check_rows(X, weights)
     data = X.data if X.data.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
-    return _kernel.csr(data, X.indices, X.indptr, np.ascontiguousarray(weights), X.shape[1])
+    total = _kernel.csr(data, X.indices, X.indptr, np.ascontiguousarray(weights), X.shape[1])
+    if total is None:
+        raise InputError(f"X must be a valid CSR matrix, but an index or a row's end lies outside of shape {X.shape}.")
+    return total
 
 
 def _check_rows(X: Any, weights: Array) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from lapsvm._ext import inference as _kernel
 from lapsvm.arrays import Array, Float64, Index, check_finite
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
-from lapsvm.ranking import reference
+from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
 
 METHODS = ("auto", "optranks", "search", "greedy", "reference")
@@ -74,6 +74,9 @@ def most_violated_ranking(
         If scores or labels have more than one dimension, or their lengths differ.
     OptionError
         If the loss or the method does not exist, or the method does not know the loss.
+    InputError
+        If a user's loss breaks condition C2 where it is looked at, changes between calls, or gives anything but finite
+        numbers.
 
     Notes
     -----
@@ -137,20 +140,33 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
         raise OptionError(f"method {method!r} exists for the loss {names} only, got {loss!r}.")
     code = _COMPILED["optranks" if method == "auto" and len(scores) >= _COUNTABLE else method]
     kernel = loss.kernel(n_pos, n_neg)
+    if kernel.gains is not None:
+        _check_users(loss, n_pos, n_neg, method)
     found = _kernel.most_violated(scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, code)
     if found is None:
         _refuse(scores)
     ranks, coefficients, above, delta, weighted = found
+    if isinstance(kernel.gains, derivatives.AskedDerivatives):
+        kernel.gains.check()
     if kernel.gains is not None:
-        delta = loss.value(above, n_neg)
+        delta = derivatives.value(loss, above, n_neg)
     return _violated(ranks, coefficients, delta, delta - weighted, n_pos)
+
+
+def _check_users(loss: RankLoss, n_pos: int, n_neg: int, method: str) -> None:
+    """Raise unless the method asks a loss for its derivatives, and they satisfy C2 as far as they are looked at."""
+    if method in _ONLY_FOR:
+        raise OptionError(f"method {method!r} does not ask a loss for its derivatives, so it cannot take {loss!r}.")
+    derivatives.check_loss(loss, n_pos, n_neg)
 
 
 def _by_reference(scores: Float64, positive: Index, loss: RankLoss) -> ViolatedRanking:
     """Run the plain Python twin."""
     _check_usable(scores)
+    if type(loss).kernel is RankLoss.kernel:
+        _check_users(loss, len(positive), len(scores) - len(positive), "reference")
     ranks, coefficients, above = reference.most_violated(scores, positive, loss)
-    delta = loss.value(above, len(scores) - len(positive))
+    delta = derivatives.value(loss, above, len(scores) - len(positive))
     centre = scores[positive].min()
     return _violated(ranks, coefficients, delta, delta - float(coefficients @ (scores - centre)), len(positive))
 
@@ -190,4 +206,6 @@ def _refuse(scores: Array) -> NoReturn:
     """Raise NotFiniteError for the first score that is not finite or too large."""
     check_finite("scores", scores)
     k = int(np.argmax(np.abs(scores) > _kernel.LARGEST))
+    if abs(scores[k]) <= _kernel.LARGEST:
+        raise NotFiniteError("scores must not change while they are read, got others than a moment before.")
     raise NotFiniteError(f"scores must not be beyond {_kernel.LARGEST:g} in magnitude, got {scores[k]} at index {k}.")

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError, OptionError
+from lapsvm.ranking.derivatives import AskedDerivatives
 from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
 from lapsvm.ranking.discounts import as_discount, tabulate
 
@@ -32,14 +33,15 @@ class Kernel(NamedTuple):
     kind: int
     norm: float = 1.0
     discount: Float64 | None = None
-    gains: Callable[[int, int, Any], None] | None = None
+    gains: Callable[[int, int, int], Float64] | None = None
 
 
 class RankLoss(ABC):
     """A loss of rankings that quicksort-flavoured inference can maximise.
 
     Subclasses give `derivative`; inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
-    `lapsvm.testing.RankLossLaws` checks. Delta is 0 for the ranking with every positive on top.
+    `lapsvm.testing.RankLossLaws` checks. Inference refuses a loss that it sees break C2; see `docs/adding_a_loss.md`
+    for what it sees. Delta is 0 for the ranking with every positive on top.
     """
 
     name: ClassVar[str] = ""
@@ -86,17 +88,18 @@ class RankLoss(ABC):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return what the compiled recursion needs; here a call of `derivative` for every visited negative."""
-        half = 0.5 * n_pos * n_neg
+        return Kernel(_OBJECT, gains=AskedDerivatives(self, n_pos, n_neg))
 
-        def gains(j: int, first: int, out: Any) -> None:
-            """Write P N / 2 d_j(first ...) into the kernel's memory."""
-            room = np.asarray(out)
-            room[:] = self.derivative(j, np.arange(first, first + len(room)), n_pos, n_neg)
-            room *= half
-            if not np.isfinite(room).all():
-                raise InputError(f"derivative of {self!r} must be finite, got another value at j = {j}.")
+    @property
+    def identity(self) -> object:
+        """The object that stays the same from call to call; for an adapted loss, the user's own."""
+        return self
 
-        return Kernel(_OBJECT, gains=gains)
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give a class whose derivative is its own a kernel that asks for it, not its parent's compiled form."""
+        super().__init_subclass__(**options)
+        if "derivative" in cls.__dict__ and "kernel" not in cls.__dict__:
+            cls.kernel = RankLoss.kernel  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -177,6 +180,11 @@ class NDCGLoss(RankLoss):
         sums = self._sums
         if len(sums) <= n_pos:
             self._sums = sums = np.cumsum(tabulate(self.discount, 2 * n_pos))
+        if not sums[n_pos] > 0:
+            raise InputError(
+                f"discounts of the first {n_pos} ranks must sum to more than 0, got {sums[n_pos]:.6g} "
+                f"from {self.discount!r}."
+            )
         return float(sums[n_pos])
 
     def _table_to(self, n: int) -> Float64:
@@ -270,7 +278,12 @@ class _Adapted(RankLoss):
 
     def value(self, above: Index, n_neg: int) -> float:
         own = getattr(self._loss, "value", None)
-        return super().value(above, n_neg) if own is None else float(own(above, n_neg))
+        found: float = super().value(above, n_neg) if own is None else own(above, n_neg)
+        return found
+
+    @property
+    def identity(self) -> object:
+        return self._loss
 
     def __repr__(self) -> str:
         return repr(self._loss)

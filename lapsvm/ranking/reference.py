@@ -89,6 +89,18 @@ def largest_violation(problem: Problem) -> float:
     return max(violation(problem, ranks) for ranks in every)
 
 
+def first_fall(order: Index, ranks: Index, starts: Index, values: Float64, n_pos: int, slack: float) -> tuple[int, int]:
+    """Return the row and the place in it of the first value that is more than `slack` below an earlier row's."""
+    least = [-np.inf] * (n_pos + 1)
+    for k in order.tolist():
+        for place, value in enumerate(values[starts[k] : starts[k + 1]].tolist()):
+            rank = int(ranks[k]) + place
+            if value < least[rank]:
+                return k, place
+            least[rank] = max(least[rank], value - slack)
+    return -1, -1
+
+
 def most_violated(scores: Float64, positive: Index, loss: RankLoss) -> tuple[Index, Float64, Index]:
     """Return the negatives' ranks in input order, the coefficients and the negatives above each positive."""
     is_positive = np.zeros(len(scores), dtype=bool)

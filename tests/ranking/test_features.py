@@ -64,3 +64,14 @@ def test_psi_refuses_bad_input_with_one_sentence():
         psi(np.eye(3) * 1j, np.ones(3))
     with pytest.raises(NotFiniteError, match="coefficients must be finite, got nan at index 1"):
         psi(np.eye(2), [1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [("indices", 3, 99), ("indices", 0, -1), ("indices", 1, 2**31 - 1), ("indptr", 2, 10**6), ("indptr", 1, -5)],
+)
+def test_a_sparse_matrix_whose_indices_lie_outside_is_refused(name, place, value):
+    X = sparse.csr_matrix(np.arange(1.0, 13).reshape(3, 4))
+    getattr(X, name)[place] = value  # scipy looks at them when the matrix is made, not later
+    with pytest.raises(InputError, match=r"X must be a valid CSR matrix, but an index .* outside of shape \(3, 4\)"):
+        psi(X, np.ones(3))
