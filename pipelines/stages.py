@@ -78,7 +78,7 @@ class Context:
         self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
 
 
-def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:
+def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any], line: str = "") -> None:
     """Run some stages on a run folder.
 
     Parameters
@@ -90,6 +90,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
+    line : str, optional
+        Printed once the settings are checked.
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
@@ -105,6 +107,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
+    if line:
+        context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     with run.held(command), _cluster(context, executor) as context.cluster:
         for name in names:
