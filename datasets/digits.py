@@ -20,6 +20,7 @@ import numpy as np
 
 from lapsvm.arrays import Float32
 from lapsvm.errors import InputError, SettingsError
+from lapsvm.files import NOT_PARSED
 
 from . import digits_scene as scene
 from .annotations import VocObject
@@ -246,7 +247,7 @@ def _check_settings(root: Path, settings: dict[str, int]) -> None:
         raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NOT_PARSED as error:
         raise SettingsError(f"settings {path} cannot be read: {error}.") from None
     for key, value in settings.items():
         if found.get(key) != value:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, MissingError, ModelFileError
-from lapsvm.files import write_atomically
+from lapsvm.files import NOT_PARSED, write_atomically
 
 _METADATA = "lapsvm"
 
@@ -80,7 +80,11 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
         newer = isinstance(found, int) and found > version
         advice = "; it was written by a newer lapsvm, which can read it" if newer else ""
         raise ModelFileError(f"model {path} must have format version {version}, got {found!r}{advice}.")
-    if description.pop("digest", None) != _digest(description, tensors):
+    try:
+        is_whole = description.pop("digest", None) == _digest(description, tensors)
+    except NOT_PARSED:
+        is_whole = False
+    if not is_whole:
         raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
     return description, tensors
 
@@ -99,7 +103,7 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")
     try:
         description = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except NOT_PARSED as error:
         raise ModelFileError(f"model {path} is damaged: its description is no JSON ({error}).") from None
     return (description if isinstance(description, dict) else {}), tensors
 

@@ -5,6 +5,8 @@ Every expected failure, option parsing included, is one line on standard error a
 
 import os
 import sys
+import warnings
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from lapsvm.errors import LapsvmError, OptionError
 
 from .entry import INTERRUPTED, LINE
 from .interruption import interruptible
+from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED
 from .machine_options import EXECUTOR, MEMORY
 from .option_tables import (
     COMMON,
@@ -56,6 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def call(app: typer.Typer, arguments: list[str]) -> None:
     """Run an application and exit as `main` does."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # what a picture's decoder has to say is told with its name
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
     with interruptible() as interruption:
         try:
             status, line = _outcome(app, arguments)
@@ -77,11 +83,21 @@ def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
         reason = str(error)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
+    except MemoryError as error:
+        reason = f"memory is not enough for this: {error or 'the system has no more'}."
     except ParserError as error:
         reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, LINE
-    return FAILED, "lapsvm: " + " ".join(reason.split())
+    except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
+        reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
+    return FAILED, "lapsvm: " + printable(reason)
+
+
+def printable(text: str) -> str:
+    """Return a text as one line in which nothing steers a terminal: what is not printable is written as an escape."""
+    words = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)
 
 
 @app.callback(invoke_without_command=True)
@@ -225,7 +241,7 @@ def evaluate(
     results: Annotated[Path | None, typer.Option("--results", help="Folder of comp3/comp4 files; with --root.")] = None,
     iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
@@ -255,13 +271,15 @@ def evaluate(
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the reference.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False)],
-    draws: Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1)] = 2000,
+    draws: Annotated[
+        int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)
+    ] = 2000,
     folds: Annotated[
-        int | None, typer.Option("--folds", help="Train on folds of the training set, too.", min=2)
+        int | None, typer.Option("--folds", help="Train on folds of the training set, too.", min=2, max=1000)
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Different foldings; with --folds.", min=1)] = 1,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the draws and the first folding.", min=0)] = 0,
+    seeds: Annotated[int, typer.Option("--seeds", help="Different foldings; with --folds.", min=1, max=1000)] = 1,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the draws and the first folding.", min=0, max=MAX_SEED)] = 0,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
 ) -> None:
@@ -285,12 +303,16 @@ def predict(
     draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
     nms: Annotated[float | None, typer.Option("--nms", help="Overlap above which the lower box goes.")] = None,
-    max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
+    max_detections: Annotated[
+        int, typer.Option("--max-detections", help="Per picture and class.", min=1, max=MAX_NUMBER)
+    ] = 10,
     demotion: Annotated[float | None, typer.Option("--demotion", help="How far lower windows go down.")] = None,
     vote: Annotated[float | None, typer.Option("--vote", help="Temperature of box voting, 0 for none.")] = None,
     vote_near: Annotated[float | None, typer.Option("--vote-near", help="Overlap of windows that vote.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of the proposals; default: the model's.", min=0, max=MAX_SEED)
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")] = False,

@@ -88,7 +88,9 @@ class Entrant:
         """Return what tells the run from others."""
         train = self.context.settings.train
         loss = {"loss": train.loss} if train.learner == "latent_rank_svm" else {}
-        return {"name": self.name, "learner": train.learner, **loss}
+        rounds = self.context.settings.refine.rounds
+        refined = {"refinement": f"{rounds} round(s) of refinement"} if rounds else {}
+        return {"name": self.name, "learner": train.learner, **loss, **refined}
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
     if plan.folds is not None:
         contexts = [entrant.context for entrant in entrants]
         table["folds"] = compare_folds(contexts, classes, plan.folds, plan.seeds, plan.seed)
+        refined = [entrant.name for entrant in entrants if entrant.context.settings.refine.rounds]
+        table["folds"] |= {"without_refinement": refined} if refined else {}
     _write(out, table)
     if not quiet:
         print_comparison(table)
@@ -140,8 +144,8 @@ def _write(out: Path, table: dict[str, Any]) -> None:
     """Write the three files."""
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "comparison.json", table)
-    write_atomically(out / "comparison.md", comparison_markdown(table).encode())
-    write_atomically(out / "comparison.svg", comparison_svg(table).encode())
+    write_atomically(out / "comparison.md", comparison_markdown(table).encode("utf-8", "backslashreplace"))
+    write_atomically(out / "comparison.svg", comparison_svg(table).encode("utf-8", "backslashreplace"))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

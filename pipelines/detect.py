@@ -42,7 +42,7 @@ def detect_sets(context: Context) -> None:
     """Write the result files of every set of the run."""
     detectors = load_detectors(context, "detect")
     for set_name in context.data.records:
-        with context.run.timed(f"detect {set_name}") as counts:
+        with context.timed(f"detect {set_name}") as counts:
             _detect_set(context, set_name, detectors, counts)
     if context.settings != context.run.settings():
         context.save_settings()
@@ -60,7 +60,7 @@ def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], 
     found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
     counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
     write_found(folder, set_name, found)
-    write_atomically(folder / STAMP, stamp.encode())
+    write_atomically(folder / STAMP, _with_results(stamp, _result_files(context, set_name)))
 
 
 def write_found(folder: Path, set_name: str, found: Mapping[str, Sequence[Found]]) -> None:
@@ -78,12 +78,17 @@ def is_up_to_date(context: Context, set_name: str) -> bool:
     return _is_current(context, set_name, _stamp(context, open_shards(context.run.shards(set_name))))
 
 
-def _stamp(context: Context, shards: ShardSet) -> str:
+def _stamp(context: Context, shards: ShardSet) -> dict[str, Any]:
     """Return what decides the detections: the models' and shards' content, and the settings."""
     models = {name: _content_hash(context.run.model(name)) for name in context.data.classes}
     checksums = [header.checksum for header in shards.headers]
-    content = {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
-    return json.dumps(content, sort_keys=True, indent=1) + "\n"
+    return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
+
+
+def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> bytes:
+    """Return the content of ``detections.json``: what decided the detections, and the hashes of the result files."""
+    results = {file.name: _content_hash(file) for file in files}
+    return (json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n").encode()
 
 
 def _content_hash(path: Path) -> str:
@@ -91,13 +96,17 @@ def _content_hash(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def _is_current(context: Context, set_name: str, stamp: str) -> bool:
-    """Tell whether the result files are there and were made from the same."""
+def _result_files(context: Context, set_name: str) -> list[Path]:
+    """Return the result file of every class."""
     folder = context.run.detections(set_name)
-    files = [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
-    path = folder / STAMP
-    same = path.is_file() and path.read_text(encoding="utf-8") == stamp
-    return same and all(file.is_file() for file in files)
+    return [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
+
+
+def _is_current(context: Context, set_name: str, stamp: Mapping[str, Any]) -> bool:
+    """Tell whether the result files are there as they were written, and were made from the same."""
+    files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
+    there = path.is_file() and all(file.is_file() for file in files)
+    return there and path.read_bytes() == _with_results(stamp, files)
 
 
 def detect_shards(

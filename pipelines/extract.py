@@ -159,7 +159,7 @@ def extract_sets(context: Context) -> None:
         planned.append((set_name, work, work.to_do()))  # another run's shards are refused before anything is written
     context.save_settings()
     for set_name, work, jobs in planned:
-        with context.run.timed(f"extract {set_name}") as counts:
+        with context.timed(f"extract {set_name}") as counts:
             wanted = with_damaged(context.reporter, f"check {set_name}", work.jobs, jobs, context.threads)
             extract = _extract_set if context.cluster is None else _elsewhere()
             extract(context, work, wanted, f"extract {set_name}", counts)

@@ -90,7 +90,7 @@ def import_sets(context: Context) -> None:
     planned = [(work, work.to_do()) for work in works]
     context.save_settings()
     for work, jobs in planned:
-        with context.run.timed(f"import {work.set_name}") as counts:
+        with context.timed(f"import {work.set_name}") as counts:
             title = f"check {work.set_name}"
             work.make_all(with_damaged(context.reporter, title, work.jobs, jobs, context.threads), counts)
         for sentence in work.told():

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .limits import MAX_JOBS, MAX_SEED
 from .settings import LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -173,7 +174,7 @@ TRAIN: Group = {
         "train.keep_by",
         Annotated[
             str | None,
-            typer.Option("--keep-by", help="A run whose models say which; default: the first ones proposed."),
+            typer.Option("--keep-by", help="A run whose models say which; needs one --C. Default: the first proposed."),
         ],
     ),
     "top": (
@@ -348,8 +349,11 @@ VERIFY: Group = {
 }
 
 COMMON: Group = {
-    "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
-    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
+    "jobs": (
+        "",
+        Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1, max=MAX_JOBS)],
+    ),
+    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0, max=MAX_SEED)]),
     "device": (
         "",
         Annotated[str, typer.Option("--device", help="Of networks and passes: auto, cpu or cuda.")],

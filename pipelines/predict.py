@@ -20,6 +20,7 @@ from .detect import detect_windows
 from .extractors import open_settings_extractor, with_network_settings
 from .progress import Reporter
 from .proposals import window_boxes
+from .provenance import stated
 from .recipes import AUTO
 from .run_folder import RunFolder
 from .settings import FILE, IMPORTED, DetectSettings, WindowSettings
@@ -170,15 +171,15 @@ def _predictor(
     detection: DetectSettings,
 ) -> Predictor:  # fmt: skip
     """Return the predictor, having checked that the models share their windows and features."""
-    shards = [detector.provenance["shards"] for detector in detectors]
+    shards = [stated(detector, "shards") for detector in detectors]
     for detector, other in zip(detectors, shards, strict=True):
         if other != shards[0]:
             raise SettingsError(
                 f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
                 "features; predict with one of them at a time."
             )
-    own_seed = shards[0]["windows"]["seed"]
-    return Predictor(detectors, extractor, windows, own_seed if seed is None else seed, detection)
+    own_seed = stated(detectors[0], "shards", "windows", "seed") if seed is None else seed
+    return Predictor(detectors, extractor, windows, own_seed, detection)
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
@@ -189,14 +190,14 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
     SettingsError
         If the model's features, or its windows and there is no other method, come from files.
     """
-    stored = detector.provenance["shards"]["windows"]
-    if stored["method"] == IMPORTED:
+    stored, own = stated(detector, "shards", "windows"), stated(detector, "shards", "windows", "method")
+    if own == IMPORTED:
         raise SettingsError(
             f"model {file} was trained on imported features, which nothing here can measure in new pictures; import "
             "theirs and run lapsvm detect."
         )
     known = {name: stored[name] for name in ("method", "mode", "max_windows", "max_area") if name in stored}
-    if method is None and stored["method"] == FILE:
+    if method is None and own == FILE:
         raise SettingsError(
             f"model {file} was trained on windows from a file, which has none of new pictures; name a method with "
             "--windows, such as selective_search."
@@ -208,12 +209,12 @@ def _extractor(
     detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
 ) -> Extractor:
     """Return the extractor that the models were trained with; a network's own file is named in the run folder."""
-    stored = detectors[0].provenance["shards"]["features"]["extractor"]
+    stored = stated(detectors[0], "shards", "features", "extractor")
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
-    networks = detectors[0].provenance["shards"]["features"]["networks"]
+    networks = stated(detectors[0], "shards", "features", "networks")
     specs = None if AUTO in (specs or ()) else specs
     texts = tuple(specs) if specs else described_texts(wanted) or _own_specs(files[0])
-    extractor = open_settings_extractor(with_network_settings(texts, networks), device)
+    extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")

@@ -39,7 +39,7 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
     SettingsError
         If there is one that was made otherwise.
     """
-    whole = open_settings_extractor(context.settings.features, context.device)
+    whole = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:
         return whole
     chosen = _chosen(context)

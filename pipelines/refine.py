@@ -21,6 +21,7 @@ from .kept_windows import weights_hash
 from .labels import Labels
 from .outer_steps import OuterSteps
 from .projection import projection_of
+from .provenance import stated
 from .scenery import learned_of
 from .stages import Context
 from .train import ClassTask, class_tasks, fitted_detector, is_done
@@ -57,7 +58,7 @@ def refine_classes(context: Context) -> None:
         _take_over(context, task)
     detectors = {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
     tasks = [_task(context, first[name], detectors[name]) for name in first]
-    with context.run.timed("refine") as counts:
+    with context.timed("refine") as counts:
         to_do = [task for task in tasks if context.redo or not is_done(task)]
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
@@ -68,7 +69,7 @@ def refine_classes(context: Context) -> None:
 def _take_over(context: Context, task: ClassTask) -> None:
     """Begin with what a training without refinement left as the final model, if it is the one that is wanted."""
     final = context.run.model(task.name)
-    if task.path.exists() or not final.exists() or "refine" in Detector.load(final).provenance["training"]:
+    if task.path.exists() or not final.exists() or "refine" in stated(Detector.load(final), "training"):
         return
     if is_done(ClassTask(task.name, task.y, task.provenance, final)):
         task.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,9 +121,9 @@ def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], lear
     for task in tasks:
         first = starts[task.name]
         found, rows = _rounds(context, task, pictures, first)
-        write_history(context.run, rows, role="round")
+        write_history(context, rows, role="round")
         constants = Constants(context.settings.refine.C)
-        known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
+        known = {"C": constants.C, **learned_of(stated(first.detector, "result"))}
         solution = found.solution
         if context.settings.refine.average:
             solution = replace(solution, coef=found.mean_coef)
@@ -188,7 +189,7 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
 
 def _problem(context: Context, task: ClassTask, first: Detector) -> LatentProblem:
     """Return the training problem of a class, with refinement's constants in place of those of training."""
-    chosen = first.provenance["result"]
+    chosen = stated(first, "result")
     constants = Constants(context.settings.refine.C, chosen.get("J"), None)
     wanted = problem(context.settings, Wanted(task.y, constants))
     return replace(wanted, top=context.settings.refine.top, init="mean")

@@ -14,12 +14,13 @@
 
 import fcntl
 import json
+import math
 import os
 import platform
 import shlex
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -86,13 +87,14 @@ class RunFolder:
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the command that was typed last."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        text = settings.toml(versions=versions, command={"line": shlex.join(command)})
+        line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # a path may be no UTF-8
+        text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
 
     def notes(self, table: str) -> dict[str, str]:
         """Return the table "versions" or "command" of ``run.toml``."""
-        notes: dict[str, str] = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table, {})
-        return notes
+        notes = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table)
+        return {name: str(value) for name, value in notes.items()} if isinstance(notes, dict) else {}
 
     def write(self, path: Path, text: str) -> None:
         """Write a text file whole or not at all."""
@@ -106,7 +108,7 @@ class RunFolder:
         What a killed process left half written beside the run's own files is removed.
         """
         self._make()
-        with (self.path / ".lock").open("a+", encoding="utf-8") as lock:
+        with (self.path / ".lock").open("a+", encoding="utf-8", errors="replace") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -129,8 +131,11 @@ class RunFolder:
             raise MissingError(f"run folder {self.path} cannot be made: {error.strerror}.") from None
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[dict[str, Any]]:
-        """Add the wall and CPU time of a stage, and what it counted, to ``timings.json``; yields the counts."""
+    def timed(self, stage: str, say: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
+        """Add the wall and CPU time of a stage, and what it counted, to ``timings.json``; yields the counts.
+
+        Nothing depends on the times: if they cannot be kept, that is said, and the stage is as good as with them.
+        """
         counts: dict[str, Any] = {}
         start, cpu_start = time.perf_counter(), time.process_time()
         yield counts
@@ -138,11 +143,25 @@ class RunFolder:
             return
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
         entry = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3), **counts}
-        self.write(self.timings_file, json.dumps(self.timings() | {stage: entry}, indent=1) + "\n")
+        try:
+            self.write(self.timings_file, json.dumps(self.timings(say) | {stage: entry}, indent=1) + "\n")
+        except OSError as error:
+            say(f"the times of {stage} are not kept: {error}")
 
-    def timings(self) -> dict[str, Any]:
-        """Return stage -> wall seconds, CPU seconds and counts."""
+    def timings(self, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+        """Return stage -> wall seconds, CPU seconds and counts; none, which is said, if the file is damaged."""
         if not self.timings_file.is_file():
             return {}
-        entries: dict[str, Any] = json.loads(self.timings_file.read_text(encoding="utf-8"))
-        return entries
+        try:
+            entries: dict[str, Any] = json.loads(self.timings_file.read_bytes())
+            if all(_is_seconds(entry[name]) for entry in entries.values() for name in ("seconds", "cpu_seconds")):
+                return entries
+        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+            pass  # no JSON, or of another shape
+        say(f"{self.timings_file} is damaged; the times in it are left out.")
+        return {}
+
+
+def _is_seconds(value: Any) -> bool:
+    """Tell whether a value is a time."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

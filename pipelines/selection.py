@@ -26,7 +26,7 @@ from .agreement import Proposals
 from .fitting import Constants, Wanted, fit_wanted
 from .history import history_rows
 from .labels import Labels
-from .settings import Settings
+from .settings import Settings, check_choice
 from .stages import Context
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
@@ -110,10 +110,13 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     ------
     OneClassError
         If a class has fewer positives or negatives than folds.
+    OptionError
+        If windows were kept by models that know the labels which folds hold out.
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
         return {name: Choice(candidates[0], [], []) for name, candidates in grids.items()}
+    check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
     proposals = Proposals.of_training(context) if context.settings.train.criterion == "agreement" else None

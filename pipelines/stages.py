@@ -15,7 +15,8 @@ from lapsvm.cluster import CONNECT_SECONDS, Cluster, check_executor, open_cluste
 from .labels import RunData, open_run_data
 from .progress import Reporter
 from .run_folder import RunFolder
-from .settings import Settings, check_settings
+from .settings import Settings, check_choice, check_settings
+from .trusted_code import check_trusted
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import Tally
@@ -45,6 +46,8 @@ class Context:
         Processes that extract and hold windows, if it is not this one.
     tally : Tally or None
         Where training counts its passes.
+    named : tuple of str
+        The extractors that stand on this command line; those of settings files may not run code (see `trusted_code`).
     """
 
     run: RunFolder
@@ -58,6 +61,7 @@ class Context:
     device: str = "auto"
     cluster: Cluster | None = None
     tally: "Tally | None" = None
+    named: tuple[str, ...] = ()
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -72,6 +76,10 @@ class Context:
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final one, unless refinement follows."""
         return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
+
+    def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
+        """Tell ``timings.json`` what a stage takes, and people if that cannot be; yields what the stage counts."""
+        return self.run.timed(stage, self.reporter.say)
 
     def save_settings(self) -> None:
         """Write the settings into the run folder, with the command as it was typed."""
@@ -98,14 +106,17 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
     context = Context(
         run,
-        check_settings(old.with_values(values)),
+        _checked_for(names, old.with_values(values)),
         options.get("jobs") or os.cpu_count() or 1,
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
         memory=_checked_memory(options.get("memory")),
         device=options.get("device", "auto"),
+        named=tuple(options.get("extractor") or ()),
     )
+    if "extract" in names:
+        check_trusted(context.settings.features.extractors, context.named)
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     if line:
         context.reporter.say(line)
@@ -113,6 +124,14 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     with run.held(command), _cluster(context, executor) as context.cluster:
         for name in names:
             STAGES[name](context)
+
+
+def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
+    """Return the settings of a run if every value keeps its rule, and the stages can be run with them."""
+    check_settings(settings)
+    if {"train", "tune"} & set(names):
+        check_choice(settings.train)
+    return settings
 
 
 def _cluster(context: Context, executor: str) -> AbstractContextManager[Cluster | None]:

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -17,6 +15,7 @@ from lapsvm.features import Projection, ShardSet, open_shards, settings_differen
 from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution, Tally
 
+from .checked_files import read_checked, with_checksum
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .history import CONSTANTS, history_rows, write_history
 from .importing import imported_content
@@ -59,7 +58,7 @@ def train_classes(context: Context) -> None:
     models = tasks[0].path.parent
     models.mkdir(parents=True, exist_ok=True)
     remove_stale(models)
-    with context.run.timed("train") as counts:
+    with context.timed("train") as counts:
         to_do = tasks if context.redo else _begun(context, tasks, [task for task in tasks if not is_done(task)])
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
@@ -77,10 +76,10 @@ def _begun(context: Context, tasks: Sequence[ClassTask], to_do: Sequence[ClassTa
 
     Classes that share passes are trained together again, for near ties may fall otherwise in other company.
     """
-    if not to_do or not context.run.begun_file.is_file():
+    kept = read_checked(context.run.begun_file, context.reporter.say) if to_do else None
+    if kept is None:
         return to_do
-    keys = set(json.loads(context.run.begun_file.read_text(encoding="utf-8")))
-    begun = [task for task in tasks if _choice_key(task) in keys]
+    begun = [task for task in tasks if _choice_key(task) in kept["keys"]]
     return begun if all(task in begun for task in to_do) else to_do
 
 
@@ -134,10 +133,15 @@ def is_done(task: ClassTask) -> bool:
         stored = Detector.load(task.path).provenance
     except ModelFileError:
         return False  # damaged: it is trained again
-    difference = settings_difference(_decisive(stored), _decisive(task.provenance))
+    difference = training_difference(stored, task)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
+
+
+def training_difference(stored: Mapping[str, Any], task: ClassTask) -> str:
+    """Say how a model's provenance differs from what a task asks for; an empty text if it does not."""
+    return settings_difference(_decisive(stored), _decisive(task.provenance))
 
 
 def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
     if context.redo:
         shutil.rmtree(context.run.training, ignore_errors=True)
-    context.run.write(context.run.begun_file, json.dumps([_choice_key(task) for task in tasks]))
+    _keep(context, context.run.begun_file, {"keys": [_choice_key(task) for task in tasks]})
     bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
     scenery = scenery_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
@@ -161,7 +165,7 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
-    write_history(context.run, rows)
+    write_history(context, rows)
     context.save_settings()
     projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
@@ -190,8 +194,13 @@ def _chosen(context: Context, parts: Sequence[Group], tasks: Sequence[ClassTask]
         labels = {name: by_name[name].y for name in names if name not in chosen}
         chosen |= choose_constants(context, bags, labels) if labels else {}
         entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in chosen.items()}
-        context.run.write(context.run.choices_file, json.dumps(entries, default=np.ndarray.item))
+        _keep(context, context.run.choices_file, {"choices": entries})
     return chosen
+
+
+def _keep(context: Context, path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file by which training continues if it is interrupted."""
+    context.run.write(path, json.dumps(with_checksum(path, content)))
 
 
 def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
@@ -207,8 +216,8 @@ def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
 
 def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
     """Return the choices that an interrupted training made of the same settings and data."""
-    path = context.run.choices_file
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    kept = read_checked(context.run.choices_file, context.reporter.say)
+    entries = {} if kept is None else kept["choices"]
     return {
         task.name: Choice(Constants(*entry["constants"]), entry["candidates"], entry["history"])
         for task in tasks

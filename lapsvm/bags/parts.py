@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array, Index
+from lapsvm.arrays import Array, Float32, Index
 from lapsvm.bags.scoring import Block, aligned_empty
-from lapsvm.bags.selection import runs_of
+from lapsvm.bags.selection import rows_of, runs_of
 from lapsvm.errors import ShardError
 
 Transform = Callable[[Array], Array]
@@ -29,6 +29,11 @@ class MemoryPart:
         """Number of windows."""
         return len(self.features)
 
+    @cached_property
+    def lengths(self) -> Float32:
+        """Upper bounds of the windows' norms (n,), NaN until a pass has needed them."""
+        return np.full(self.n_rows, np.nan, dtype=np.float32)
+
     @property
     def dim(self) -> int:
         """Number of features of a window."""
@@ -41,7 +46,7 @@ class MemoryPart:
 
     def block(self, starts: Index, stops: Index, room: "Room | None" = None) -> Block:  # noqa: ARG002
         """Return these bags where they are."""
-        return Block(self.features, starts, stops)
+        return Block(self.features, starts, stops, self.lengths)
 
     def take(self, rows: Index) -> Array:
         """Return copies of these rows."""
@@ -77,6 +82,11 @@ class FilePart:
         return self.shape[0]
 
     @cached_property
+    def lengths(self) -> Float32:
+        """Upper bounds of the windows' norms (n,), NaN until a pass has needed them."""
+        return np.full(self.n_rows, np.nan, dtype=np.float32)
+
+    @cached_property
     def dim(self) -> int:
         """Number of features of a window."""
         return int(self._given(np.zeros((1, self.shape[1]), dtype=self.stored)).shape[1])
@@ -90,8 +100,11 @@ class FilePart:
         """Return these bags, read into `room`, one behind the other."""
         ends = np.cumsum(stops - starts)
         features = (room or Room()).array((int(ends[-1]), self.shape[1]), self.stored)
-        self._read(*runs_of(starts, stops), features)
-        return Block(self._given(features), ends - (stops - starts), ends)
+        runs = runs_of(starts, stops)
+        self._read(*runs, features)
+        # what a pass fills in stays where the bags lie one behind the other, as they do but for subsets
+        lengths = self.lengths[runs[0][0] : runs[1][0]] if len(runs[0]) == 1 else self.lengths[rows_of(starts, stops)]
+        return Block(self._given(features), ends - (stops - starts), ends, lengths)
 
     def take(self, rows: Index) -> Array:
         """Return copies of these rows, neighbours read together."""

@@ -1,6 +1,6 @@
 """What an extractor is, how one is opened by its text, and several at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features.efficientnet import KIND, open_efficientnet
-from lapsvm.features.hog import open_hog
+from lapsvm.features.hog import hog_text, open_hog
 from lapsvm.features.pooled_network import open_pooled_network, pooling_options
 from lapsvm.features.specs import Machine, Spec, parse_spec
 from lapsvm.features.torch_specs import open_torch, way_of
@@ -171,23 +171,31 @@ def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
     Parameters
     ----------
     description : mapping
-        What `Extractor.describe` returned.
+        What `Extractor.describe` returned; it may come from a file by anybody.
 
     Returns
     -------
     tuple of str or None
-        None if an extractor needs a file, or code, that no description names.
+        None if an extractor needs a file, or code, that no description names, or if this is no description.
     """
+    try:
+        return tuple(_described(description))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _described(description: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a description's extractors; LookupError for one that needs more than that."""
     if description["kind"] == "concatenation":
-        parts = [
-            described_texts(part) for _, part in sorted(description["parts"].items(), key=lambda item: int(item[0]))
-        ]
-        known = [texts for texts in parts if texts is not None]
-        return tuple(text for texts in known for text in texts) if len(known) == len(parts) else None
-    if description["kind"] == "hog":
-        return ("hog?" + "&".join(f"{name}={description[name]}" for name in ("size", "cell", "bins")),)
-    is_efficientnet = description["kind"] == "pooled-network" and description.get("network") == KIND
-    return (f"{KIND}?{pooling_options(description)}",) if is_efficientnet else None
+        parts = description["parts"]
+        for number in range(len(parts)):
+            yield from _described(parts[str(number)])
+    elif description["kind"] == "hog":
+        yield hog_text(description)
+    elif description["network"] == KIND:
+        yield f"{KIND}?{pooling_options(description)}"
+    else:
+        raise LookupError(description["network"])
 
 
 def _open_one(spec: Spec, machine: Machine) -> Extractor:

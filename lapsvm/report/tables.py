@@ -10,7 +10,9 @@ from lapsvm.report.misses import by_kind
 
 UNDEFINED = "-"
 NO_WINDOW = "No window"
-_MARKDOWN_ESCAPES = (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"))
+_MARKDOWN_ESCAPES = (
+    ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("[", "\\["), ("`", "\\`"), ("*", "\\*"),
+)  # fmt: skip
 
 Cell = str | float | int | None
 
@@ -219,7 +221,11 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = decimal(cell) if cell is None or isinstance(cell, float) else str(cell)
+    return escaped_markdown(decimal(cell) if cell is None or isinstance(cell, float) else str(cell))
+
+
+def escaped_markdown(text: str) -> str:
+    """Return a text that stands for itself on a line or in a table of Markdown: no HTML, link, code or emphasis."""
     for character, escaped in _MARKDOWN_ESCAPES:
         text = text.replace(character, escaped)
     return " ".join(text.split())

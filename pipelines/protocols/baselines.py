@@ -96,12 +96,12 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     tasks = class_tasks(reading, shards[settings.data.train_set])
     writing = replace(reading, run=target)
     with target.held():
-        with target.timed("train"):
+        with writing.timed("train"):
             seen = training_bags(reading, shards[settings.data.train_set])
             trained = METHODS[method](Training(writing, tasks, *seen, seed))
             write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
         for name, windows in shards.items():
-            with target.timed(f"detect {name}"):
+            with writing.timed(f"detect {name}"):
                 found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
                 write_found(target.detections(name), name, found)
         evaluate_run(writing)

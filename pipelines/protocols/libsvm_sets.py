@@ -96,6 +96,8 @@ def _stacked(path: Path, parts: Any, labels: Any) -> Samples:
 
 def _signs(path: Path, y: Array) -> Array:
     """Return +1 for the larger class, -1 for the other."""
+    if not np.isfinite(y).all():
+        raise DataError(f"{path} must have finite labels, got {y[~np.isfinite(y)][0]}.")
     classes = np.unique(y)
     if len(classes) != 2:
         raise DataError(f"{path} must hold two classes, got {len(classes)}.")

@@ -25,6 +25,7 @@ import typer
 from lapsvm.errors import LapsvmError, OptionError
 
 from ..extract import take
+from ..limits import MAX_DRAWS
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
@@ -176,7 +177,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the variants, a run folder each.")],
     parts: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(PARTS),
     starts: Annotated[int, typer.Option(min=0, help="Random starts, as one more row.")] = 0,
-    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of the pictures.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
 ) -> None:
     """Change one part of a run at a time."""

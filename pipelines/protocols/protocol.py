@@ -17,6 +17,7 @@ from lapsvm.files import write_atomically
 
 from ..cli import call
 from ..extract import extract_sets
+from ..limits import MAX_DRAWS
 from ..option_tables import COMMON, DATA, FEATURES, OUT, WINDOWS, Group
 from ..options import setting_values, taking
 from ..progress import Reporter
@@ -61,7 +62,10 @@ PROTOCOL: Group = {
     "fold_count": ("", Annotated[int, typer.Option("--folds", help="Folds for choosing constants.", min=2)]),
     "starts": ("", Annotated[int, typer.Option("--starts", help="Random starts; 0: from the means.", min=0)]),
     "top": ("", Annotated[float, typer.Option("--top", help="Windows that stand for a positive picture.")]),
-    "draws": ("", Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1)]),
+    "draws": (
+        "",
+        Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)],
+    ),
     "seeds": ("", Annotated[int, typer.Option("--seeds", help="Repetitions; with --data digits.", min=1)]),
 }
 DEFAULTS: dict[str, Any] = {
@@ -197,6 +201,7 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
         Reporter(options["quiet"]),
         shards_from=source,
         program=program,
+        named=tuple(options.get("extractor") or ()),
     )
     _ = context.data  # a wrong class or folder is refused before the run folder is made
     return context
@@ -205,7 +210,7 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
 def _repetition(context: Context, plan: Plan, seed: int) -> Results:
     """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
     study = _study(context, plan, seed)
-    cells = Cells(context.run.path / "cells", describe(study))
+    cells = Cells(context.run.path / "cells", describe(study), context.reporter.say)
     right = {name: right_windows(study.train, name) for name in study.train.labels}
     results: Results = {"known": {}, "cells": {}}
 

@@ -14,6 +14,7 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
+from ..limits import MAX_DRAWS
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 
@@ -35,7 +36,7 @@ def parse_row(text: str) -> Row:
 def main(
     row: Annotated[list[str], typer.Option(help="NAME=RUN,RUN; once for every line of the table.")],
     out: Annotated[Path, typer.Option(help="Folder for the table.")],
-    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of the pictures.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
 ) -> None:
     """Put runs side by side."""

@@ -89,6 +89,23 @@ def test_a_description_of_a_file_names_none(tmp_path, write_network):
         assert described_texts(open_extractor(text).describe()) is None
 
 
+@pytest.mark.parametrize(
+    "description",
+    [
+        {},
+        {"kind": "magic"},
+        {"kind": "hog", "size": 48},
+        {"kind": "concatenation"},
+        {"kind": "concatenation", "parts": 3},
+        {"kind": "concatenation", "parts": {"0": None}},
+        {"kind": "pooled-network", "network": "efficientnet_lite0"},
+        {"kind": "pooled-network", "network": ["x"]},
+    ],
+)
+def test_what_is_no_description_names_none(description):
+    assert described_texts(description) is None
+
+
 def test_it_knows_a_windows_surroundings():
     assert sees_surroundings("efficientnet_lite0?size=320")
 
