@@ -18,7 +18,7 @@ from lapsvm.arrays import Array
 from lapsvm.errors import DataError
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-_COUNT = np.dtype("<i8")
+_COUNT_BYTES = 8
 _TYPES: dict[str, np.dtype[Any]] = {
     "torch FloatStorage": np.dtype("<f4"),
     "torch DoubleStorage": np.dtype("<f8"),
@@ -91,7 +91,10 @@ def _tensors(content: bytes) -> dict[str, Array]:
         raise _FormatError("it is big-endian")
     if not (isinstance(state, dict) and all(isinstance(view, _View) for view in state.values())):
         raise _FormatError("it does not hold tensors by name")
-    storages = _read_storages(content, file.tell(), keys, {view.storage.key: view.storage for view in state.values()})
+    known = {view.storage.key: view.storage for view in state.values()}
+    if any(known[view.storage.key] != view.storage for view in state.values()):
+        raise _FormatError("it gives a storage two sizes")
+    storages = _read_storages(content, file.tell(), keys, known)
     return {str(name): _as_array(view, storages[view.storage.key]) for name, view in state.items()}
 
 
@@ -101,10 +104,10 @@ def _read_storages(content: bytes, place: int, keys: Any, known: dict[str, _Stor
         raise _FormatError("its storages are not those of its tensors")
     storages = {}
     for key in keys:
-        count = np.frombuffer(content[place : place + _COUNT.itemsize], _COUNT)
-        begin = place + _COUNT.itemsize
+        begin = place + _COUNT_BYTES
+        count = int.from_bytes(content[place:begin], "little")
         place = begin + known[key].size * known[key].kind.itemsize
-        if len(content) < place or count[0] != known[key].size:
+        if len(content) < place or count != known[key].size:
             raise _FormatError("it is cut short, or its storages have other sizes than it says")
         storages[key] = np.frombuffer(content[begin:place], known[key].kind)
     if place != len(content):
@@ -164,7 +167,7 @@ def _read_pickle(file: BytesIO) -> Any:
             if opcode.name not in _STEPS:
                 raise _FormatError(f"its pickle uses {opcode.name}, which no state dict needs")
             _STEPS[opcode.name](walk, argument)
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, LookupError, TypeError, OverflowError):
         pass  # cut short, or a value of another type than its place needs
     raise _FormatError("its pickle is malformed")
 
@@ -197,7 +200,9 @@ def _name(walk: _Walk, text: str) -> None:
 def _storage(walk: _Walk, _: Any) -> None:
     """Put a storage in place of the tuple that names it."""
     word, kind, key, _device, size, whole = walk.pop(tuple)
-    if word != "storage" or whole is not None or not (isinstance(key, str) and type(size) is int and size >= 0):
+    if word != "storage" or whole is not None or not isinstance(kind, _Name) or kind.text not in _TYPES:
+        raise _FormatError("its pickle is malformed")
+    if not (isinstance(key, str) and type(size) is int and size >= 0):
         raise _FormatError("its pickle is malformed")
     walk.stack.append(_Storage(key, _TYPES[kind.text], size))
 

@@ -83,7 +83,7 @@ class Harmful:
         return exec, (raise_alarm,)
 
 
-CONTENT = saved({"a": torch.arange(6.0).view(2, 3).T, "b": torch.ones(2)})
+CONTENT = saved({"a": torch.arange(6.0).view(2, 3).T, "b": torch.ones(6)})  # equal sizes: torch orders by address
 
 
 def in_place_of_the_state(value):
@@ -105,7 +105,7 @@ REFUSED = {
     "numbers": (in_place_of_the_state({"a": 3}), "does not hold tensors by name"),
     "floats": (in_place_of_the_state({"a": 0.5}), "uses BINFLOAT, which no state dict needs"),
     "more": (CONTENT + b"\0", "something follows its storages"),
-    "a storage of another size": (CONTENT[:-16] + struct.pack("<q", 5) + CONTENT[-8:], "its storages"),
+    "a storage of another size": (CONTENT[:-32] + struct.pack("<q", 5) + CONTENT[-24:], "its storages"),
 }
 
 
@@ -119,21 +119,26 @@ def test_what_is_no_checkpoint_is_one_sentence_and_runs_nothing(content, reason,
     assert not list(tmp_path.iterdir())
 
 
-@given(st.integers(0, len(CONTENT) - 1))
-def test_a_file_that_is_cut_short_is_refused(size):
-    with pytest.raises(DataError):
-        read_legacy_checkpoint(CONTENT[:size])
+def test_a_file_that_is_cut_short_is_refused():
+    for size in range(len(CONTENT)):
+        with pytest.raises(DataError):
+            read_legacy_checkpoint(CONTENT[:size])
 
 
-@given(st.integers(0, len(CONTENT) - 1), st.integers(0, 255))
-def test_a_damaged_byte_is_refused_or_read_as_another_number(place, byte):
-    """Only the kinds of failure that are expected: the file's hash is what finds damage."""
-    content = CONTENT[:place] + bytes([byte]) + CONTENT[place + 1 :]
-    try:
-        found = read_legacy_checkpoint(content)
-    except DataError:
-        return
-    assert all(isinstance(value, np.ndarray) for value in found.values())
+@pytest.mark.parametrize("change", [1, 2, 16, 128, 255])
+def test_a_damaged_byte_is_refused_or_read_as_another_value(change):
+    """Only the kind of failure that is expected: the file's hash is what finds damage."""
+    refused = 0
+    for place in range(len(CONTENT)):
+        content = bytearray(CONTENT)
+        content[place] ^= change
+        try:
+            found = read_legacy_checkpoint(bytes(content))
+        except DataError:
+            refused += 1
+        else:
+            assert all(isinstance(value, np.ndarray) for value in found.values())
+    assert refused > len(CONTENT) / 4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from lapsvm.features.efficientnet.architecture import INPUT, MAPS, onnx_network
 from lapsvm.features.efficientnet.checkpoint import read_legacy_checkpoint
 
 LINEAR = ("stride8", "stride16")  # maps without ReLU6: their values reach 40, so rounding is measured by the largest
-SIZES = [(1, 1), (2, 3), (31, 33), (47, 97), (64, 96), (65, 130), (127, 128), (224, 224)]
+SIZES = [(1, 1), (31, 33), (47, 97), (64, 96), (65, 130)]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def twin(checkpoint):
 @pytest.fixture(scope="module")
 def pictures(real_data):
     folder = real_data / "voc2007_vehicles_cat" / "JPEGImages"
-    return [read_image(path) for path in sorted(folder.glob("*.jpg"))[:4]]
+    return [read_image(path) for path in sorted(folder.glob("*.jpg"))[:3]]
 
 
 def check_maps(network, twin, batch):
@@ -44,7 +44,7 @@ def test_maps_are_the_twins_at_any_size(network, twin, size):
 
 
 def test_maps_are_the_twins_on_real_pictures(network, twin, pictures, cache):
-    extractor = open_extractor("efficientnet_lite0?size=320")
+    extractor = open_extractor("efficientnet_lite0?size=224")
     for pixels in pictures:
         check_maps(network, twin, extractor._batch(pixels))
 
