@@ -62,7 +62,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(INPUTS) | $(VENV)/bin/python
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e ".[photos]"
 	touch $@
 
 $(VENV)/installed-dev: $(INPUTS) | $(VENV)/bin/python

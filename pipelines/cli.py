@@ -109,14 +109,14 @@ def root(
 
 def _stages(options: dict[str, Any], names: tuple[str, ...], **defaults: Any) -> None:
     """Run some stages with the options of a verb; `defaults` are settings that the options may override."""
-    from .recipes import recipe_values
+    from .automatic import resolved
     from .stages import run_stages
 
     check_device(options["device"])
-    values = defaults | recipe_values(options.get("recipe")) | setting_values(options) | source_values(options)
+    values, line = resolved(options, names[0], defaults | setting_values(options) | source_values(options))
     if names[0] in DRAW_NOTHING:
         values.pop("seed", None)  # every verb takes --seed; these would only write another run's seed into run.toml
-    run_stages(options, names, values)
+    run_stages(options, names, values, line)
 
 
 def check_device(name: str) -> None:

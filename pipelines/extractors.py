@@ -46,14 +46,16 @@ def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]
 def opened(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
     """Return an extractor, a network completed by the settings; one for every size of picture, which share it.
 
-    A network whose own size is fixed, or that says at which size it sees pictures, comes once; one with a fine map at
+    A network whose own size is fixed, or that says at which size it sees pictures, comes once; its fine maps come at
     the first size only.
     """
     first = open_extractor(completed(text, settings), device=device)
     sized = isinstance(first, PooledNetwork) and first.fixed_size is None and "size" not in parse_spec(text).options
     if not (isinstance(first, PooledNetwork) and sized and settings.sizes):
         return [first]
-    return [first.at_size(size) for size in (settings.sizes if first.stride > COARSE else settings.sizes[:1])]
+    coarse = first.coarser_than(COARSE)
+    later = [] if coarse is None else [coarse.at_size(size) for size in settings.sizes[1:]]
+    return [first.at_size(settings.sizes[0]), *later]
 
 
 def completed(text: str, settings: FeatureSettings) -> str:

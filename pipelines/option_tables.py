@@ -73,7 +73,8 @@ FEATURES: Group = {
             list[str] | None,
             typer.Option(
                 "--extractor",
-                help="hog, onnx:FILE, torch:MODULE:FACTORY or torch:alexnet; several are concatenated. Default: hog.",
+                help="auto, efficientnet_lite0, hog, onnx:FILE, torch:MODULE:FACTORY or torch:alexnet; several are "
+                "concatenated. Default: auto, the network with the extra photos, else hog.",
             ),
         ],
     ),
@@ -250,7 +251,11 @@ RECIPE: Group = {
         "",
         Annotated[
             str | None,
-            typer.Option("--recipe", help="plain, best or a file *.toml: settings that other options override."),
+            typer.Option(
+                "--recipe",
+                help="auto (best with a network, plain with hog), plain, best or a file *.toml: settings that other "
+                "options override. Default: auto where a run begins.",
+            ),
         ],
     ),
 }

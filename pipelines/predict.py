@@ -15,6 +15,7 @@ from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import Detector, score_many, to_json
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, SettingsError
 from lapsvm.features import Extractor, settings_difference
+from lapsvm.features.extractor import described_texts
 
 from .detect import detect_windows
 from .detection_record import recorded_detection
@@ -23,6 +24,7 @@ from .extractors import open_settings_extractor, with_network_settings
 from .progress import Reporter
 from .proposals import window_boxes
 from .provenance import stated
+from .recipes import AUTO
 from .run_folder import RunFolder
 from .settings import FILE, IMPORTED, DetectSettings, WindowSettings, check_detection
 
@@ -212,11 +214,12 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
 def _extractor(
     detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
 ) -> Extractor:
-    """Return the extractor that the models were trained with; its network's file is named in the run folder."""
+    """Return the extractor that the models were trained with; a network's own file is named in the run folder."""
     stored = stated(detectors[0], "shards", "features", "extractor")
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
     networks = stated(detectors[0], "shards", "features", "networks")
-    texts = tuple(specs) if specs else _own_specs(files[0])
+    specs = None if AUTO in (specs or ()) else specs
+    texts = tuple(specs) if specs else described_texts(wanted) or _own_specs(files[0])
     extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:

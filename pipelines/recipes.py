@@ -52,6 +52,7 @@ BEST: dict[str, Any] = PLAIN | {
 """What measured best on photographs, see docs/results.md."""
 
 RECIPES = {"plain": PLAIN, "best": BEST}
+AUTO = "auto"  # best where features come from a network, else plain; see `automatic`
 
 
 def recipe_values(name: str | None) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def recipe_values(name: str | None) -> dict[str, Any]:
     if name in RECIPES:
         return RECIPES[name]
     if not name.endswith(".toml"):
-        raise OptionError(f"option --recipe must be {', '.join(RECIPES)} or a file *.toml, got {name!r}.")
+        raise OptionError(f"option --recipe must be {', '.join([AUTO, *RECIPES])} or a file *.toml, got {name!r}.")
     if not Path(name).is_file():
         raise MissingError(f"recipe {name} is not there.")
     values = Settings.values_in(Path(name))

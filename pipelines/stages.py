@@ -102,7 +102,7 @@ class Context:
         self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
 
 
-def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any]) -> None:
+def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any], line: str = "") -> None:
     """Run some stages on a run folder.
 
     Parameters
@@ -114,6 +114,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
     values : mapping
         Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
+    line : str, optional
+        Printed once the settings are checked.
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
@@ -133,6 +135,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
+    if line:
+        context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     with run.held(command), _cluster(context, executor) as context.cluster:
         check_outputs(context)

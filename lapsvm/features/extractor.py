@@ -1,6 +1,6 @@
 """What an extractor is, how one is opened by its text, and several at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import InputError, OptionError
-from lapsvm.features.hog import open_hog
-from lapsvm.features.pooled_network import open_pooled_network
+from lapsvm.features.efficientnet import KIND, open_efficientnet
+from lapsvm.features.hog import hog_text, open_hog
+from lapsvm.features.pooled_network import open_pooled_network, pooling_options
 from lapsvm.features.specs import Machine, Spec, parse_spec
 from lapsvm.features.torch_specs import open_torch, way_of
 
@@ -105,6 +106,7 @@ OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
     "onnx": open_pooled_network,
     "onnx-cv2": open_pooled_network,
     "torch": open_torch,
+    KIND: open_efficientnet,
 }
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -116,6 +118,8 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     ----------
     specs : str or sequence of str
         ``hog[?size=48&cell=8&bins=9]``,
+        ``efficientnet_lite0[?output=stride8|stride16|stride16_expanded|stride32]`` (or several with commas between
+        them), with the options of ``onnx``,
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
         ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime;
@@ -139,7 +143,9 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     DataError
         If it is no network that can be read, or has no map among its outputs, or its weights do not fit.
     DependencyError
-        If ONNX Runtime, or torch, is not installed.
+        If ONNX Runtime, torch, or the package with the weights is not installed.
+    WriteError
+        If a network cannot be kept in the cache folder.
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
     if not texts:
@@ -156,7 +162,40 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
 def sees_surroundings(text: str) -> bool:
     """Tell whether an extractor's text names a network whose map is pooled, which knows a window's surroundings."""
     spec = parse_spec(text)
-    return spec.kind in ("onnx", "onnx-cv2") or (spec.kind == "torch" and way_of(spec) == "pooled")
+    return spec.kind in (KIND, "onnx", "onnx-cv2") or (spec.kind == "torch" and way_of(spec) == "pooled")
+
+
+def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the texts that open the extractor of a description, every option named.
+
+    Parameters
+    ----------
+    description : mapping
+        What `Extractor.describe` returned; it may come from a file by anybody.
+
+    Returns
+    -------
+    tuple of str or None
+        None if an extractor needs a file, or code, that no description names, or if this is no description.
+    """
+    try:
+        return tuple(_described(description))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _described(description: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a description's extractors; LookupError for one that needs more than that."""
+    if description["kind"] == "concatenation":
+        parts = description["parts"]
+        for number in range(len(parts)):
+            yield from _described(parts[str(number)])
+    elif description["kind"] == "hog":
+        yield hog_text(description)
+    elif description["network"] == KIND:
+        yield f"{KIND}?{pooling_options(description)}"
+    else:
+        raise LookupError(description["network"])
 
 
 def _open_one(spec: Spec, machine: Machine) -> Extractor:

@@ -8,6 +8,7 @@ place is (block row, block column, cell row in the block, cell column, orientati
 8 and 9 orientations.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,11 @@ def open_hog(spec: Spec, machine: Machine) -> HOG:  # noqa: ARG001 - one thread 
     if spec.file is not None:
         raise OptionError(f"extractor {spec.text!r}: hog takes no file, got {spec.file!r}.")
     return HOG(**read_options(spec, _OPTIONS))
+
+
+def hog_text(description: Mapping[str, Any]) -> str:
+    """Return the text that opens the extractor of a description."""
+    return "hog?" + "&".join(f"{name}={description[name]}" for name in _OPTIONS)
 
 
 def summed_table(grey: Float64) -> Float64:

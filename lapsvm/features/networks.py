@@ -61,6 +61,8 @@ class RuntimeNetwork:
     content : bytes
         The ONNX file. Weights in files of their own are refused: they would escape the hash.
     threads : int
+    install : str, default 'pip install "lapsvm[onnx]"'
+        What installs ONNX Runtime, for the message that it is missing.
 
     Raises
     ------
@@ -70,14 +72,12 @@ class RuntimeNetwork:
         If the content is no ONNX network, keeps weights in other files, or does not take one picture of 3 channels.
     """
 
-    def __init__(self, name: str, content: bytes, threads: int) -> None:
+    def __init__(self, name: str, content: bytes, threads: int, install: str = 'pip install "lapsvm[onnx]"') -> None:
         try:
             import onnxruntime
             from onnxruntime.capi import onnxruntime_pybind11_state as state
         except ImportError:
-            raise DependencyError(
-                f'network {name} needs ONNX Runtime, which is not installed; pip install "lapsvm[onnx]".'
-            ) from None
+            raise DependencyError(f"network {name} needs ONNX Runtime, which is not installed; {install}.") from None
         check_self_contained(name, content)
         self._name = name
         self._errors = tuple(kind for kind in vars(state).values() if _is_exception(kind))

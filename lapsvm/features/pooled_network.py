@@ -9,9 +9,12 @@ their whole scene; so the mean alone scores a window beside the object as high a
 times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
 them. docs/features.md has what that gives.
 
+Several maps of one network may be taken at once; each gives a part of its own.
+
 The window may be cut into cells, each with a mean of its own (spatial pyramids: S. Lazebnik et al., CVPR 2006).
 """
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from typing import Any, Self
@@ -19,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32
+from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.networks import Network, OpenCVNetwork, RuntimeNetwork, read_network_file
 from lapsvm.features.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
@@ -58,7 +61,7 @@ OPTIONS = {
 
 
 class PooledNetwork:
-    """A network's map of the whole picture, averaged over each window.
+    """A network's map of the whole picture, or several of its maps, averaged over each window.
 
     The network sees ``(pixels - mean) * scale``, with channels in `order`.
 
@@ -67,8 +70,8 @@ class PooledNetwork:
     network : Network
     weights : str
         Hash of the network's file, or of its weights.
-    output : str, optional
-        Which output is the map; by default the only one with 4 dimensions.
+    output : str or sequence of str, optional
+        Which output is the map, or which are the maps; by default the only one with 4 dimensions.
     order : "rgb" or "bgr"
     mean : tuple of 3 floats, default 127.5 each
         In the network's order of channels.
@@ -92,8 +95,10 @@ class PooledNetwork:
 
     Attributes
     ----------
+    strides : tuple of float
+        Pixels of what the network sees per row of each map.
     stride : float
-        Pixels of what the network sees per row of its map.
+        That of the first map.
     fixed_size : tuple of int or None
         Height and width, where the network takes no others.
 
@@ -110,7 +115,7 @@ class PooledNetwork:
         network: Network,
         weights: str,
         *,
-        output: str | None = None,
+        output: str | Sequence[str] | None = None,
         order: str = "rgb",
         mean: tuple[float, float, float] = (127.5, 127.5, 127.5),
         scale: float | tuple[float, float, float] = 1 / 127.5,
@@ -133,9 +138,11 @@ class PooledNetwork:
         self._size = DEFAULT_SIZE if size is None else size
         height, width = network.fixed_size or _PROBE
         outputs = network.run(np.zeros((1, 3, height, width), dtype=np.float32))
-        self._output = _map_output({name: np.shape(value) for name, value in outputs.items()}, output)
-        self._channels = int(outputs[self._output].shape[1])
-        self.stride = height / outputs[self._output].shape[2]
+        shapes = {name: np.shape(value) for name, value in outputs.items()}
+        wanted = [output] if output is None or isinstance(output, str) else output
+        self._outputs = tuple(_map_output(shapes, name) for name in wanted)
+        self._channels = tuple(int(shapes[name][1]) for name in self._outputs)
+        self.strides: tuple[float, ...] = tuple(height / shapes[name][2] for name in self._outputs)
         self.fixed_size = network.fixed_size
 
     def at_size(self, size: int) -> Self:
@@ -156,10 +163,25 @@ class PooledNetwork:
         other._size = checked
         return other
 
+    def coarser_than(self, stride: float) -> Self | None:
+        """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
+        chosen = [index for index, own in enumerate(self.strides) if own > stride]
+        if not chosen:
+            return None
+        other = copy(self)
+        for name in ("_outputs", "_channels", "strides"):
+            setattr(other, name, tuple(getattr(self, name)[index] for index in chosen))
+        return other
+
+    @property
+    def stride(self) -> float:
+        """Pixels of what the network sees per row of its first map."""
+        return float(self.strides[0])
+
     @property
     def dim(self) -> int:
-        """Number of channels of the map, times the number of cells, times two with the surroundings."""
-        return self._channels * self._n_cells * (1 + self._beside)
+        """Number of features of a window, those of all maps."""
+        return sum(self.blocks)
 
     @property
     def _n_cells(self) -> int:
@@ -167,13 +189,13 @@ class PooledNetwork:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """One part: ``(dim,)``."""
-        return (self.dim,)
+        """One part for each map: its channels, times the number of cells, times two with the surroundings."""
+        return tuple(channels * self._n_cells * (1 + self._beside) for channels in self._channels)
 
     @property
     def halves(self) -> tuple[bool, ...]:
-        """Whether the part is a window's features, then those of its surroundings."""
-        return (self._beside,)
+        """Whether each part is a window's features, then those of its surroundings."""
+        return (self._beside,) * len(self._outputs)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
@@ -184,7 +206,7 @@ class PooledNetwork:
             "halves": list(self.halves),
             "engine": self._network.runtime["name"],
             "weights": self._weights,
-            "output": self._output,
+            "output": self._outputs[0] if len(self._outputs) == 1 else list(self._outputs),
             **self._colours.describe(),
             "size": list(self._network.fixed_size or ()) or self._size,
             "norm": self._norm,
@@ -208,7 +230,11 @@ class PooledNetwork:
         """Return the features in one picture, not in its mirror image."""
         height, width = pixels.shape[:2]
         windows = clip_boxes(boxes, height, width)
-        feature_map = self.feature_map(pixels)
+        parts = [self._measure_map(found, windows, height, width) for found in self.feature_maps(pixels)]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def _measure_map(self, feature_map: Float32, windows: Float64, height: int, width: int) -> Float32:
+        """Return what one map of a picture of that height and width says of windows."""
         rows, columns = feature_map.shape[1:]
         places = windows * [columns / width, rows / height, columns / width, rows / height]
         pooled = pool_cells(feature_map, places, self._grids)
@@ -224,19 +250,24 @@ class PooledNetwork:
         return l2_normalise(pooled) if self._norm == "l2" else pooled
 
     def feature_map(self, pixels: Array) -> Float32:
-        """Return the network's map of a picture, float32 of shape (channels, rows, columns).
+        """Return the network's map of a picture, the first of several; see `feature_maps`."""
+        return self.feature_maps(pixels)[0]
+
+    def feature_maps(self, pixels: Array) -> list[Float32]:
+        """Return the network's maps of a picture, each float32 of shape (channels, rows, columns).
 
         Raises
         ------
         DataError
             If the network cannot take the picture.
         NotFiniteError
-            If the map is not finite.
+            If a map is not finite.
         """
-        found = self._network.run(self._batch(pixels))[self._output]
-        if not np.isfinite(found).all():
-            raise NotFiniteError(f"output {self._output!r} of the network must be finite, got NaN or infinity.")
-        return np.asarray(found[0], dtype=np.float32)
+        found = self._network.run(self._batch(pixels))
+        for name in self._outputs:
+            if not np.isfinite(found[name]).all():
+                raise NotFiniteError(f"output {name!r} of the network must be finite, got NaN or infinity.")
+        return [np.asarray(found[name][0], dtype=np.float32) for name in self._outputs]
 
     def _batch(self, pixels: Array) -> Float32:
         """Return a picture as the network takes it, (1, 3, h, w)."""
@@ -284,6 +315,22 @@ def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
         return PooledNetwork(network, weights, **options)
     except (OptionError, DataError) as error:
         raise type(error)(f"extractor {spec.text!r}: {error}") from None
+
+
+def pooling_options(description: Mapping[str, Any]) -> str:
+    """Return the options, as in an extractor's text, that give the settings of a description of a `PooledNetwork`."""
+    listed = ("output", "order", "mean", "scale", "size", "norm")
+    texts = {name: _joined(description[name]) for name in listed}
+    beside = all(description["halves"])
+    texts |= {"surroundings": "beside"} if beside else {"contrast": repr(description["contrast"])}
+    texts |= {"cells": description["cells"]} if "cells" in description else {}
+    texts |= {"flip": "yes"} if "flip" in description else {}
+    return "&".join(f"{name}={text}" for name, text in texts.items())
+
+
+def _joined(value: Any) -> str:
+    """Return a value as text, the items of a list with commas between them."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _map_output(shapes: dict[str, tuple[int, ...]], wanted: str | None) -> str:

@@ -122,6 +122,18 @@ def choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def several(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    """Return the reader of one or several of a few words, with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        words = tuple(text.split(","))
+        if not set(words) <= set(allowed) or len(set(words)) != len(words):
+            raise ValueError(f"{', '.join(allowed)}, or several with commas between them, none twice")
+        return words
+
+    return read
+
+
 def whole_number(low: int, high: int) -> Callable[[str], int]:
     """Return the reader of a whole number from `low` to `high`."""
 

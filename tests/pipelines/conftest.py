@@ -11,7 +11,8 @@ from lapsvm.pipelines.cli import main
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]
-FAST = EXTRACTION + TRAINING
+HOG = ["--extractor", "hog"]
+FAST = EXTRACTION + TRAINING + HOG
 MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
 
 
@@ -32,7 +33,19 @@ def fast() -> list[str]:
 @pytest.fixture(scope="session")
 def fast_extraction() -> list[str]:
     """Those of them that extraction takes."""
-    return EXTRACTION
+    return EXTRACTION + HOG
+
+
+@pytest.fixture(scope="session")
+def fast_network() -> list[str]:
+    """Options that make a run on a network take seconds; the extractor is to be named."""
+    return [*EXTRACTION, *TRAINING, "--recipe", "plain"]
+
+
+@pytest.fixture(scope="session")
+def fast_network_extraction() -> list[str]:
+    """Those of them that extraction takes."""
+    return [*EXTRACTION, "--recipe", "plain"]
 
 
 @pytest.fixture(scope="session")

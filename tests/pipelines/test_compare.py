@@ -27,7 +27,7 @@ def other(finished, digits, tmp_path_factory):
     """A finished run of another learner on the shards of the first; not to be changed."""
     out = tmp_path_factory.mktemp("other") / "SVM"
     arguments = ["run", "--data", "voc", "--root", digits, "--out", out, "--shards-from", finished, "--quiet"]
-    arguments += ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
+    arguments += ["--windows", "grid", "--max-windows", "60", "--classes", "six,three", "--extractor", "hog"]
     with pytest.raises(SystemExit) as exit_:
         main([str(one) for one in [*arguments, "--learner", "latent_svm", "--C", "0.01", "--J", "5"]])
     assert exit_.value.code == 0
@@ -232,6 +232,7 @@ def test_without_a_test_set_and_boxes_only_folds_compare(tmp_path, command, refu
             pixels[8:30, 10 : 20 + index] = value, 0, 0
             Image.fromarray(pixels).save(tmp_path / "data" / name / f"{name}{index}.png")
     more = ["--data", "folder", "--root", tmp_path / "data", "--windows", "grid", "--max-windows", "20", "--quiet"]
+    more += ["--extractor", "hog"]
     runs = [tmp_path / "A", tmp_path / "B"]
     for run, C in zip(runs, (1, 10), strict=True):
         assert command("run", *more, "--out", run, "--C", C).status == 0

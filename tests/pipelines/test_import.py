@@ -193,7 +193,7 @@ def test_boxes_alone_are_windows_to_extract(write, finished, data, folder, tmp_p
     sources, out = write(finished, folder), tmp_path / "RUN"
     assert "lapsvm extract --proposals" in refused("import", *sources, *data, "--out", out)
     proposals = [part for source in sources for part in ("--proposals", source)]
-    result = command("extract", *proposals, *data, "--out", out)
+    result = command("extract", *proposals, *data, "--out", out, "--extractor", "hog")
     assert result.status == 0, result.err
     assert_same_shards(out, finished)
     assert command("train", "--out", out, *fast_training).status == 0

@@ -184,7 +184,7 @@ def test_proposals_and_a_method_do_not_go_together(source, digits, out, refused)
 
 
 def test_changed_proposals_are_refused(source, digits, out, command, refused):
-    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out]
+    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out, "--extractor", "hog"]
     assert command(*line).status == 0
     assert command(*line).status == 0
     change(source, boxes=second([5, 6, 31, 40]))
@@ -192,7 +192,7 @@ def test_changed_proposals_are_refused(source, digits, out, command, refused):
 
 
 def test_proposals_keep_the_limits_of_number_and_area(source, digits, out, command):
-    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out]
+    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out, "--extractor", "hog"]
     assert command(*line, "--max-area", 0.5).status == 0
     for shard in open_shards(out / "shards" / "trainval"):
         np.testing.assert_array_equal(shard.boxes, np.tile([[5, 6, 30, 40]], (len(shard.image_ids), 1)))

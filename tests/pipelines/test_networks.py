@@ -102,14 +102,14 @@ def test_halves_combine_as_a_contrast_and_weights_unfold():
 
 
 @pytest.fixture(scope="module")
-def beside(digits, fast, network, tmp_path_factory):
+def beside(digits, fast_network, network, tmp_path_factory):
     from lapsvm.pipelines.cli import main
 
     out = tmp_path_factory.mktemp("beside") / "RUN"
     options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
     more = ["--contrast", "0.5", "--beside", "--pca", "4", "--refine", "1", "--refine-folds", "2", "--quiet"]
     with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast, *options, *more])
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
     assert exit_.value.code == 0
     return out
 

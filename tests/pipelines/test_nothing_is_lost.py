@@ -13,6 +13,8 @@ import pytest
 from lapsvm.datasets.digits import write_digits
 from PIL import Image
 
+QUICK = ["--extractor", "hog", "--C", "1"]
+
 
 @pytest.fixture
 def arguments(fast):
@@ -156,7 +158,7 @@ def picture_folder(root, classes, count=8):
 
 def test_pictures_without_any_box(tmp_path, command):
     picture_folder(tmp_path / "pictures", ["red", "background"])
-    result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1")
+    result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK)
     assert result.status == 0, result.err
     assert "no boxes are known" in result.err
     table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
@@ -170,7 +172,7 @@ def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refu
     ]
     rows += [f"{p.relative_to(tmp_path / 'pictures')},red" for p in (tmp_path / "pictures" / "red").iterdir()]
     (tmp_path / "pictures" / "labels.csv").write_text("\n".join(rows) + "\n")
-    line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", "--C", "1"]
+    line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK]
     assert "class 'all' has no negative picture" in refused(*line, "--classes", "all")
     assert not (tmp_path / "RUN").exists()
     result = command(*line)

@@ -34,7 +34,8 @@ def test_cats_are_told_from_vehicles_without_any_box(some_cats, real_data, tmp_p
     network = real_data / "weights" / "mobilenet_v2_1.0_tf2_dequantised_fp32.onnx"
     out = tmp_path / "RUN"
     extractor = f"onnx:{network}?size=320"
-    arguments = ["--data", "voc", "--root", some_cats, "--extractor", extractor, "--max-windows", 200, "--C", 10]
+    arguments = ["--data", "voc", "--root", some_cats, "--extractor", extractor, "--recipe", "plain"]
+    arguments += ["--max-windows", 200, "--C", 10]
     result = command("run", *arguments, "--out", out)
     assert result.status == 0, result.err
     sets = json.loads((out / "evaluation.json").read_text())["sets"]

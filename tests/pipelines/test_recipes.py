@@ -56,7 +56,7 @@ def test_a_file_that_is_no_recipe_is_refused(digits, command, tmp_path, content,
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("better", "option --recipe must be plain, best or a file *.toml, got 'better'."),
+        ("better", "option --recipe must be auto, plain, best or a file *.toml, got 'better'."),
         ("none.toml", "recipe none.toml is not there."),
     ],
 )

@@ -102,6 +102,7 @@ def test_a_set_of_two_worlds_is_told_on_the_command_line_and_on_the_page(tmp_pat
     root.mkdir()
     two_worlds(root)
     line = ["run", "--data", "csv", "--root", root, "--out", out, "--windows", "grid", "--max-windows", "20"]
+    line += ["--extractor", "hog"]
     result = command(*line, "--C", "1,10", "--folds", "2")
     assert result.status == 0, result.err
     said = result.err.splitlines()

@@ -44,19 +44,19 @@ def nets(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def out(nets, digits, fast, tmp_path_factory):
+def out(nets, digits, fast_network, tmp_path_factory):
     """A run on two networks of torch; not to be changed."""
     run = tmp_path_factory.mktemp("torch") / "RUN"
     with pytest.raises(SystemExit) as exit_:
-        main(["run", "--data", "voc", "--root", str(digits), "--out", str(run), *fast, *OPTIONS, "--jobs", "1"])
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(run), *fast_network, *OPTIONS, "--jobs", "1"])
     assert exit_.value.code == 0
     return run
 
 
-def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_extraction, tmp_path, command, made):
+def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_network_extraction, tmp_path, command, made):
     other = tmp_path / "OTHER"
     said = command(
-        "extract", "--data", "voc", "--root", digits, "--out", other, *fast_extraction, *OPTIONS, "--jobs", "5"
+        "extract", "--data", "voc", "--root", digits, "--out", other, *fast_network_extraction, *OPTIONS, "--jobs", "5"
     )
     assert said.status == 0, said.err
     shards = "shards/*/*.safetensors"
@@ -78,19 +78,21 @@ def test_prediction_measures_what_extraction_did(out, digits, command):
     assert found[:3] == pytest.approx(stored[:3], abs=0.02 * np.ptp(stored))
 
 
-def test_other_cells_over_an_old_cache_are_refused(out, digits, fast, refused):
+def test_other_cells_over_an_old_cache_are_refused(out, digits, fast_network, refused):
     changed = [text.replace("1x1,2x2", "3x3") for text in OPTIONS]
-    line = refused("run", "--data", "voc", "--root", digits, "--out", out, *fast, *changed)
+    line = refused("run", "--data", "voc", "--root", digits, "--out", out, *fast_network, *changed)
     assert "cells '1x1,2x2' instead of '3x3'" in line
 
 
-def test_a_file_of_weights_is_known_from_anywhere(nets, digits, fast_extraction, tmp_path, command, monkeypatch):
+def test_a_file_of_weights_is_known_from_anywhere(
+    nets, digits, fast_network_extraction, tmp_path, command, monkeypatch
+):
     import run_nets
 
     torch.save(run_nets.map_of_colours().state_dict(), tmp_path / "colours.pth")
     monkeypatch.chdir(tmp_path)
     text, end = "torch:run_nets:map_of_colours?weights=colours.pth&size=64", ["--out", "RUN", "--quiet"]
-    extract = ["extract", "--data", "voc", "--root", digits, *fast_extraction, "--extractor", text, *end]
+    extract = ["extract", "--data", "voc", "--root", digits, *fast_network_extraction, "--extractor", text, *end]
     assert command(*extract).status == 0
     assert f"weights={tmp_path / 'colours.pth'}&size=64" in (tmp_path / "RUN" / "run.toml").read_text()
     assert str(tmp_path).encode() not in next((tmp_path / "RUN" / "shards").rglob("*.safetensors")).read_bytes()

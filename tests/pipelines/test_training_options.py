@@ -159,7 +159,19 @@ def test_another_judge_is_another_training(trained, finished, tmp_path, command,
 
 def test_a_judge_of_other_windows_is_refused(extracted, digits, tmp_path, command, refused):
     other = tmp_path / "OTHER"
-    line = ["--windows", "grid", "--max-windows", "30", "--classes", "six,three", "--C", "1", "--quiet"]
+    line = [
+        "--windows",
+        "grid",
+        "--max-windows",
+        "30",
+        "--classes",
+        "six,three",
+        "--C",
+        "1",
+        "--quiet",
+        "--extractor",
+        "hog",
+    ]
     assert command("run", "--data", "voc", "--root", digits, "--out", other, *line).status == 0
     said = refused("train", "--out", extracted, "--C", "1", "--keep-windows", 5, "--keep-by", other)
     assert "--keep-by must be a run on the same windows" in said

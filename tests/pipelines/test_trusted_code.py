@@ -39,7 +39,17 @@ def strange(run_copy):
     """A run folder whose settings name somebody's factory."""
     run = RunFolder(run_copy)
     run.save_settings(run.settings().with_values({"features.extractors": (SPEC,)}), ["lapsvm"])
+    for path in run.models.iterdir():
+        _describe_by_file(path)
     return run_copy
+
+
+def _describe_by_file(path):
+    """Have a model's features come from a network that only its run folder names."""
+    model = Detector.load(path)
+    shards = {**model.provenance["shards"]}
+    shards["features"] = {**shards["features"], "extractor": {"kind": "pooled-network", "network": RUNS}}
+    replace(model, provenance={**model.provenance, "shards": shards}).save(path)
 
 
 @pytest.fixture

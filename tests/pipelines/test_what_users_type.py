@@ -9,7 +9,7 @@ from lapsvm.pipelines.predict import drawing_files
 from lapsvm.pipelines.run_folder import RunFolder
 from PIL import Image
 
-QUICK = ["--windows", "grid", "--max-windows", "20", "--C", "1"]
+QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "20", "--C", "1"]
 
 
 def fill(folder, classes=("disc", "cross", "background")):
@@ -34,7 +34,7 @@ def test_the_one_set_of_a_table_is_called_as_asked(tmp_path, command):
     root = fill(tmp_path / "data")
     rows = [f"{path.relative_to(root)},{path.parent.name}" for path in sorted(root.glob("*/*.png"))]
     (root / "labels.csv").write_text("\n".join(["image,label", *rows]) + "\n")
-    arguments = ["extract", "--data", "csv", "--root", root, "--out", tmp_path / "RUN", *QUICK[:4]]
+    arguments = ["extract", "--data", "csv", "--root", root, "--out", tmp_path / "RUN", *QUICK[:6]]
     assert command(*arguments, "--train-set", "mine").status == 0
     assert (tmp_path / "RUN" / "shards" / "mine").is_dir()
 
@@ -76,12 +76,12 @@ def test_a_class_may_be_called_like_markup(tmp_path, command):
 def test_pictures_left_out_are_listed(tmp_path, command):
     root = fill(tmp_path / "data")
     (root / "disc" / "broken.png").write_text("no picture")
-    arguments = ["extract", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:4]]
+    arguments = ["extract", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:6]]
     assert "picture disc/broken is left out: it cannot be read whole" in command(*arguments, "--skip-bad").err
 
 
 def test_shards_from_must_name_a_run(digits, tmp_path, refused):
-    arguments = ["extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *QUICK[:4]]
+    arguments = ["extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *QUICK[:6]]
     assert "has no shards" in refused(*arguments, "--shards-from", tmp_path / "nosuch")
 
 
