@@ -1,10 +1,14 @@
-"""Files that are whole or absent: a reader never meets one that is half written."""
+"""Files and folders that are whole or absent: a reader never meets one that is half written."""
 
+import fcntl
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-from lapsvm.errors import MissingError, WriteError
+from lapsvm.errors import LapsvmError, MissingError, OptionError, WriteError
 
 SUFFIX = ".partial"
 
@@ -35,7 +39,7 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     try:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        _sync(path.parent)
     except OSError as error:
         raise WriteError(f"file {path} could not be written: {error.strerror or error}.") from error
     finally:
@@ -61,6 +65,92 @@ def remove_stale(folder: str | Path) -> list[Path]:
     return stale
 
 
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `path` when the block ends without an error.
+
+    The temporary folder lies beside `path` as ``.<name>.<random>.partial``. Its files are synced before it is renamed.
+    After an error or an interruption it is removed, and `path` is as it was. A killed process leaves its temporary
+    folder behind; the next call for the same `path` removes it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that is empty or does not exist; its parents are made.
+
+    Yields
+    ------
+    Path
+
+    Raises
+    ------
+    OptionError
+        If `path` is a file, or a folder that is not empty.
+    WriteError
+        If the system refuses, for instance because the disk is full.
+    """
+    path = Path(path).resolve()
+    _check_vacant(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
+        with _temporary_folder(path) as temporary:
+            yield temporary
+            _sync_tree(temporary)
+            os.replace(temporary, path)
+            _sync(path.parent)
+    except OSError as error:
+        if isinstance(error, LapsvmError):
+            raise
+        raise WriteError(f"folder {path} could not be written: {error.strerror or error}.") from error
+
+
+def _check_vacant(path: Path) -> None:
+    """Raise OptionError unless a new folder may take this name."""
+    if path.is_dir() and any(path.iterdir()):
+        raise OptionError(f"folder {path} must be empty or not exist, got a folder with files in it.")
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"folder {path} must be empty or not exist, got a file of that name.")
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a locked folder beside `path`, removed at the end if it is still there."""
+    temporary = path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    temporary.mkdir()
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield temporary
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary folders for `path` whose process has ended: a living one holds the lock on its own."""
+    for temporary in path.parent.iterdir():
+        if not (temporary.name.startswith(f".{path.name}.") and temporary.name.endswith(SUFFIX) and temporary.is_dir()):
+            continue
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(temporary, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Wait until every file and name below a folder is on the disk; what links lead to is left alone."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if not path.is_symlink():
+                _sync(path)
+        _sync(Path(parent))
+
+
 def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
     """Write a new file and wait until it is on the disk."""
     with path.open("xb") as file:
@@ -69,9 +159,9 @@ def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
-    """Wait until a new name in a folder is on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until a folder's names, or a file's content, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -18,6 +18,7 @@ from lapsvm.evaluation import (
     corloc,
     evaluate_voc,
     image_average_precision,
+    read_coco_evaluation,
     read_results,
     run_table,
     write_json,
@@ -141,6 +142,25 @@ def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_fi
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{set_name} set, IoU {iou:g}")
+
+
+def evaluate_coco(truth: Path, results: Path, iou: float, json_file: Path | None, quiet: bool) -> None:
+    """Evaluate COCO results against COCO annotations, with the figures of VOC.
+
+    Parameters
+    ----------
+    truth, results : Path
+        JSON files; the classes are the categories of `truth`.
+    iou : float
+    json_file : Path or None
+    quiet : bool
+    """
+    found, objects = read_coco_evaluation(truth, results)
+    table = class_table(evaluate_voc(found, objects, iou).rows())
+    if json_file is not None:
+        write_json(json_file, table)
+    if not quiet:
+        print_table(table, f"{results.name}, IoU {iou:g}")
 
 
 def print_table(table: Mapping[str, Any], title: str) -> None:

@@ -5,6 +5,7 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
+from lapsvm.evaluation.coco import read_coco_evaluation
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     BootstrapDifference,
@@ -41,6 +42,7 @@ __all__ = [
     "image_ap_draws",
     "image_average_precision",
     "paired_t_test",
+    "read_coco_evaluation",
     "read_result_file",
     "read_results",
     "result_name",
