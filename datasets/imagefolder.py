@@ -6,13 +6,13 @@
     ROOT/metadata.jsonl          the same for one set
 
 A row has ``file_name``, the picture's path below its table, and the labels: ``label`` (one), ``labels`` (several), or
-``objects`` with ``categories`` (or ``category``) and ``bbox``, boxes of x, y, width and height in pixels, that evaluation
-alone reads. Numbers are taken as names: "0", "1" and so on.
+``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels, which only
+evaluation reads. Numbers are taken as names: "0", "1" and so on.
 """
 
 import csv
+import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
 
 from .labelled import labelled_records
@@ -185,7 +186,7 @@ def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return place and values of each row; lists and objects stand in a cell as JSON."""
-    reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
     for where, values in rows:
         if None in values or None in values.values():
@@ -263,10 +264,9 @@ def _boxes(row: MetadataRow) -> list[tuple[str, tuple[float, ...]]]:
 
 def _corners(where: str, box: Any) -> tuple[float, ...]:
     """Return x1, y1, x2, y2 of a box given as x, y, width and height."""
-    if isinstance(box, list) and len(box) == 4 and all(type(value) in (int, float) for value in box):
-        x, y, width, height = box
-        if all(map(math.isfinite, box)) and width > 0 and height > 0:
-            return x, y, x + width, y + height
+    corners = corners_of_bbox(box)
+    if corners is not None and corners[0] < corners[2] and corners[1] < corners[3]:
+        return corners
     raise AnnotationError(f"{where}: a box must be x, y and a width and a height above 0, got {str(box)[:60]}.")
 
 

@@ -206,11 +206,19 @@ def _known(row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule
     return value
 
 
+def corners_of_bbox(bbox: Any) -> Corners | None:
+    """Return x1, y1, x2, y2 of a box that JSON gives as x, y, width and height; None unless they are finite numbers."""
+    numbers = _numbers(bbox, 4)
+    if numbers is None:
+        return None
+    x, y, width, height = numbers
+    return (x, y, x + width, y + height) if math.isfinite(x + width) and math.isfinite(y + height) else None
+
+
 def _corners(bbox: Any, where: str, error: type[DataError]) -> Corners:
     """Return the corners of a box that is given as x, y, width and height."""
-    numbers = _numbers(bbox, 4)
-    corners = None if numbers is None else (*numbers[:2], numbers[0] + numbers[2], numbers[1] + numbers[3])
-    if corners is None or not all(map(math.isfinite, corners)):
+    corners = corners_of_bbox(bbox)
+    if corners is None:
         raise error(f"{where} must have four finite numbers as bbox: x, y, width, height; got {_short(bbox)}.")
     return corners
 

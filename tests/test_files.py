@@ -50,12 +50,14 @@ def test_a_new_folder_appears_whole(tmp_path):
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError()])
 def test_nothing_is_left_of_a_new_folder_that_fails(tmp_path, error):
     (tmp_path / "out").mkdir()
-    with (
-        pytest.raises(WriteError if isinstance(error, OSError) else type(error)),
-        new_folder(tmp_path / "out") as folder,
-    ):
-        (folder / "file").write_text("content")
-        raise error
+
+    def write():
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "file").write_text("content")
+            raise error
+
+    with pytest.raises(WriteError if isinstance(error, OSError) else type(error)):
+        write()
     assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
 
 
