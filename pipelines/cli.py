@@ -229,6 +229,7 @@ def evaluate(
     ] = None,
     iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    metrics: Annotated[str, typer.Option("--metrics", help="voc, coco or voc,coco; with --coco.")] = "voc",
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
@@ -241,11 +242,13 @@ def evaluate(
     if coco is not None:
         if out is not None or root is not None or results is None or set_name != "test":
             raise OptionError("option --coco goes with --results FILE, --iou and --json, and no other source.")
-        from .evaluate import evaluate_coco
+        from .evaluate import chosen_metrics, evaluate_coco
 
         check_device(device)
-        evaluate_coco(coco, results, iou, json_file, quiet)
+        evaluate_coco(coco, results, iou, json_file, quiet, chosen_metrics(metrics))
         return
+    if metrics != "voc":
+        raise OptionError(f"option --metrics goes with --coco; others get the figures of VOC, got {metrics!r}.")
     if out is not None and root is None and results is None:
         if json_file is not None or set_name != "test" or iou != 0.5:
             raise OptionError(

@@ -5,7 +5,8 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
-from lapsvm.evaluation.coco import read_coco_evaluation
+from lapsvm.evaluation.coco import coco_evaluation
+from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     BootstrapDifference,
@@ -23,6 +24,7 @@ from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 
 __all__ = [
+    "COCO_MEASURES",
     "BootstrapDifference",
     "ClassCorLoc",
     "ClassResult",
@@ -34,6 +36,8 @@ __all__ = [
     "average_precision_area",
     "bootstrap_difference",
     "class_table",
+    "coco_evaluation",
+    "coco_rows",
     "corloc",
     "detection_ap_draws",
     "draw_pictures",
@@ -42,7 +46,6 @@ __all__ = [
     "image_ap_draws",
     "image_average_precision",
     "paired_t_test",
-    "read_coco_evaluation",
     "read_result_file",
     "read_results",
     "result_name",

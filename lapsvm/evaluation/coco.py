@@ -1,26 +1,24 @@
 """COCO ground truth and results as the evaluation of this room takes them."""
 
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from lapsvm.catalog import GroundTruth
-from lapsvm.coco_files import CocoFile, CocoResult, read_coco, read_coco_results
+from lapsvm.coco_files import CocoFile, CocoResult
 from lapsvm.evaluation.results import Detections
 
 
-def read_coco_evaluation(
-    truth: str | Path, results: str | Path
+def coco_evaluation(
+    truth: CocoFile, results: Sequence[CocoResult]
 ) -> tuple[dict[str, Detections], dict[str, dict[str, GroundTruth]]]:
-    """Read a pair of COCO files.
+    """Return a pair of COCO files as `lapsvm.evaluation.evaluate_voc` takes them.
 
     Parameters
     ----------
-    truth : str or Path
-        Annotations with boxes. Crowd regions become difficult objects.
-    results : str or Path
-        A list of detections with scores.
+    truth : CocoFile
+        Read with boxes. Crowd regions become difficult objects.
+    results : sequence of CocoResult
 
     Returns
     -------
@@ -28,17 +26,10 @@ def read_coco_evaluation(
         Of every category, by name, in file order.
     ground_truth : dict of category name to dict of image id to GroundTruth
         With an entry for every picture.
-
-    Raises
-    ------
-    MissingError, AnnotationError, ResultsError
-        See `lapsvm.coco_files.read_coco` and `lapsvm.coco_files.read_coco_results`.
     """
-    file = read_coco(truth, boxes=True)
-    found = read_coco_results(results, file)
-    by_name = sorted((name, key) for key, name in file.categories.items())
-    detections = {name: _detections([one for one in found if one.category_id == key]) for name, key in by_name}
-    return detections, {name: _objects(file, key) for name, key in by_name}
+    by_name = sorted((name, key) for key, name in truth.categories.items())
+    detections = {name: _detections([one for one in results if one.category_id == key]) for name, key in by_name}
+    return detections, {name: _objects(truth, key) for name, key in by_name}
 
 
 def _detections(found: Sequence[CocoResult]) -> Detections:

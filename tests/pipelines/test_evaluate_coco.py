@@ -1,6 +1,7 @@
 """`lapsvm evaluate --coco`: COCO files give the figures of VOC."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -116,3 +117,25 @@ def test_wrong_calls_are_one_sentence(refused, tmp_path):
     assert "is not there" in refused("evaluate", *pair[:3], tmp_path / "none")
     (tmp_path / "truth.json").write_text(json.dumps(truth | {"images": []}))
     assert "must have an image of the file" in refused("evaluate", *pair)
+
+
+def test_coco_metrics_stand_beside_those_of_voc(command, refused, tmp_path):
+    pytest.importorskip("faster_coco_eval", reason="faster-coco-eval is not installed")
+    write_pair(tmp_path)
+    pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json", "--json", tmp_path / "a"]
+    result = command("evaluate", *pair, "--metrics", "voc,coco")
+    assert result.status == 0, result.err
+    assert "COCO AP" in result.out
+    assert "11-point" in result.out
+    found = json.loads((tmp_path / "a").read_text())
+    assert 0 < found["mean"]["coco_ap"] < found["mean"]["coco_ap50"]
+    assert found["classes"]["nothing here"]["coco_ap"] is None
+    assert "--metrics must be of voc, coco, got 'tide'" in refused("evaluate", *pair, "--metrics", "voc,tide")
+    assert "--metrics goes with --coco" in refused("evaluate", "--out", tmp_path, "--metrics", "coco")
+
+
+def test_without_the_evaluator_the_extra_is_named(refused, tmp_path, monkeypatch):
+    write_pair(tmp_path)
+    monkeypatch.setitem(sys.modules, "faster_coco_eval", None)
+    pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json"]
+    assert 'pip install "lapsvm[coco]"' in refused("evaluate", *pair, "--metrics", "coco")
