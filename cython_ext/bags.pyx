@@ -5,7 +5,7 @@ float32 copy of the store. On x86-64 with glibc the C floor is compiled for thre
 picks one when the module is loaded, so the flags stay portable.
 """
 
-from libc.math cimport sqrt
+from libc.math cimport INFINITY, sqrt
 
 cdef extern from *:
     """
@@ -75,6 +75,24 @@ cdef extern from *:
     LAPSVM_NORM2(lapsvm_norm2_float, float, LAPSVM_SAME)
     LAPSVM_NORM2(lapsvm_norm2_double, double, LAPSVM_SAME)
 
+    #define LAPSVM_LENGTH2(name, stored, widened, sum) \\
+        LAPSVM_CLONES static double name(const stored *x, ptrdiff_t d) { \\
+            sum lanes[LAPSVM_LANES] = {0}; \\
+            double total = 0; \\
+            ptrdiff_t j = 0; \\
+            for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES) \\
+                for (int u = 0; u < LAPSVM_LANES; u++) lanes[u] += (sum)widened(x[j + u]) * widened(x[j + u]); \\
+            for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \\
+            for (; j < d; j++) total += (double)widened(x[j]) * widened(x[j]); \\
+            return total; \\
+        }
+    LAPSVM_LENGTH2(lapsvm_length2_half, uint16_t, lapsvm_widen_one, float)
+    LAPSVM_LENGTH2(lapsvm_length2_bfloat, int16_t, lapsvm_widen_bfloat, float)
+    LAPSVM_LENGTH2(lapsvm_length2_float, float, LAPSVM_SAME, float)
+    LAPSVM_LENGTH2(lapsvm_length2_double, double, LAPSVM_SAME, double)
+    LAPSVM_LENGTH2(lapsvm_exact2_bfloat, int16_t, lapsvm_widen_bfloat, double)
+    LAPSVM_LENGTH2(lapsvm_exact2_float, float, LAPSVM_SAME, double)
+
     #define LAPSVM_ADD(name, stored, widened) \\
         LAPSVM_CLONES static void name(const stored *x, double c, double *out, ptrdiff_t d) { \\
             for (ptrdiff_t j = 0; j < d; j++) out[j] += c * widened(x[j]); \\
@@ -106,6 +124,12 @@ cdef extern from *:
     double lapsvm_norm2_bfloat(const short*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_norm2_float(const float*, const double*, Py_ssize_t) noexcept nogil
     double lapsvm_norm2_double(const double*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2_half(const unsigned short*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2_bfloat(const short*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2_float(const float*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2_double(const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_exact2_bfloat(const short*, Py_ssize_t) noexcept nogil
+    double lapsvm_exact2_float(const float*, Py_ssize_t) noexcept nogil
     void lapsvm_add_half(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_bfloat(const short*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
@@ -142,6 +166,21 @@ cdef inline double _norm2(const Stored* x, const double* scale, Py_ssize_t d) no
         return lapsvm_norm2_bfloat(x, scale, d)
     else:
         return lapsvm_norm2_half(x, scale, d)
+
+
+cdef inline double _length2(const Stored* x, Py_ssize_t d) noexcept nogil:
+    """Sum squares in float32 lanes, and in float64 where float32 overflows or is too coarse near 0."""
+    cdef double found
+    if Stored is double:
+        return lapsvm_length2_double(x, d)
+    elif Stored is float:
+        found = lapsvm_length2_float(x, d)
+        return found if 1e-20 < found < INFINITY else lapsvm_exact2_float(x, d)
+    elif Stored is short:
+        found = lapsvm_length2_bfloat(x, d)
+        return found if 1e-20 < found < INFINITY else lapsvm_exact2_bfloat(x, d)
+    else:
+        return lapsvm_length2_half(x, d)
 
 
 cdef inline void _add(const Stored* x, double coefficient, double* out, Py_ssize_t d) noexcept nogil:
@@ -196,6 +235,25 @@ def sums_of_norms(
             out[i] = 0
             for row in range(starts[i], stops[i]):
                 out[i] += sqrt(_norm2(&features[row, 0], &scale[0], d))
+
+
+def longest(
+    const Stored[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, double share,
+    float[::1] lengths,
+):
+    """Return the largest of `lengths` over rows starts[i] to stops[i] - 1.
+
+    Where it holds NaN, (1 + share) times the row's Euclidean norm is written first.
+    """
+    cdef Py_ssize_t i, row, d = features.shape[1]
+    cdef float found = 0
+    with nogil:
+        for i in range(starts.shape[0]):
+            for row in range(starts[i], stops[i]):
+                if lengths[row] != lengths[row]:
+                    lengths[row] = <float>((1 + share) * sqrt(_length2(&features[row, 0], d)))
+                found = max(found, lengths[row])
+    return found
 
 
 def add_rows(

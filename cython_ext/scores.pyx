@@ -1,11 +1,17 @@
-"""The pass over the windows: scores of a tile of rows for a few weight vectors, and each bag's best window at once.
+"""The pass over the windows: scores of a tile of rows for a few weight vectors, and each bag's best windows at once.
 
 A score is summed in 16 lanes (8 of float64) from the first feature to the last, and the lanes in one fixed order. Tiles
 only share loads, so a score has the same bits whatever else is in its tile: other windows, other weight vectors,
 another block of the store. Stored halves are widened in registers. On x86-64 the machine's instruction set is looked up
 when the module is loaded: AVX-512 and AVX2 fuse products into the sums and agree bit for bit; plain C, on
 other machines, fuses where the processor always can and else rounds every product.
+
+float32 sums round, so a window may be the best one though its sum is not. Whatever lies within a margin below the best
+sum is kept, up to LAPSVM_NEAR windows a bag and weight vector; the caller scores those again in float64. A window whose
+features are those of an earlier one never wins, and is not kept.
 """
+
+import numpy as np
 
 cdef extern from *:
     """
@@ -77,31 +83,87 @@ cdef extern from *:
             LAPSVM_EACH for (int v = 0; v < v_; v++) REDUCE(sums + v * r_, r_, out + 4 * v); \\
         }
 
-    /* Bags, tile by tile; the first best wins. */
+    /* Bags, tile by tile; windows within the margin of the best sum are kept, in their order. */
+    #define LAPSVM_NEAR 16
+    #define LAPSVM_KEPT(real) \\
+        typedef struct { \\
+            real best; ptrdiff_t count, window[LAPSVM_NEAR]; real value[LAPSVM_NEAR]; \\
+        } lapsvm_kept_##real; \\
+        static __attribute__((noinline)) void lapsvm_keep_##real( \\
+            lapsvm_kept_##real *kept, real *floor, real value, real margin, ptrdiff_t i, const char *bag, \\
+            size_t row_bytes) { \\
+            if (value > kept->best) { \\
+                ptrdiff_t left = 0; \\
+                kept->best = value; *floor = value - margin; \\
+                for (ptrdiff_t e = 0; e < kept->count; e++) \\
+                    if (kept->value[e] > *floor) { \\
+                        kept->value[left] = kept->value[e]; kept->window[left++] = kept->window[e]; \\
+                    } \\
+                kept->count = left; \\
+            } \\
+            for (ptrdiff_t e = 0; e < kept->count; e++) \\
+                if (kept->value[e] == value \\
+                    && !memcmp(bag + kept->window[e] * row_bytes, bag + i * row_bytes, row_bytes)) return; \\
+            if (kept->count == LAPSVM_NEAR || !(*floor > -(real)INFINITY && value < (real)INFINITY)) { \\
+                *floor = (real)INFINITY; kept->count = LAPSVM_NEAR + 1;   /* nothing else is kept */ \\
+                return; \\
+            } \\
+            kept->value[kept->count] = value; kept->window[kept->count++] = i; \\
+        }
+    LAPSVM_KEPT(float)
+    LAPSVM_KEPT(double)
+
+    typedef struct { ptrdiff_t *rows, room, count, unsettled; } lapsvm_near;   /* (bag, vector, window) in each row */
+
+    /* The window that won, -1 where float32 does not tell, 0 where nothing competes. */
+    static ptrdiff_t lapsvm_settled(
+        lapsvm_near *near, ptrdiff_t bag, ptrdiff_t q, const ptrdiff_t *window, ptrdiff_t count,
+        const unsigned char *excluded, ptrdiff_t size) {
+        if (count == 1) return window[0];
+        if (count == 0 && excluded && !memchr(excluded, 0, size)) return 0;
+        if (count == 0 || count > LAPSVM_NEAR || near->count + count > near->room) {
+            near->unsettled++;
+            return -1;
+        }
+        for (ptrdiff_t e = 0; e < count; e++, near->count++) {
+            ptrdiff_t *row = near->rows + 3 * near->count;
+            row[0] = bag; row[1] = q; row[2] = window[e];
+        }
+        return window[0];
+    }
+
     #define LAPSVM_BAGS(name, target, stored, real, lanes, rows, widest) \\
         target static void name( \\
             const stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n_bags, \\
-            const real *packed, ptrdiff_t k, const unsigned char *excluded, real *best, ptrdiff_t *index) { \\
+            const real *packed, const real *margins, ptrdiff_t k, const unsigned char *excluded, \\
+            lapsvm_kept_##real *kept, real *floors, lapsvm_near *near, ptrdiff_t *index) { \\
             ptrdiff_t step = (d + lanes - 1) / lanes * lanes; \\
             for (ptrdiff_t bag = 0; bag < n_bags; bag++, index += k) { \\
                 ptrdiff_t size = stops[bag] - starts[bag]; \\
-                for (ptrdiff_t q = 0; q < k; q++) { best[q] = -(real)INFINITY; index[q] = 0; } \\
+                const stored *first = x + starts[bag] * d; \\
+                for (ptrdiff_t q = 0; q < k; q++) { \\
+                    kept[q].best = floors[q] = -(real)INFINITY; kept[q].count = 0; \\
+                } \\
                 for (ptrdiff_t i = 0, r_; i < size; i += r_) { \\
-                    const stored *row = x + (starts[bag] + i) * d; \\
+                    const stored *row = first + i * d; \\
                     r_ = k > 1 && i + rows <= size ? rows : 1; \\
                     for (ptrdiff_t q = 0, v_; q < k; q += v_) { \\
                         real out[4 * widest]; \\
                         const real *w = packed + q * step; \\
                         v_ = lapsvm_width(k, q, widest); \\
                         switch (16 * (r_ == rows && rows > 1) + v_) { LAPSVM_CASES_##widest(name, rows) } \\
+                        int some = 0; \\
                         for (ptrdiff_t v = 0; v < v_; v++) \\
+                            for (ptrdiff_t r = 0; r < r_; r++) some |= out[4 * v + r] > floors[q + v]; \\
+                        for (ptrdiff_t v = 0; some && v < v_; v++) \\
                             for (ptrdiff_t r = 0; r < r_; r++) \\
-                                if (out[4 * v + r] > best[q + v] && !(excluded && excluded[i + r])) { \\
-                                    best[q + v] = out[4 * v + r]; \\
-                                    index[q + v] = i + r; \\
-                                } \\
+                                if (out[4 * v + r] > floors[q + v] && !(excluded && excluded[i + r])) \\
+                                    lapsvm_keep_##real(kept + q + v, floors + q + v, out[4 * v + r], margins[q + v], \\
+                                                       i + r, (const char *)first, d * sizeof(stored)); \\
                     } \\
                 } \\
+                for (ptrdiff_t q = 0; q < k; q++) \\
+                    index[q] = lapsvm_settled(near, bag, q, kept[q].window, kept[q].count, excluded, size); \\
                 if (excluded) excluded += size; \\
             } \\
         }
@@ -236,10 +298,12 @@ cdef extern from *:
     #define LAPSVM_AT(name) name
     #endif
     #define LAPSVM_ANSWER(name) \\
-        LAPSVM_AT(name)(x, d, starts, stops, n, packed, k, excluded, best, index); break;
-    static void lapsvm_pass(
+        LAPSVM_AT(name)(x, d, starts, stops, n, packed, margins, k, excluded, kept, floors, &near, index); break;
+    static ptrdiff_t lapsvm_pass(
         int level, char kind, const void *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
-        const void *packed, ptrdiff_t k, const unsigned char *excluded, void *best, ptrdiff_t *index) {
+        const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept,
+        void *floors, ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
+        lapsvm_near near = {rows, room, 0, 0};
         (void)level;
         switch (kind) {
             case 'h': LAPSVM_ANSWER(lapsvm_pass_half)
@@ -247,14 +311,20 @@ cdef extern from *:
             case 'f': LAPSVM_ANSWER(lapsvm_pass_float)
             default: LAPSVM_ANSWER(lapsvm_pass_double)
         }
+        *unsettled = near.unsettled;
+        return near.count;
     }
     """
     int lapsvm_level() noexcept nogil
     void lapsvm_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void lapsvm_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    void lapsvm_pass(
-        int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, Py_ssize_t,
-        const unsigned char*, void*, Py_ssize_t*) noexcept nogil
+    Py_ssize_t lapsvm_pass(
+        int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*, Py_ssize_t*) noexcept nogil
+    ctypedef struct lapsvm_kept_float:
+        float best
+    ctypedef struct lapsvm_kept_double:
+        double best
 
 ctypedef fused Stored:
     unsigned short
@@ -285,16 +355,26 @@ def pack(const Real[:, ::1] weights, Py_ssize_t widest, Real[::1] out):
 
 def best_rows(
     const Stored[:, ::1] features, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] stops, const Real[::1] packed,
-    const unsigned char[::1] excluded, Real[::1] best, Py_ssize_t[:, ::1] index, int level,
+    const Real[::1] margins, const unsigned char[::1] excluded, Py_ssize_t[:, ::1] near, Py_ssize_t[:, ::1] index,
+    int level,
 ):
     """Write the best row of rows starts[i] to stops[i] - 1 into `index` (n, k), counted from starts[i].
 
-    `packed` is of float64 if the features are, else of float32, as is `best`, which is room for k numbers. `excluded`
-    is empty, or tells of every row of the bags, one after the other, whether it does not compete.
+    `packed` is of float64 if the features are, else of float32, as are `margins` (k,) >= 0. Where several different
+    rows score within the margin of the best one, each is written into `near` (m, 3) as (i, vector, row counted from
+    starts[i]); -1 stands in `index` where these are too many, or no score is a number. Where no row competes, `index`
+    is 0. `excluded` is empty, or tells of every row of the bags, one after the other, whether it does not compete.
+
+    Returns how many rows of `near` were written, and how often -1 was.
     """
     cdef char kind = b"d" if Stored is double else b"f" if Stored is float else b"b" if Stored is short else b"h"
     cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
+    cdef Py_ssize_t count, unsettled = 0, size = sizeof(lapsvm_kept_double)
+    room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty(index.shape[1])
+    cdef unsigned char[::1] kept = room
+    cdef double[::1] floors = levels
     with nogil:
-        lapsvm_pass(
+        count = lapsvm_pass(
             level, kind, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            index.shape[1], out, &best[0], &index[0, 0])
+            &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0], &unsettled)
+    return count, unsettled

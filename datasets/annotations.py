@@ -15,7 +15,8 @@ from defusedxml.common import DefusedXmlException
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
-from lapsvm.errors import AnnotationError
+from lapsvm.errors import AnnotationError, MissingError
+from lapsvm.files import open_regular
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -80,11 +81,14 @@ def read_ground_truth(
 def _parse(path: Path) -> Any:
     """Return the root element of an XML file."""
     try:
-        return ElementTree.parse(path).getroot()
+        with open_regular(path, "annotation") as file:
+            return ElementTree.parse(file).getroot()
     except ParseError as error:
         raise AnnotationError(f"annotation {path} is broken XML: {error}.") from None
     except DefusedXmlException as error:
         raise AnnotationError(f"annotation {path} is refused: {type(error).__name__}.") from None
+    except MissingError as error:
+        raise AnnotationError(str(error)) from None
     except (OSError, ValueError, LookupError) as error:
         raise AnnotationError(f"annotation {path} cannot be read: {error}.") from None
 

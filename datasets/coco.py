@@ -19,6 +19,7 @@ import numpy as np
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.coco_files import CocoFile, read_coco
 from lapsvm.errors import AnnotationError, MissingError
+from lapsvm.files import is_named
 
 from .labelled import labelled_records
 from .names import (
@@ -93,9 +94,11 @@ class CocoDataset:
         records = labelled_records(
             ((name, folder / name, positive.get(key, nothing)) for key, name in names.items()), self.classes
         )
+        known = {*self.classes}
+        unsure = [crowd.get(key, nothing) & known for key in names]
         return [
-            replace(record, labels={**record.labels, **dict.fromkeys(crowd.get(key, nothing) & {*self.classes}, 0)})
-            for record, key in zip(records, names, strict=True)
+            replace(record, labels={**record.labels, **dict.fromkeys(zeros, 0)}) if zeros else record
+            for record, zeros in zip(records, unsure, strict=True)
         ]
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
@@ -184,7 +187,7 @@ def _find_sets(root: Path, train_set: str) -> dict[str, CocoSet]:
         _add(sets, name, CocoSet(path, folders))
     for path in sorted(root.glob(f"*/{_BESIDE}")):
         _add(sets, path.parent.name, CocoSet(path, (path.parent,)))
-    if (root / _SINGLE).is_file():
+    if is_named(root / _SINGLE):
         _add(sets, train_set, CocoSet(root / _SINGLE, (root / "images", root)))
     return sets
 

@@ -8,18 +8,19 @@ different samples. Small or half-hidden ones are marked difficult.
 The same parameters give the same bytes (with the same releases of NumPy, scikit-learn and OpenCV).
 """
 
-import os
 import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Float32
 from lapsvm.errors import InputError, SettingsError
+from lapsvm.files import NOT_PARSED
 
 from . import digits_scene as scene
 from .annotations import VocObject
@@ -118,10 +119,9 @@ def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test:
     if not _is_vacant(root):
         raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")
     root.parent.mkdir(parents=True, exist_ok=True)
-    partial = root.parent / f".{root.name}.{os.getpid()}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    partial = root.parent / f".{root.name}.{token_hex(4)}.partial"
+    partial.mkdir()  # one that is there is somebody else's
     try:
-        partial.mkdir()
         _write(partial, seed, n_train, n_test)
         (partial / _SETTINGS).write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
         partial.replace(root)
@@ -246,7 +246,7 @@ def _check_settings(root: Path, settings: dict[str, int]) -> None:
         raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NOT_PARSED as error:
         raise SettingsError(f"settings {path} cannot be read: {error}.") from None
     for key, value in settings.items():
         if found.get(key) != value:

@@ -120,12 +120,26 @@ def _is_no_class(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, by name."""
-    return [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+    """Return the folders in a folder, by name.
+
+    Raises
+    ------
+    LabelsError
+        If a link leads to nothing, for it may stand for a folder; one called like a picture is named when it is read.
+    """
+    folders = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            folders.append(path)
+        elif path.suffix.lower() not in SUFFIXES and path.is_symlink() and not path.exists():
+            raise LabelsError(f"link {path} leads to nothing; mend it or remove it.")
+    return folders
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the pictures in a folder, by name."""
+    """Yield the pictures in a folder, by name; one that is no file, or a link to nothing, is named when it is read."""
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file():
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and not path.is_dir():
             yield path

@@ -23,6 +23,7 @@ import numpy as np
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
+from lapsvm.files import NOT_PARSED, is_named, read_regular
 
 from .labelled import labelled_records
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
@@ -153,7 +154,7 @@ def open_imagefolder(
 
 def _table(folder: Path) -> Path | None:
     """Return the table in a folder, if there is one."""
-    return next((folder / name for name in TABLES if (folder / name).is_file()), None)
+    return next((folder / name for name in TABLES if is_named(folder / name)), None)
 
 
 def _read_rows(folder: Path) -> list[MetadataRow]:
@@ -161,17 +162,15 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
     path = _table(folder) or folder / TABLES[0]
     rows: dict[str, MetadataRow] = {}
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, "table").decode("utf-8-sig")
         for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
             row = _row(where, values)
             if row.file_name in rows:
                 raise LabelsError(f"{where}: a picture must be named once, got {row.file_name!r} again.")
             rows[row.file_name] = row
-    except RecursionError:
-        raise LabelsError(f"table {path} must be JSON of a reasonable depth, got more nested lists.") from None
-    except LabelsError:
+    except (LabelsError, MissingError):
         raise
-    except (OSError, ValueError, csv.Error) as error:
+    except (*NOT_PARSED, csv.Error) as error:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
     if not rows:
         raise LabelsError(f"table {path} names no picture.")

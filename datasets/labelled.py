@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
 
 from .names import check_set, image_id_of, order_sets
@@ -62,11 +62,11 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
         If two pictures of the set differ in their suffix alone, so that they would share an id.
     """
     records: dict[str, ImageRecord] = {}
+    shared = dict.fromkeys(classes)
     for relative, path, positive in pictures:
         image_id = image_id_of(relative)
         if image_id in records:
             other = records[image_id].path.name
             raise LabelsError(f"picture {path} must differ from {other} in more than its suffix: ids leave it out.")
-        labels = {name: 1 if name in positive else -1 for name in classes}
-        records[image_id] = ImageRecord(image_id, path, labels)
+        records[image_id] = ImageRecord(image_id, path, PresentClasses(shared, positive))
     return list(records.values())

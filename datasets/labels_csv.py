@@ -14,10 +14,12 @@ One row per picture and class; the label is empty for a picture of no class. The
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lapsvm.errors import LabelsError, MissingError
+from lapsvm.files import open_regular
 
 from .labelled import LabelledPictures, labelled_records
 from .names import check_file_name, check_folder, check_picture_path, choose_classes
@@ -99,11 +101,11 @@ def open_csv(
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     """Yield the rows below the header, each checked by itself."""
-    if not path.is_file():
-        raise MissingError(f"table of labels {path} is not there.")
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with TextIOWrapper(open_regular(path, "table of labels"), newline="", encoding="utf-8-sig") as file:
             yield from _parsed(path, csv.reader(file, strict=True), default_set)
+    except MissingError:
+        raise
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
 

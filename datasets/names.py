@@ -9,6 +9,9 @@ from lapsvm.errors import LabelsError, MissingError, OptionError
 SET_NAMES = ("trainval", "train", "val", "test")
 """Names that are always taken for sets, in the order in which sets are listed."""
 
+_LONGEST = 100  # bytes; systems take names of 255
+_SHOWN = 50  # names in one sentence
+
 _UNSAFE = re.compile(r"[\s%\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -38,21 +41,25 @@ def choose_classes(wanted: Sequence[str] | None, found: Iterable[str]) -> tuple[
     OptionError
         If one is not there, is asked for twice, or none is asked for.
     """
-    there = sorted(found)
+    there = sorted(set(found))
+    known, seen = set(there), set[str]()
     if wanted is None:
         return tuple(there)
     if isinstance(wanted, str) or not wanted:
         raise OptionError(f"classes must be a sequence of one or more names, got {wanted!r}.")
-    for place, name in enumerate(wanted):
-        if name not in there:
+    for name in wanted:
+        if name not in known:
             raise OptionError(f"class {name!r} is not there; choose from {_listed(there)}.")
-        if name in wanted[:place]:
+        if name in seen:
             raise OptionError(f"classes must differ from each other, got {name!r} twice.")
+        seen.add(name)
     return tuple(wanted)
 
 
 def check_file_name(what: str, name: str, where: str) -> None:
-    """Raise LabelsError unless `name` can be part of a file name."""
+    """Raise LabelsError unless `name` can be part of a file name, beside another one and what the files are called."""
+    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
+        raise LabelsError(f"{where}: a {what} name must have at most {_LONGEST} bytes, got {name[:20]!r}...")
     if not name.isprintable() or name.startswith(".") or "/" in name or "\\" in name:
         raise LabelsError(
             f"{where}: a {what} name must be printable, without '/', '\\' or a leading dot, got {name!r}."
@@ -90,4 +97,5 @@ def _bytes(character: str) -> bytes:
 
 def _listed(names: Sequence[str]) -> str:
     """Return names as a list for a sentence."""
-    return ", ".join(names) or "nothing: there is none"
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more or "nothing: there is none"

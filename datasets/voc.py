@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import AnnotationError, LabelsError, OptionError
+from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
+from lapsvm.files import read_regular
 
 from .annotations import has_annotations, read_ground_truth
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
@@ -247,18 +248,18 @@ def _class_and_set(stem: str, known: set[str]) -> tuple[str, str] | None:
     """Return class and set of a class list's name; None if it is no class list."""
     if stem in known:
         return None
-    fitting = [name for name in known if stem.endswith(f"_{name}") and len(stem) > len(name) + 1]
-    if not fitting:
-        return None
-    set_name = max(fitting, key=len)
-    return stem[: -len(set_name) - 1], set_name
+    cuts = (place for place, letter in enumerate(stem) if letter == "_" and place)
+    cut = next((place for place in cuts if stem[place + 1 :] in known), None)  # the first leaves the longest set
+    return None if cut is None else (stem[:cut], stem[cut + 1 :])
 
 
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the place and the words of each line that is not blank."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_regular(path, "list").decode("utf-8-sig")
+    except MissingError as error:
+        raise LabelsError(str(error)) from None
+    except UnicodeDecodeError as error:
         raise LabelsError(f"list {path} cannot be read: {error}.") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if words := line.split():

@@ -47,11 +47,27 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise InputError(f"{name} must be numbers, got {array.dtype}.")
+        if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
+            raise InputError(f"{name} must be numbers, got texts among them.")
         return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{name} must be numbers; {error}.") from None
+
+
+def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    """Return `values` as a boolean array of one dimension; numbers must be 0 or 1, for NaN would become True.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError, InputError
+        If they are not flags.
+    """
+    numbers = as_floats(name, values, ndim=1)
+    if not np.isin(numbers, (0, 1)).all():
+        raise InputError(f"{name} must be True or False, got {numbers[~np.isin(numbers, (0, 1))][0]:g}.")
+    return np.asarray(numbers, dtype=np.bool_)
 
 
 def as_whole_numbers(name: str, values: ArrayLike) -> Index:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_same_length
+from lapsvm.arrays import Array, Float64, Index, as_floats, as_numbers, as_whole_numbers, check_same_length
 from lapsvm.errors import ShapeError
 
 _VOC_SHIFT = np.array([1.0, 1.0, 0.0, 0.0])
@@ -22,8 +22,10 @@ def as_boxes(boxes: ArrayLike, name: str = "boxes") -> Float64:
     ------
     ShapeError
         If the shape is another one.
+    InputError
+        If they are not real numbers.
     """
-    array = np.asarray(boxes, dtype=np.float64)
+    array = as_numbers(name, boxes)
     if array.size == 0:
         return np.empty((0, 4))
     if array.ndim != 2 or array.shape[1] != 4:
@@ -123,7 +125,7 @@ def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> I
     ShapeError
         If the shapes do not fit, or a picture has no window.
     """
-    windows, bounds, pixels = as_boxes(boxes), np.asarray(offsets), as_floats("sizes", sizes, ndim=2)
+    windows, bounds, pixels = as_boxes(boxes), as_whole_numbers("offsets", offsets), as_floats("sizes", sizes, ndim=2)
     if pixels.shape[1] != 2 or bounds.shape != (len(pixels) + 1,):
         raise ShapeError(f"sizes must have shape (m, 2) for m + 1 offsets, got {pixels.shape} and {bounds.shape}.")
     if bounds[-1] != len(windows) or bounds[0] != 0 or (np.diff(bounds) < 1).any():

@@ -4,7 +4,7 @@ A reader hands out two things that never mix: `ImageRecord` (a picture and its i
 sees, and `GroundTruth` (boxes), which only evaluation asks for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import entry_points
@@ -17,9 +17,49 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.errors import ImageError, MissingError, OptionError
+from lapsvm.files import open_regular
 
 ENTRY_POINTS = "lapsvm.datasets"
 Pixels = NDArray[np.uint8]
+
+MAX_PIXELS = 2**26
+"""Larger pictures are refused by their header, before they are decoded: one such takes 200 MB as it is."""
+
+_DRAWN_BY_OTHERS = ("EPS", "WMF")  # formats that Pillow hands to another program
+
+
+class PresentClasses(Mapping[str, int]):
+    """Labels of a picture by the classes that it shows: +1 for these, -1 for all others.
+
+    It takes room for the classes that the picture shows alone, so that a table of many classes is read in linear time.
+
+    Parameters
+    ----------
+    classes : mapping whose keys are the names of all classes, in order
+        Shared by all pictures.
+    positive : iterable of str
+        The classes that the picture shows; others than those of `classes` are left out.
+    """
+
+    __slots__ = ("classes", "positive")
+
+    def __init__(self, classes: Mapping[str, object], positive: Iterable[str]) -> None:
+        self.classes = classes
+        self.positive = frozenset(name for name in positive if name in classes)
+
+    def __getitem__(self, name: str) -> int:
+        if name not in self.classes:
+            raise KeyError(name)
+        return 1 if name in self.positive else -1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.classes)
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __repr__(self) -> str:
+        return f"PresentClasses({sorted(self.positive)} of {len(self.classes)})"
 
 
 @dataclass(frozen=True)
@@ -154,20 +194,49 @@ def read_image(path: str | Path) -> Pixels:
     MissingError
         If there is no such file.
     ImageError
-        If it is no picture, is cut short, or has samples (floats, 32 bits) whose range is not known.
+        If it is no picture, is cut short or damaged, has more than `MAX_PIXELS` pixels, or samples (floats, 32 bits)
+        whose range is not known.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
-    path = Path(path)
-    if not path.is_file():
-        raise MissingError(f"picture {path} is not there.")
     try:
-        with Image.open(path) as picture:
-            return np.array(_rgb(ImageOps.exif_transpose(picture)))
+        with open_regular(path, "picture") as file, Image.open(file) as picture:
+            _check_header(path, picture)
+            pixels = np.array(_rgb(ImageOps.exif_transpose(picture)))
+    except (ImageError, MissingError):
+        raise
     except UnidentifiedImageError:
         raise ImageError(f"picture {path} does not open: it is no image file that can be read.") from None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ImageError(f"picture {path} cannot be read whole: {error}.") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
+    except Warning:  # one that the caller wants as an error
+        raise
+    except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
+        raise ImageError(f"picture {path} cannot be read whole: {_reason(error)}") from None
+    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # of an icon, whose header does not tell
+        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
+    return pixels
+
+
+def _check_header(path: str | Path, picture: Any) -> None:
+    """Raise ImageError for what is not to be decoded."""
+    width, height = picture.size
+    if width * height > MAX_PIXELS:
+        raise ImageError(_too_large(path, width, height))
+    if width < 1 or height < 1:
+        raise ImageError(f"picture {path} must have at least one pixel, got {width} x {height}.")
+    if picture.format in _DRAWN_BY_OTHERS:
+        raise ImageError(f"picture {path} must hold pixels, got a drawing of the format {picture.format}.")
+
+
+def _too_large(path: str | Path, width: int, height: int) -> str:
+    """Return the sentence on a picture that is too large."""
+    return f"picture {path} must have at most {MAX_PIXELS:,} pixels, got {width} x {height}."
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error of a decoder says, on one line with one full stop."""
+    return (" ".join(str(error).split()) or type(error).__name__).rstrip(".") + "."
 
 
 def _rgb(picture: Any) -> Any:

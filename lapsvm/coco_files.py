@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import AnnotationError, DataError, MissingError, ResultsError
+from lapsvm.errors import AnnotationError, DataError, ResultsError
+from lapsvm.files import NOT_PARSED, read_regular
 
 Corners = tuple[float, float, float, float]
 
@@ -143,13 +144,10 @@ def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
 
 def _load(path: Path, what: str, error: type[DataError]) -> Any:
     """Return the content of a JSON file."""
-    if not path.is_file():
-        raise MissingError(f"{what} {path} is not there.")
+    content = read_regular(path, what)
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except RecursionError:
-        raise error(f"{path} must be JSON of a reasonable depth, got more nested lists or objects.") from None
-    except (OSError, ValueError) as problem:
+        return json.loads(content.decode("utf-8-sig"))
+    except NOT_PARSED as problem:
         raise error(f"{path} cannot be read as JSON: {problem}.") from None
 
 
@@ -238,9 +236,11 @@ def _numbers(values: Any, count: int) -> list[float] | None:
 
 def _check_names(names: list[str], path: Path) -> None:
     """Raise AnnotationError if two categories have one name."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    seen = set[str]()
+    for name in names:
+        if name in seen:
             raise AnnotationError(f"{path}: names of categories must differ, got {name!r} twice.")
+        seen.add(name)
 
 
 def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:

@@ -19,6 +19,7 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   ├── ForeignFileError               another program's file of windows or features that cannot be taken
     │   ├── ShardError                     a shard that is truncated, damaged or of another kind
     │   └── ModelFileError                 a model file that is damaged or of an unknown version
+    ├── CertificateError (ValueError)      a lower bound of a minimum that is above an objective
     ├── SettingsError (ValueError)         a run folder made with other settings
     ├── ClusterError (ConnectionError)     processes or machines that cannot be had, or were lost
     ├── WriteError (OSError)               a file that could not be written, for instance on a full disk
@@ -82,6 +83,10 @@ class ShardError(DataError):
 
 class ModelFileError(DataError):
     """A model file is damaged or of an unknown version."""
+
+
+class CertificateError(LapsvmError, ValueError):
+    """A lower bound of a minimum is above an objective, so what a solver was told of the risk is wrong."""
 
 
 class SettingsError(LapsvmError, ValueError):

@@ -1,16 +1,89 @@
-"""Files and folders that are whole or absent: a reader never meets one that is half written."""
+"""Files and folders that are whole or absent: a reader never meets one that is half written, or waits for a pipe."""
 
 import fcntl
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from lapsvm.errors import LapsvmError, MissingError, OptionError, WriteError
 
 SUFFIX = ".partial"
+_TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re.DOTALL)
+
+NOT_PARSED = (ValueError, RecursionError)
+"""What the parsers of JSON and TOML raise: bad text, bad UTF-8, integers of too many digits, too deep a nesting."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str | Path, what: str) -> BinaryIO:
+    """Open a regular file, or a link to one, for reading bytes.
+
+    A named pipe, which would wait until somebody writes to it, and a device are refused.
+
+    Parameters
+    ----------
+    path : str or Path
+    what : str
+        What an error calls the file, for instance "picture".
+
+    Returns
+    -------
+    binary file
+
+    Raises
+    ------
+    MissingError
+        If there is no such file, it is no regular file, or the system refuses to open it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        end = ": the link leads to nothing" if os.path.islink(path) else ""
+        raise MissingError(f"{what} {path} is not there{end}.") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise MissingError(f"{what} {path} cannot be opened: {reason}.") from None
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        found = _KINDS.get(kind, "something else")
+        raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {found}.")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: str | Path, what: str) -> bytes:
+    """Return the content of a regular file; see `open_regular`.
+
+    Raises
+    ------
+    MissingError
+        As `open_regular`, or if the system fails to read it.
+    """
+    try:
+        with open_regular(path, what) as file:
+            return file.read()
+    except MissingError:
+        raise
+    except OSError as error:
+        raise MissingError(f"{what} {path} cannot be read: {error.strerror or error}.") from None
+
+
+def is_named(path: str | Path) -> bool:
+    """Return whether a name exists, be it a link that leads to nothing: what is optional must be absent, not broken."""
+    return os.path.lexists(path)
 
 
 def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
@@ -35,33 +108,51 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise MissingError(f"folder {path.parent} is not there, so {path.name} cannot be written.")
-    temporary = path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    temporary = temporary_name(path)
     try:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
         _sync(path.parent)
-    except OSError as error:
-        raise WriteError(f"file {path} could not be written: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise WriteError(f"file {path} could not be written: {reason}.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):  # of a name that is too long
+            temporary.unlink(missing_ok=True)
 
 
-def remove_stale(folder: str | Path) -> list[Path]:
+def temporary_name(path: Path) -> Path:
+    """Return a new name beside a path under which its content may be written first; `remove_stale` knows it."""
+    return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file name is one that `write_atomically` writes under."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = None) -> list[Path]:
     """Remove the temporary files that a killed process left in a folder.
 
     Parameters
     ----------
     folder : str or Path
         No other process may be writing there. A folder that does not exist has nothing to remove.
+    is_ours : callable, optional
+        Gets the name that a temporary file would have been given; where it returns False, the file stays. By default
+        all go whose names are those that `write_atomically` writes under; links and folders always stay.
 
     Returns
     -------
     list of Path
         What was removed, sorted.
     """
-    stale = sorted(Path(folder).glob(f".*{SUFFIX}"))
-    for path in stale:
-        path.unlink(missing_ok=True)
+    stale = []
+    for path in sorted(Path(folder).glob(f".*{SUFFIX}")):
+        found = _TEMPORARY.fullmatch(path.name)
+        if found and (is_ours is None or is_ours(found["name"])) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
+            stale.append(path)
     return stale
 
 
@@ -116,7 +207,7 @@ def _check_vacant(path: Path) -> None:
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
     """Yield a locked folder beside `path`, removed at the end if it is still there."""
-    temporary = path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
+    temporary = temporary_name(path)
     temporary.mkdir()
     descriptor = os.open(temporary, os.O_RDONLY)
     try:
@@ -130,7 +221,8 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary folders for `path` whose process has ended: a living one holds the lock on its own."""
     for temporary in path.parent.iterdir():
-        if not (temporary.name.startswith(f".{path.name}.") and temporary.name.endswith(SUFFIX) and temporary.is_dir()):
+        found = _TEMPORARY.fullmatch(temporary.name)
+        if found is None or found["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
             continue
         descriptor = os.open(temporary, os.O_RDONLY)
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, MissingError, ModelFileError
-from lapsvm.files import write_atomically
+from lapsvm.files import NOT_PARSED, write_atomically
 
 _METADATA = "lapsvm"
 
@@ -80,9 +80,34 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
         newer = isinstance(found, int) and found > version
         advice = "; it was written by a newer lapsvm, which can read it" if newer else ""
         raise ModelFileError(f"model {path} must have format version {version}, got {found!r}{advice}.")
-    if description.pop("digest", None) != _digest(description, tensors):
+    try:
+        is_whole = description.pop("digest", None) == _digest(description, tensors)
+    except NOT_PARSED:
+        is_whole = False
+    if not is_whole:
         raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
     return description, tensors
+
+
+def stored_format(path: str | Path) -> str | None:
+    """Return the "format" of a safetensors file's description, "" where it has none; None if the file is damaged.
+
+    Only the header is read. A file of another program is whole and says "", or another format.
+
+    Parameters
+    ----------
+    path : str or Path
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get(_METADATA)
+        description = json.loads(text) if text is not None else {}
+    except (SafetensorError, OSError, TypeError, ValueError, RecursionError):
+        return None
+    found = description.get("format") if isinstance(description, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -93,13 +118,20 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(_METADATA)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
+    except (
+        SafetensorError,
+        OSError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        KeyError,
+    ) as error:  # of numpy's types, too
         raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
     if text is None:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")
     try:
         description = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except NOT_PARSED as error:
         raise ModelFileError(f"model {path} is damaged: its description is no JSON ({error}).") from None
     return (description if isinstance(description, dict) else {}), tensors
 

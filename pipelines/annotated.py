@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.errors import AnnotationError
 from lapsvm.features import open_shards
 
 from .foreign_windows import equal_boxes
@@ -28,8 +29,12 @@ def annotated_boxes(context: Context, set_name: str) -> dict[str, Float64]:
 
 
 def equal_sentences(context: Context, set_name: str, advice: str) -> Iterator[str]:
-    """Yield how many annotated objects are windows exactly, if some are."""
-    annotated = annotated_boxes(context, set_name)
+    """Yield how many annotated objects are windows exactly, if some are; annotations that are broken stop nothing."""
+    try:
+        annotated = annotated_boxes(context, set_name)
+    except AnnotationError as error:
+        yield f"{set_name}: nobody knows whether the windows hold the ground truth: {error}"
+        return
     total = equal = 0
     for shard in open_shards(context.run.shards(set_name)) if annotated else ():
         parts = np.split(shard.boxes.astype(np.float64), shard.offsets[1:-1])

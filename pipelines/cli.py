@@ -5,6 +5,8 @@ Every expected failure, option parsing included, is one line on standard error a
 
 import os
 import sys
+import warnings
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from lapsvm.errors import LapsvmError, OptionError
 
 from .entry import INTERRUPTED, LINE
 from .interruption import interruptible
+from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, printable
 from .machine_options import EXECUTOR, MEMORY
 from .option_tables import (
     COMMON,
@@ -22,6 +25,7 @@ from .option_tables import (
     DEVICES,
     FEATURES,
     OUT,
+    PATH,
     RECIPE,
     REFINE,
     TRAIN,
@@ -56,6 +60,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def call(app: typer.Typer, arguments: list[str]) -> None:
     """Run an application and exit as `main` does."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # what a picture's decoder has to say is told with its name
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
     with interruptible() as interruption:
         try:
             status, line = _outcome(app, arguments)
@@ -77,11 +84,15 @@ def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
         reason = str(error)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
+    except MemoryError as error:
+        reason = f"memory is not enough for this: {error or 'the system has no more'}."
     except ParserError as error:
         reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, LINE
-    return FAILED, "lapsvm: " + " ".join(reason.split())
+    except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
+        reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
+    return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
 
 
 @app.callback(invoke_without_command=True)
@@ -219,18 +230,18 @@ def verify(options: dict[str, Any]) -> None:
 
 @app.command()
 def evaluate(
-    out: Annotated[Path | None, typer.Option("--out", help="A run folder.")] = None,
-    root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A run folder.", **PATH)] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.", **PATH)] = None,
     set_name: Annotated[str, typer.Option("--set", help="Its set; with --root.")] = "test",
-    coco: Annotated[Path | None, typer.Option("--coco", help="COCO annotations with the ground truth.")] = None,
+    coco: Annotated[Path | None, typer.Option("--coco", help="COCO annotations with the ground truth.", **PATH)] = None,
     results: Annotated[
         Path | None,
-        typer.Option("--results", help="Folder of comp3/comp4 files, with --root; COCO results, with --coco."),
+        typer.Option("--results", help="Folder of comp3/comp4 files, with --root; COCO results, with --coco.", **PATH),
     ] = None,
     iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", **PATH)] = None,
     metrics: Annotated[str, typer.Option("--metrics", help="voc, coco or voc,coco; with --coco.")] = "voc",
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
@@ -271,14 +282,16 @@ def evaluate(
 @app.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the reference.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False)],
-    draws: Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1)] = 2000,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the comparison.", show_default=False, **PATH)],
+    draws: Annotated[
+        int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)
+    ] = 2000,
     folds: Annotated[
-        int | None, typer.Option("--folds", help="Train on folds of the training set, too.", min=2)
+        int | None, typer.Option("--folds", help="Train on folds of the training set, too.", min=2, max=1000)
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Different foldings; with --folds.", min=1)] = 1,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the draws and the first folding.", min=0)] = 0,
+    seeds: Annotated[int, typer.Option("--seeds", help="Different foldings; with --folds.", min=1, max=1000)] = 1,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the draws and the first folding.", min=0, max=MAX_SEED)] = 0,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no table.")] = False,
 ) -> None:
@@ -296,18 +309,22 @@ def compare(
 def predict(
     images: Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.", show_default=False)],
     model: Annotated[
-        list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False)
+        list[Path], typer.Option("--model", help="A model file, or a folder of them.", show_default=False, **PATH)
     ],
     windows: Annotated[str | None, typer.Option("--windows", help="A method, instead of the model's own.")] = None,
-    draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.")] = None,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Write pictures with boxes there.", **PATH)] = None,
     extractor: Annotated[list[str] | None, typer.Option("--extractor", help="Instead of the model's own.")] = None,
     nms: Annotated[float | None, typer.Option("--nms", help="Overlap above which the lower box goes.")] = None,
-    max_detections: Annotated[int, typer.Option("--max-detections", help="Per picture and class.", min=1)] = 10,
+    max_detections: Annotated[
+        int, typer.Option("--max-detections", help="Per picture and class.", min=1, max=MAX_NUMBER)
+    ] = 10,
     demotion: Annotated[float | None, typer.Option("--demotion", help="How far lower windows go down.")] = None,
     vote: Annotated[float | None, typer.Option("--vote", help="Temperature of box voting, 0 for none.")] = None,
     vote_near: Annotated[float | None, typer.Option("--vote-near", help="Overlap of windows that vote.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the proposals; default: the model's.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of the proposals; default: the model's.", min=0, max=MAX_SEED)
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out pictures that cannot be read.")] = False,
@@ -332,8 +349,8 @@ def predict(
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False)],
-    to: Annotated[Path, typer.Option("--to", help="Folder to write: empty, or not there.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False, **PATH)],
+    to: Annotated[Path, typer.Option("--to", help="Folder to write: empty, or not there.", show_default=False, **PATH)],
     format_name: Annotated[
         str, typer.Option("--format", help="coco, yolo, voc, label-studio or cvat.", show_default=False)
     ],

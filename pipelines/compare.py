@@ -34,7 +34,9 @@ from .compare_tables import comparison_markdown, print_comparison
 from .detect import is_up_to_date
 from .evaluate import SetEvaluation, best_scores, evaluate_set
 from .labels import label_vector
+from .ownership import table_files
 from .progress import Reporter
+from .run_files import check_outside
 from .run_folder import RunFolder
 from .settings import check_settings
 from .stages import Context
@@ -88,7 +90,9 @@ class Entrant:
         """Return what tells the run from others."""
         train = self.context.settings.train
         loss = {"loss": train.loss} if train.learner == "latent_rank_svm" else {}
-        return {"name": self.name, "learner": train.learner, **loss}
+        rounds = self.context.settings.refine.rounds
+        refined = {"refinement": f"{rounds} round(s) of refinement"} if rounds else {}
+        return {"name": self.name, "learner": train.learner, **loss, **refined}
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
     entrants = [
         open_entrant(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)
     ]
+    _check_out(out, entrants)
     classes = shared_classes(entrants)
     for role in ROLES:
         _check_same_pictures(entrants, role, classes)
@@ -131,17 +136,28 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
     if plan.folds is not None:
         contexts = [entrant.context for entrant in entrants]
         table["folds"] = compare_folds(contexts, classes, plan.folds, plan.seeds, plan.seed)
+        refined = [entrant.name for entrant in entrants if entrant.context.settings.refine.rounds]
+        table["folds"] |= {"without_refinement": refined} if refined else {}
     _write(out, table)
     if not quiet:
         print_comparison(table)
 
 
+def _check_out(out: Path, entrants: Sequence[Entrant]) -> None:
+    """Raise OptionError or SettingsError if the comparison may not be written into a folder."""
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"option --out must name a folder, got the file {out}.")
+    for entrant in entrants:
+        check_outside(out, entrant.context.settings.data)
+    table_files(out, "comparison", "measures", (".md", ".svg"), write=False)
+
+
 def _write(out: Path, table: dict[str, Any]) -> None:
     """Write the three files."""
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "comparison.json", table)
-    write_atomically(out / "comparison.md", comparison_markdown(table).encode())
-    write_atomically(out / "comparison.svg", comparison_svg(table).encode())
+    as_json, as_markdown, as_svg = table_files(out, "comparison", "measures", (".md", ".svg"))
+    write_json(as_json, table)
+    write_atomically(as_markdown, comparison_markdown(table).encode("utf-8", "backslashreplace"))
+    write_atomically(as_svg, comparison_svg(table).encode("utf-8", "backslashreplace"))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

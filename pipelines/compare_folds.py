@@ -1,10 +1,11 @@
 """Learners compared by cross-validation on the training set: the same folds for every run, paired t-tests.
 
-Each run trains with its own settings and the constants that it chose for each class; these were chosen on the same
-training set, so that every run's values are a little too good, alike for all.
+Each run trains with its own settings and the constants that training chose for each class; these were chosen on the
+same training set, so that every run's values are a little too good, alike for all. Refinement is no part of it: a
+refined run takes part with its training.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
+from lapsvm.detection import Detector
+from lapsvm.errors import SettingsError
 from lapsvm.evaluation import holm, paired_t_test
 from lapsvm.features import open_shards
 
@@ -20,8 +23,10 @@ from .detect import load_detectors
 from .fitting import Constants
 from .kept_windows import groups
 from .labels import label_vector
+from .provenance import stated
 from .selection import Trial, fit_trials, held_out_folds
 from .stages import Context
+from .train import ClassTask, class_tasks, training_difference
 from .training_bags import training_bags
 
 LEVEL = 0.95
@@ -38,10 +43,14 @@ def compare_folds(
     OneClassError
         If a class has fewer positives or negatives than folds.
     StageError
-        If a run has no shards or no model of a class.
+        If a run has no shards or no trained model of a class.
+    SettingsError
+        If a run's models were trained with other settings than it has now, or on windows that were kept by models
+        which know the labels of the pictures that folds leave out.
     """
+    chosen = [_chosen(context, classes) for context in contexts]
     folding = _folding(contexts[0], classes, folds, seeds, seed)
-    values = np.stack([_held_out_scores(context, classes, folding) for context in contexts])
+    values = np.stack([_held_out_scores(*pair, classes, folding) for pair in zip(contexts, chosen, strict=True)])
     rows = {name: _row(values[:, place], folds) for place, name in enumerate(classes)}
     for place in range(len(contexts) - 1):
         for kind in ("plain", "corrected"):
@@ -71,11 +80,12 @@ def _labels(context: Context, ids: Sequence[str], classes: Sequence[str]) -> dic
     return {name: label_vector([records[image] for image in ids], name) for name in classes}
 
 
-def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding) -> Float64:
+def _held_out_scores(
+    context: Context, chosen: Mapping[str, Constants], classes: Sequence[str], folding: Folding
+) -> Float64:
     """Return one run's values (classes, seeds * folds), all trained side by side."""
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
-    chosen = _chosen(context)
     bags, scale, _ = training_bags(context, shards)
     scores: list[float] = []
     for kept, names in groups(context, shards, bags, scale, classes):
@@ -88,10 +98,28 @@ def _held_out_scores(context: Context, classes: Sequence[str], folding: Folding)
     return np.array(scores).reshape(len(classes), -1)
 
 
-def _chosen(context: Context) -> dict[str, Constants]:
-    """Return the constants that the run chose for each of its classes."""
-    results = {one.class_name: one.provenance["result"] for one in load_detectors(context, "compare --folds")}
-    return {name: Constants(result["C"], result.get("J"), result.get("ignored")) for name, result in results.items()}
+def _chosen(context: Context, classes: Sequence[str]) -> dict[str, Constants]:
+    """Return the constants that training chose for each class, whatever refinement took after it."""
+    if context.settings.train.keep_by:
+        raise SettingsError(
+            f"compare --folds must not have run {context.run.path}, whose windows were kept by models that know the "
+            "labels of all pictures (--keep-by)."
+        )
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    models = {one.class_name: one for one in load_detectors(context, "compare --folds", context.trained_model)}
+    tasks = {task.name: task for task in class_tasks(context, shards)}
+    return {name: _constants(models[name], tasks[name]) for name in classes}
+
+
+def _constants(model: Detector, task: ClassTask) -> Constants:
+    """Return a trained model's constants; SettingsError unless it was trained with the settings of its run."""
+    difference = training_difference(model.provenance, task)
+    if difference:
+        raise SettingsError(
+            f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
+        )
+    C, result = stated(model, "result", "C"), stated(model, "result")
+    return Constants(C, result.get("J"), result.get("ignored"))
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from lapsvm.report import escaped_markdown
+
 from .evaluate import TITLES
 
 
@@ -19,18 +21,19 @@ class Sheet(NamedTuple):
 
 def comparison_markdown(table: Mapping[str, Any]) -> str:
     """Return comparison.md."""
-    names = [run["name"] for run in table["runs"]]
-    lines = ["# Comparison", "", f"Differences are to {names[0]}; brackets hold {_interval(table)}.", ""]
-    lines += [f"* {', '.join(run.values())}" for run in table["runs"]]
+    first = escaped_markdown(table["runs"][0]["name"])
+    lines = ["# Comparison", "", f"Differences are to {first}; brackets hold {_interval(table)}.", ""]
+    lines += [f"* {escaped_markdown(', '.join(run.values()))}" for run in table["runs"]]
     for sheet in sheets(table):
-        lines += ["", f"## {sheet.title}", "", _line(sheet.header), _line(["---"] + ["---:"] * (len(sheet.header) - 1))]
-        lines += [_line(row) for row in sheet.rows]
+        header = [escaped_markdown(title) for title in sheet.header]
+        lines += ["", f"## {sheet.title}", "", _line(header), _line(["---"] + ["---:"] * (len(header) - 1))]
+        lines += [_line([escaped_markdown(row[0]), *row[1:]]) for row in sheet.rows]
     return "\n".join(lines) + "\n"
 
 
 def print_comparison(table: Mapping[str, Any]) -> None:
     """Print the tables on standard output."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for sheet in sheets(table):
         printed = Table(title=sheet.title, title_justify="left")
         for column, text in enumerate(sheet.header):
@@ -58,6 +61,8 @@ def sheets(table: Mapping[str, Any]) -> Iterator[Sheet]:
         for other in names[1:]:
             header += [f"{other} - {names[0]}", "p (Holm)", "p corrected (Holm)"]
         title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s), corrected t-intervals"
+        if "without_refinement" in folds:
+            title += f"; {', '.join(folds['without_refinement'])} without refinement"
         yield Sheet(title, header, [_fold_row(name, row) for name, row in _rows(folds)])
 
 
@@ -112,5 +117,4 @@ def _interval(table: Mapping[str, Any]) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     """Return one row of a Markdown table."""
-    escaped = (cell.replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(cells)} |"

@@ -1,9 +1,10 @@
 """Stage 4: every window of every picture is scored, overlaps are suppressed, result files are written."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from lapsvm.detection import Detector, demoted, detect, score_many, voted
 from lapsvm.errors import StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
-from lapsvm.files import remove_stale, write_atomically
+from lapsvm.files import temporary_name, write_atomically
 
+from .detection_record import outdated_models
+from .kept_windows import weights_hash
+from .run_folder import COMPETITION, STAMP, RunFolder, Timing, measured
 from .settings import DetectSettings
 from .stages import Context
 
-COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
-STAMP = "detections.json"
 PLACE = 1 / 16  # voted boxes are written to a sixteenth of a pixel: short and the same on every machine
 Found = tuple[str, Array, Float64]
 
@@ -38,52 +40,109 @@ def load_detectors(context: Context, stage: str, file_of: Callable[[str], Path] 
     return detectors
 
 
+@dataclass(frozen=True)
+class FoundSet:
+    """What was found in one set: result files under temporary names, and how long it took."""
+
+    files: dict[Path, Path]
+    timing: Timing
+
+
 def detect_sets(context: Context) -> None:
-    """Write the result files of every set of the run."""
+    """Write the result files of every set of the run; none is replaced before all sets are scored.
+
+    The models' records of how they detect follow the settings (see `detection_record`).
+    """
     detectors = load_detectors(context, "detect")
-    for set_name in context.data.records:
-        with context.run.timed(f"detect {set_name}") as counts:
-            _detect_set(context, set_name, detectors, counts)
+    shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
+    outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
+    context.run.files.check(outdated)
+    found: dict[str, FoundSet] = {}
+    try:
+        for name, own in shards.items():
+            if context.redo or not is_up_to_date(context, name, own):
+                found[name] = _detect_set(context, name, own, detectors)
+        context.run.files.claim(outdated)
+        for path, detector in outdated.items():
+            detector.save(path)
+        for name, one in found.items():
+            _put_in_place(context, name, shards[name], one)
+    finally:
+        for one in found.values():
+            remove_all(one.files)
+    for name in shards:
+        if name not in found and f"detect {name}" not in context.run.timings():
+            context.run.save_timing(f"detect {name}", Timing(), context.reporter.say)
     if context.settings != context.run.settings():
         context.save_settings()
 
 
-def _detect_set(context: Context, set_name: str, detectors: Sequence[Detector], counts: dict[str, Any]) -> None:
-    """Write ``comp3_det_<set>_<class>.txt`` for every class, unless they are there and up to date."""
-    shards = open_shards(context.run.shards(set_name))
-    folder = context.run.detections(set_name)
-    stamp = _stamp(context, shards)
-    if not context.redo and _is_current(context, set_name, stamp):
-        counts["nothing_to_do"] = True
-        return
-    names = [detector.class_name for detector in detectors]
-    found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
-    counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
-    write_found(folder, set_name, found)
-    write_atomically(folder / STAMP, stamp.encode())
+def _detect_set(context: Context, set_name: str, shards: ShardSet, detectors: Sequence[Detector]) -> FoundSet:
+    """Write the results of all classes of a set under temporary names."""
+    with measured() as timing:
+        names = [detector.class_name for detector in detectors]
+        found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
+        timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
+        return FoundSet(write_temporarily(context.run, set_name, found), timing)
 
 
-def write_found(folder: Path, set_name: str, found: Mapping[str, Sequence[Found]]) -> None:
-    """Write the result files of a set; others in the folder are removed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_stale(folder)
-    for stranger in folder.glob("*.txt"):
-        stranger.unlink()
-    for name, images in found.items():
-        write_results(folder / result_name(set_name, name, COMPETITION), Detections.from_images(images))
+def _put_in_place(context: Context, set_name: str, shards: ShardSet, found: FoundSet) -> None:
+    """Give the results of a set their names, and say what they were made from."""
+    put_in_place(context.run, set_name, found.files)
+    stamp = _with_results(_stamp(context, shards), list(found.files.values()))
+    write_atomically(context.run.detections(set_name) / STAMP, stamp)
+    context.run.save_timing(f"detect {set_name}", found.timing, context.reporter.say)
 
 
-def is_up_to_date(context: Context, set_name: str) -> bool:
+def write_temporarily(run: RunFolder, set_name: str, found: Mapping[str, Sequence[Found]]) -> dict[Path, Path]:
+    """Write the result files of a set under temporary names; return temporary name -> name."""
+    run.files.check(run.detection_files(set_name, found))
+    run.detections(set_name).mkdir(parents=True, exist_ok=True)
+    files: dict[Path, Path] = {}
+    try:
+        for images, path in zip(found.values(), run.detection_files(set_name, found), strict=False):
+            temporary = temporary_name(path)
+            files[temporary] = path
+            write_results(temporary, Detections.from_images(images))
+    except BaseException:
+        remove_all(files)
+        raise
+    return files
+
+
+def put_in_place(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
+    """Give result files their names, and remove the results of other classes that this program wrote before."""
+    run.files.claim(files.values())
+    run.remove(path for path in run.detections(set_name).glob("*.txt") if path not in files.values())
+    for temporary, path in files.items():
+        temporary.replace(path)
+
+
+def remove_all(files: Iterable[Path]) -> None:
+    """Remove the temporary files that are still there, and their folders if these are empty then."""
+    for path in files:
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            path.parent.rmdir()
+
+
+def is_up_to_date(context: Context, set_name: str, shards: ShardSet | None = None) -> bool:
     """Tell whether a set's result files come from the run's models, shards and settings as they are now."""
-    return _is_current(context, set_name, _stamp(context, open_shards(context.run.shards(set_name))))
+    own = open_shards(context.run.shards(set_name)) if shards is None else shards
+    return _is_current(context, set_name, _stamp(context, own))
 
 
-def _stamp(context: Context, shards: ShardSet) -> str:
-    """Return what decides the detections: the models' and shards' content, and the settings."""
-    models = {name: _content_hash(context.run.model(name)) for name in context.data.classes}
+def _stamp(context: Context, shards: ShardSet) -> dict[str, Any]:
+    """Return what decides the detections: the models' weights, the shards' content, and the settings."""
+    models = {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
     checksums = [header.checksum for header in shards.headers]
-    content = {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
-    return json.dumps(content, sort_keys=True, indent=1) + "\n"
+    return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
+
+
+def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> bytes:
+    """Return the content of ``detections.json``: what decided the detections, and the hashes of the result files."""
+    results = {file.name: _content_hash(file) for file in files}
+    return (json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n").encode()
 
 
 def _content_hash(path: Path) -> str:
@@ -91,13 +150,17 @@ def _content_hash(path: Path) -> str:
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def _is_current(context: Context, set_name: str, stamp: str) -> bool:
-    """Tell whether the result files are there and were made from the same."""
+def _result_files(context: Context, set_name: str) -> list[Path]:
+    """Return the result file of every class."""
     folder = context.run.detections(set_name)
-    files = [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
-    path = folder / STAMP
-    same = path.is_file() and path.read_text(encoding="utf-8") == stamp
-    return same and all(file.is_file() for file in files)
+    return [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
+
+
+def _is_current(context: Context, set_name: str, stamp: Mapping[str, Any]) -> bool:
+    """Tell whether the result files are there as they were written, and were made from the same."""
+    files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
+    there = path.is_file() and all(file.is_file() for file in files)
+    return there and path.read_bytes() == _with_results(stamp, files)
 
 
 def detect_shards(

@@ -2,10 +2,16 @@
 
 import colorsys
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels
+from lapsvm.files import write_atomically
+
+SOFTWARE = ("Software", "lapsvm predict")
+"""Keyword and text by which a drawing is known again, in the PNG's first text chunk."""
+_BEFORE_TEXT = 8 + 25 + 4  # bytes of the signature, of the chunk IHDR and of the length of the next chunk
 
 
 def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
@@ -19,6 +25,7 @@ def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path:
         Its folder is made.
     """
     from PIL import Image, ImageDraw
+    from PIL.PngImagePlugin import PngInfo
 
     picture = Image.fromarray(pixels)
     canvas = ImageDraw.Draw(picture)
@@ -30,7 +37,19 @@ def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path:
             canvas.rectangle((x1, y1, max(x1, x2 - 1), max(y1, y2 - 1)), outline=colour, width=width)
             canvas.text((x1 + width + 1, y1 + width), f"{name} {score:.2f}", fill=colour)
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(path)
+    content, about = BytesIO(), PngInfo()
+    about.add_text(*SOFTWARE)
+    picture.save(content, "PNG", pnginfo=about)
+    write_atomically(path, content.getbuffer())
+
+
+def is_drawing(path: Path) -> bool:
+    """Return whether a file is a drawing of this program: a PNG whose first text says so, and no link to one."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    text = b"tEXt" + "\0".join(SOFTWARE).encode("latin-1")
+    with path.open("rb") as file:
+        return file.read(_BEFORE_TEXT + len(text))[_BEFORE_TEXT:] == text
 
 
 def _colour(number: int, count: int) -> tuple[int, int, int]:

@@ -72,9 +72,10 @@ class SetEvaluation:
 
 def evaluate_run(context: Context) -> None:
     """Write evaluation.json and print the table."""
-    with context.run.timed("evaluate"):
+    with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
         table = run_table({name: found.table() for name, found in sets.items()})
+        context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, found in sets.items():
         if found.truth is None:

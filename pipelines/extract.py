@@ -19,10 +19,11 @@ from lapsvm.features import (
     assemble_shard,
     check_settings,
     read_header,
+    save_projection,
     shard_name,
     write_shard,
 )
-from lapsvm.files import remove_stale, write_atomically
+from lapsvm.files import write_atomically
 
 from .ahead import Writer, in_order
 from .extractors import network_settings
@@ -54,43 +55,62 @@ class SetExtraction:
     records : list of ImageRecord
     settings : Settings
     extractor : Extractor
+    redo : bool, default False
+        Make all shards again.
+    source : Path or None, default None
+        A folder of shards of another run, which are taken where this one has none.
     """
 
-    def __init__(self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        records: Sequence[ImageRecord],
+        settings: Settings,
+        extractor: Extractor,
+        redo: bool = False,
+        source: Path | None = None,
+    ) -> None:
         self.folder, self.records, self.settings, self.extractor = folder, list(records), settings, extractor
+        self.redo, self.source = redo, source
         self.provenance = provenance(settings, extractor)
         self.jobs = [
             (self.folder / shard_name(start // IMAGES_PER_SHARD), self.records[start : start + IMAGES_PER_SHARD])
             for start in range(0, len(self.records), IMAGES_PER_SHARD)
         ]
 
-    def prepare(self, redo: bool, source: Path | None) -> None:
-        """Make the folder, clear what a killed run left there, and take what another folder of shards has."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        remove_stale(self.folder)
-        if redo:
-            for path in self.folder.glob("*.safetensors"):
-                path.unlink()
-        for path, _ in self.jobs if source is not None else ():
-            if not path.exists() and (source / path.name).is_file():
-                take(source / path.name, path)
+    def old(self) -> list[Path]:
+        """Return all shards that are there."""
+        return sorted(self.folder.glob("*.safetensors"))
+
+    def to_take(self, wanted: Sequence[ShardJob]) -> list[tuple[Path, Path]]:
+        """Return (shard of the other run, shard of this run) for those that this run takes, if not made again."""
+        made = {path for path, _ in wanted}
+        return [(now, path) for path, _ in self.jobs if path not in made and (now := self.now(path)) != path]
 
     def to_do(self) -> list[ShardJob]:
-        """Return the shards that are not there yet, or damaged.
+        """Return the shards that are not there yet, or damaged; nothing is written.
 
         Raises
         ------
         SettingsError
             If a shard was made from other pictures or with other settings.
         """
-        strangers = sorted(set(self.folder.glob("*.safetensors")) - {path for path, _ in self.jobs})
-        if strangers:
+        strangers = sorted(set(self.old()) - {path for path, _ in self.jobs})
+        if strangers and not self.redo:
             raise SettingsError(f"{strangers[0]} belongs to another list of pictures; use another --out, or --redo.")
-        return [job for job in self.jobs if not self._is_done(*job)]
+        return [(path, records) for path, records in self.jobs if not self._is_done(path, records)]
+
+    def now(self, path: Path) -> Path:
+        """Return the file that a shard is in before extraction: its own, or that of the run whose shards are taken."""
+        taken = None if self.source is None or (path.exists() and not self.redo) else self.source / path.name
+        return taken if taken is not None and taken.is_file() else path
 
     def _is_done(self, path: Path, records: Sequence[ImageRecord]) -> bool:
         """Tell whether a shard is whole and ours; one with left-out pictures is ours only under --skip-bad."""
-        return done_unless_damaged(path, partial(self._is_ours, records=records))
+        now = self.now(path)
+        if self.redo and now == path:
+            return False
+        return done_unless_damaged(now, partial(self._is_ours, records=records))
 
     def _is_ours(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
         """Tell whether a shard holds what is wanted of it; SettingsError if it is another's."""
@@ -151,20 +171,48 @@ def extract_sets(context: Context) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    extractor = open_run_extractor(context, source)
-    planned = []
-    for set_name, records in context.data.records.items():
-        work = SetExtraction(context.run.shards(set_name), records, context.settings, extractor)
-        work.prepare(context.redo, source.shards(set_name) if source else None)
-        planned.append((set_name, work, work.to_do()))  # another run's shards are refused before anything is written
+    extractor, projection = open_run_extractor(context, source)
+    works = {
+        name: SetExtraction(
+            context.run.shards(name),
+            records,
+            context.settings,
+            extractor,
+            context.redo,
+            source.shards(name) if source else None,
+        )
+        for name, records in context.data.records.items()
+    }
+    wanted = {name: _wanted(context, name, work) for name, work in works.items()}
+    takes = {name: work.to_take(wanted[name]) for name, work in works.items()}
+    context.check_models(shards_are_done=not any(wanted.values()) and not any(takes.values()))
+    old = [path for work in works.values() for path in work.old()] if context.redo else []
+    new = [path for jobs in wanted.values() for path, _ in jobs]
+    new += [path for pairs in takes.values() for _, path in pairs]
+    new += [context.run.projection] if projection is not None else []
+    context.run.files.check([*old, *new])  # the last check: from here on files are written
+    context.run.remove(old)
+    context.run.files.claim(new)
+    if projection is not None:
+        save_projection(context.run.projection, *projection)
     context.save_settings()
-    for set_name, work, jobs in planned:
-        with context.run.timed(f"extract {set_name}") as counts:
-            wanted = with_damaged(context.reporter, f"check {set_name}", work.jobs, jobs, context.threads)
+    for set_name, work in works.items():
+        for taken, path in takes[set_name]:
+            take(taken, path)
+        with context.timed(f"extract {set_name}") as counts:
             extract = _extract_set if context.cluster is None else _elsewhere()
-            extract(context, work, wanted, f"extract {set_name}", counts)
+            extract(context, work, wanted[set_name], f"extract {set_name}", counts)
         for image_id in work.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
+
+
+def _wanted(context: Context, set_name: str, work: SetExtraction) -> list[ShardJob]:
+    """Return the shards of a set that are to be made: missing ones, and those of which a byte is not as written."""
+    own = {work.now(path): (path, records) for path, records in work.jobs}
+    there = [(now, records) for now, (_, records) in own.items()]
+    to_do = [(work.now(path), records) for path, records in work.to_do()]
+    found = with_damaged(context.reporter, f"check {set_name}", there, to_do, context.threads)
+    return [own[now] for now, _ in found]
 
 
 def _elsewhere() -> Extract:

@@ -104,5 +104,5 @@ def make_shard(task: ShardTask) -> tuple[str, int]:
 @lru_cache(maxsize=1)
 def _extractor(settings: FeatureSettings, device: str, projection: Path | None) -> Extractor:
     """Return the extractor that settings name, opened once."""
-    whole = open_settings_extractor(settings, device)
+    whole = open_settings_extractor(settings, device, settings.extractors)  # the user's own process has checked them
     return whole if projection is None else Projected(whole, load_projection(projection))

@@ -1,6 +1,6 @@
 """The extractor that a run's settings name, with what they ask of every network."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,22 @@ from lapsvm.features.extractor import sees_surroundings
 from lapsvm.features.specs import parse_spec
 
 from .settings import FeatureSettings
+from .trusted_code import check_trusted
 
 COARSE = 24  # a map of a larger stride gains from enlarged pictures; a finer one costs much and gains little
 
 
-def open_settings_extractor(settings: FeatureSettings, device: str = "auto") -> Extractor:
-    """Return the extractor; options in the text of one extractor win over the settings for all."""
+def open_settings_extractor(settings: FeatureSettings, device: str = "auto", named: Collection[str] = ()) -> Extractor:
+    """Return the extractor; options in the text of one extractor win over the settings for all.
+
+    `named` are the extractors that stand on this command line: these may run code of the modules that they name.
+
+    Raises
+    ------
+    SettingsError
+        If an extractor would run code that the user has not asked for.
+    """
+    check_trusted(settings.extractors, named)
     if not settings.extractors:
         return open_extractor([])
     parts = [part for text in settings.extractors for part in opened(text, settings, device)]
@@ -29,7 +39,8 @@ def network_settings(settings: FeatureSettings) -> dict[str, Any]:
 
 def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]) -> FeatureSettings:
     """Return the settings under which extractors give the features that a model's provenance tells of."""
-    return replace(FeatureSettings(extractors), **{**stored, "sizes": tuple(stored["sizes"])})
+    known = {name: stored[name] for name in ("contrast", "beside")}  # whatever else a stranger's model may say
+    return replace(FeatureSettings(extractors), **known, sizes=tuple(stored["sizes"]))
 
 
 def opened(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -105,14 +105,22 @@ def _values(train: TrainSettings, wanted: Sequence[float]) -> list[float]:
     return sorted({*wanted, *before}, reverse=True)
 
 
-def answer_log(context: Context, title: str, wanted: Sequence[Wanted], bags: Bags) -> AnswerLog:
-    """Return the log of a training, with what it holds already if that was interrupted."""
+def answer_log(
+    context: Context, title: str, wanted: Sequence[Wanted], bags: Bags
+) -> AbstractContextManager[AnswerLog | None]:
+    """Return the log of a training, with what it holds already if that was interrupted.
+
+    There is none where the run folder is only read, as in comparisons.
+    """
+    if not context.run.is_held:
+        return nullcontext()
     shards = open_shards(context.run.shards(context.settings.data.train_set)).provenance
     asked = [(hash_of(one.y.tolist()), one.constants) for one in wanted]
     known = [title, asked, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
-    context.run.training.mkdir(exist_ok=True)
     key = hash_of(json.dumps(known, sort_keys=True, default=np.ndarray.item))
-    return AnswerLog(context.run.training / f"{key[:16]}.answers")
+    path = context.run.training / f"{key[:16]}.answers"
+    context.run.files.claim([path])
+    return AnswerLog(path)
 
 
 def _walk(
@@ -121,7 +129,7 @@ def _walk(
     bags: Bags,
     bar: Bar,
     steps: OuterSteps,
-    log: AnswerLog,
+    log: AnswerLog | None,
 ) -> list[list[LatentSolution]]:
     """Train every problem for its values of C."""
     train = context.settings.train

@@ -250,7 +250,7 @@ def source_provenance(settings: SourceSettings) -> dict[str, Any]:
     sources, digest = opened_sources(settings), blake2b(digest_size=16)
     for name in sorted(sources.places):
         source, key = sources.places[name]
-        digest.update(f"{name} {source.read(key, features=False).content_hash} ".encode())
+        digest.update(f"{name} {source.read(key, features=False).content_hash} ".encode("utf-8", "surrogatepass"))
     return {
         "content": digest.hexdigest(),
         "boxes": sources.conventions,

@@ -24,7 +24,6 @@ from lapsvm.features import (
     shard_name,
     write_shard,
 )
-from lapsvm.files import remove_stale
 
 from .annotated import annotated_boxes, equal_sentences
 from .extractors import network_settings
@@ -87,12 +86,17 @@ def import_sets(context: Context) -> None:
         sources.check_all([record.id for record in records], set_name)
     first = sources.read(context.data.records[context.settings.data.train_set][0].id)[0]
     works = [SetImport(context, name, sources, first) for name in context.data.records]
-    planned = [(work, work.to_do()) for work in works]
+    planned = [(work, work.wanted()) for work in works]
+    context.check_models(shards_are_done=not any(jobs for _, jobs in planned))
+    old = [path for work in works for path in work.old()] if context.redo else []
+    new = [path for _, jobs in planned for path, _ in jobs]
+    context.run.files.check([*old, *new])  # the last check: from here on files are written
+    context.run.remove(old)
+    context.run.files.claim(new)
     context.save_settings()
     for work, jobs in planned:
-        with context.run.timed(f"import {work.set_name}") as counts:
-            title = f"check {work.set_name}"
-            work.make_all(with_damaged(context.reporter, title, work.jobs, jobs, context.threads), counts)
+        with context.timed(f"import {work.set_name}") as counts:
+            work.make_all(jobs, counts)
         for sentence in work.told():
             context.reporter.say(sentence)
     _say_unused(context, sources)
@@ -125,24 +129,29 @@ class SetImport:
             for place, start in enumerate(starts)
         ]
 
-    def to_do(self) -> list[ShardJob]:
+    def old(self) -> list[Path]:
+        """Return all shards that are there."""
+        return sorted(self.folder.glob("*.safetensors"))
+
+    def wanted(self) -> list[ShardJob]:
         """Return the shards that are not there yet, or damaged; those that are there are compared with the files.
+
+        Nothing is written.
 
         Raises
         ------
         SettingsError
             If a shard was made from other pictures, with other settings, or from other content.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        remove_stale(self.folder)
         if self.context.redo:
-            for path in self.folder.glob("*.safetensors"):
-                path.unlink()
-        strangers = sorted(set(self.folder.glob("*.safetensors")) - {path for path, _ in self.jobs})
+            return self.jobs
+        strangers = sorted(set(self.old()) - {path for path, _ in self.jobs})
         if strangers:
             raise SettingsError(f"{strangers[0]} belongs to another list of pictures; use another --out, or --redo.")
         with ThreadPoolExecutor(self.context.threads) as pool:
-            return [job for job in self.jobs if not self._is_done(*job, pool)]
+            jobs = [job for job in self.jobs if not self._is_done(*job, pool)]
+        title = f"check {self.set_name}"
+        return with_damaged(self.context.reporter, title, self.jobs, jobs, self.context.threads)
 
     def _is_done(self, path: Path, records: Sequence[ImageRecord], pool: ThreadPoolExecutor) -> bool:
         """Tell whether a shard is whole and ours."""

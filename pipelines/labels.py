@@ -1,19 +1,23 @@
 """Classes and labels of a run: which classes can be learned, and the label of every picture."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.catalog import Dataset, ImageRecord, open_dataset
+from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
 from lapsvm.errors import LabelsError, OneClassError, OptionError
 
 from .settings import DataSettings
 
 Labels = NDArray[np.int8]
+_LABELS = frozenset((1, -1, 0))
+SHOWN = 20  # classes in one sentence
 NO_SET = "none"  # the name of a test set that is not wanted
 
 
@@ -56,7 +60,8 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     _refuse_asked(settings.classes, skipped)
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
-        reasons = "; ".join(f"{name} {reason}" for name, reason in skipped.items())
+        reasons = "; ".join(f"{name} {reason}" for name, reason in islice(skipped.items(), SHOWN))
+        reasons += f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}.")
     return RunData(dataset, classes, skipped, records)
 
@@ -81,22 +86,47 @@ def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
 
 
 def _records(dataset: Dataset, set_name: str) -> list[ImageRecord]:
-    """Return the pictures of a set; LabelsError if there are none."""
+    """Return the pictures of a set; LabelsError if there are none, or one has a label that is none, such as NaN."""
     records = dataset.records(set_name)
     if not records:
         raise LabelsError(f"set {set_name!r} of data set {dataset.name!r} must hold at least one picture, got none.")
+    for record in records:
+        if not _LABELS.issuperset(record.labels.values()):
+            raise LabelsError(f"labels of picture {record.id!r} must be +1, -1 or 0, got {_wrong_label(record)}.")
     return records
+
+
+def _wrong_label(record: ImageRecord) -> str:
+    """Return the first label of a picture that is none, with its class."""
+    return next(f"{value!r} for {name!r}" for name, value in record.labels.items() if value not in _LABELS)
 
 
 def _unlearnable(classes: Sequence[str], records: Sequence[ImageRecord]) -> dict[str, str]:
     """Return class -> why it cannot be learned."""
-    reasons = {}
+    reasons, (positive, negative) = {}, count_labels(records)
     for name in classes:
-        values = {record.labels.get(name, 0) for record in records}
-        missing = [kind for kind, value in (("positive", 1), ("negative", -1)) if value not in values]
+        missing = [kind for kind, found in (("positive", positive), ("negative", negative)) if not found[name]]
         if missing:
             reasons[name] = f"has no {' and no '.join(missing)} picture in the training set"
     return reasons
+
+
+def count_labels(records: Sequence[ImageRecord]) -> tuple[Counter[str], Counter[str]]:
+    """Return class -> its positive pictures, and class -> its negative ones, in time linear in what the labels hold."""
+    positive, negative = Counter[str](), Counter[str]()
+    pictures, shared = Counter[int](), dict[int, Mapping[str, object]]()  # by the table of classes that pictures share
+    for labels in (record.labels for record in records):
+        if isinstance(labels, PresentClasses):
+            positive.update(labels.positive)
+            negative.subtract(labels.positive)
+            pictures[id(labels.classes)] += 1
+            shared[id(labels.classes)] = labels.classes
+        else:
+            positive.update(name for name, value in labels.items() if value == 1)
+            negative.update(name for name, value in labels.items() if value == -1)
+    for key, classes in shared.items():
+        negative.update(dict.fromkeys(classes, pictures[key]))
+    return positive, negative
 
 
 def _refuse_asked(asked: Sequence[str], skipped: dict[str, str]) -> None:

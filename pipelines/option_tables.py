@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .limits import MAX_JOBS, MAX_SEED
 from .settings import LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -13,7 +14,17 @@ DEVICES = ("auto", "cpu", "cuda")
 
 Group = dict[str, tuple[str, Any]]
 
-OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False)])}
+
+def named_path(text: str) -> Path:
+    """Return the path that an option names; an empty text would mean the current folder, which nobody typed."""
+    if not text:
+        raise typer.BadParameter("a path must not be empty; the current folder is '.'")
+    return Path(text)
+
+
+PATH: dict[str, Any] = {"parser": named_path, "metavar": "PATH"}
+
+OUT: Group = {"out": ("", Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False, **PATH)])}
 
 DATA: Group = {
     "data": ("data.name", Annotated[str | None, typer.Option("--data", help="voc, folder, csv, digits, or your own.")]),
@@ -98,7 +109,10 @@ FEATURES: Group = {
     ),
     "shards_from": (
         "",
-        Annotated[Path | None, typer.Option("--shards-from", help="Take the shards of another run where they fit.")],
+        Annotated[
+            Path | None,
+            typer.Option("--shards-from", help="Take the shards of another run where they fit.", **PATH),
+        ],
     ),
     "dtype": (
         "features.dtype",
@@ -172,7 +186,7 @@ TRAIN: Group = {
         "train.keep_by",
         Annotated[
             str | None,
-            typer.Option("--keep-by", help="A run whose models say which; default: the first ones proposed."),
+            typer.Option("--keep-by", help="A run whose models say which; needs one --C. Default: the first proposed."),
         ],
     ),
     "top": (
@@ -343,8 +357,11 @@ VERIFY: Group = {
 }
 
 COMMON: Group = {
-    "jobs": ("", Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1)]),
-    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0)]),
+    "jobs": (
+        "",
+        Annotated[int | None, typer.Option("--jobs", help="Threads; default: all cores.", min=1, max=MAX_JOBS)],
+    ),
+    "seed": ("seed", Annotated[int | None, typer.Option("--seed", help="Default: 0.", min=0, max=MAX_SEED)]),
     "device": (
         "",
         Annotated[str, typer.Option("--device", help="Of networks and passes: auto, cpu or cuda.")],

@@ -60,7 +60,7 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
         given.setdefault("train.J_relative", False)
     if "features.sizes" in given:
         sizes = _listed("--sizes", given["features.sizes"])
-        given["features.sizes"] = tuple(int(_number("--sizes", item)) for item in sizes)
+        given["features.sizes"] = tuple(_whole_number("--sizes", item) for item in sizes)
     for name in ("data.root", "train.keep_by"):
         if given.get(name):
             given[name] = str(Path(given[name]).resolve())
@@ -87,6 +87,14 @@ def _listed(option: str, text: str) -> list[str]:
     if not items:
         raise OptionError(f"option {option} must name at least one value, got {text!r}.")
     return items
+
+
+def _whole_number(option: str, text: str) -> int:
+    """Return a whole number of an option."""
+    number = _number(option, text)
+    if not number.is_integer():  # neither is infinity
+        raise OptionError(f"option {option} must be whole numbers separated by commas, got {text!r}.")
+    return int(number)
 
 
 def _number(option: str, text: str) -> float:

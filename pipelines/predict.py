@@ -1,6 +1,7 @@
 """Boxes for new pictures from trained models."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,14 @@ from lapsvm.errors import ImageError, InputError, MissingError, OptionError, Set
 from lapsvm.features import Extractor, settings_difference
 
 from .detect import detect_windows
+from .detection_record import recorded_detection
+from .draw import is_drawing
 from .extractors import open_settings_extractor, with_network_settings
 from .progress import Reporter
 from .proposals import window_boxes
+from .provenance import stated
 from .run_folder import RunFolder
-from .settings import FILE, IMPORTED, DetectSettings, WindowSettings
+from .settings import FILE, IMPORTED, DetectSettings, WindowSettings, check_detection
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
@@ -33,15 +37,15 @@ class Predictor:
     extractor: Extractor
     windows: WindowSettings
     seed: int
-    detection: DetectSettings
+    detection: Sequence[DetectSettings]
 
     def __call__(self, pixels: Pixels) -> dict[str, tuple[Array, Float64]]:
         """Return class -> (boxes, scores)."""
         boxes = window_boxes(pixels, self.windows, self.seed)
         scores = score_many(self.detectors, self.extractor(pixels, boxes))
         return {
-            detector.class_name: detect_windows(scores[:, column], boxes, self.detection)
-            for column, detector in enumerate(self.detectors)
+            detector.class_name: detect_windows(scores[:, column], boxes, own)
+            for column, (detector, own) in enumerate(zip(self.detectors, self.detection, strict=True))
         }
 
 
@@ -63,7 +67,8 @@ def predict_images(
     extractor_specs : sequence of str or None
         None: the models' own.
     detection : mapping of str to number
-        Fields of DetectSettings; the others are those of the run that the first model lies in, or the defaults.
+        Fields of DetectSettings; the others are those that each model's file records, or those of the run that it
+        lies in if it is of a version that records none.
     threads : int
     seed : int or None
         None: the models' own.
@@ -81,11 +86,11 @@ def predict_images(
     detectors = [Detector.load(path).whole for path in files]
     window_settings = _window_settings(detectors[0], files[0], windows)
     extractor = _extractor(detectors, files, extractor_specs, device)
-    own = replace(_run_of(files[0]).settings().detect, **detection)
+    reporter = Reporter(quiet)
+    own = [_detection(*one, detection, reporter) for one in zip(detectors, files, strict=True)]
     predictor = _predictor(detectors, extractor, window_settings, seed, own)
     pictures = _picture_files(images)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
-    reporter = Reporter(quiet)
     results = []
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
         for result in pool.map(
@@ -147,7 +152,7 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
     Raises
     ------
     OptionError
-        If the folder is a file, or a drawing would take the place of a picture.
+        If the folder is a file, or a drawing would take the place of a picture, or of any file but a drawing.
     """
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"option --draw must name a folder, got the file {folder}.")
@@ -160,23 +165,25 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
     for drawing in drawings:
         if drawing.resolve() in originals:
             raise OptionError(f"picture {drawing} would be replaced by a drawing; choose another folder for --draw.")
+        if os.path.lexists(drawing) and not is_drawing(drawing):
+            raise OptionError(f"{drawing} is no drawing of lapsvm, so it is not replaced; choose another --draw.")
     return list(drawings)
 
 
 def _predictor(
     detectors: Sequence[Detector], extractor: Extractor, windows: WindowSettings, seed: int | None,
-    detection: DetectSettings,
+    detection: Sequence[DetectSettings],
 ) -> Predictor:  # fmt: skip
     """Return the predictor, having checked that the models share their windows and features."""
-    shards = [detector.provenance["shards"] for detector in detectors]
+    shards = [stated(detector, "shards") for detector in detectors]
     for detector, other in zip(detectors, shards, strict=True):
         if other != shards[0]:
             raise SettingsError(
                 f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
                 "features; predict with one of them at a time."
             )
-    own_seed = shards[0]["windows"]["seed"]
-    return Predictor(detectors, extractor, windows, own_seed if seed is None else seed, detection)
+    own_seed = stated(detectors[0], "shards", "windows", "seed") if seed is None else seed
+    return Predictor(detectors, extractor, windows, own_seed, detection)
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
@@ -187,14 +194,14 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
     SettingsError
         If the model's features, or its windows and there is no other method, come from files.
     """
-    stored = detector.provenance["shards"]["windows"]
-    if stored["method"] == IMPORTED:
+    stored, own = stated(detector, "shards", "windows"), stated(detector, "shards", "windows", "method")
+    if own == IMPORTED:
         raise SettingsError(
             f"model {file} was trained on imported features, which nothing here can measure in new pictures; import "
             "theirs and run lapsvm detect."
         )
     known = {name: stored[name] for name in ("method", "mode", "max_windows", "max_area") if name in stored}
-    if method is None and stored["method"] == FILE:
+    if method is None and own == FILE:
         raise SettingsError(
             f"model {file} was trained on windows from a file, which has none of new pictures; name a method with "
             "--windows, such as selective_search."
@@ -206,11 +213,11 @@ def _extractor(
     detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
 ) -> Extractor:
     """Return the extractor that the models were trained with; its network's file is named in the run folder."""
-    stored = detectors[0].provenance["shards"]["features"]["extractor"]
+    stored = stated(detectors[0], "shards", "features", "extractor")
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
-    networks = detectors[0].provenance["shards"]["features"]["networks"]
+    networks = stated(detectors[0], "shards", "features", "networks")
     texts = tuple(specs) if specs else _own_specs(files[0])
-    extractor = open_settings_extractor(with_network_settings(texts, networks), device)
+    extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
     difference = settings_difference(wanted, extractor.describe())
     if specs is None and difference:
         raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")
@@ -220,6 +227,17 @@ def _extractor(
             f"got {extractor.dim}."
         )
     return extractor
+
+
+def _detection(detector: Detector, file: Path, given: Mapping[str, float], reporter: Reporter) -> DetectSettings:
+    """Return how a model detects: as its file records, but for what is given."""
+    recorded = recorded_detection(detector, file)
+    if recorded is None:
+        run = _run_of(file)
+        recorded = run.settings().detect
+        if not run.settings_file.is_file():
+            reporter.say(f"model {file} does not record how it detects and lies in no run folder: defaults are used")
+    return check_detection(replace(recorded, **given))
 
 
 def _run_of(model: Path) -> RunFolder:

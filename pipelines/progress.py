@@ -12,6 +12,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from .limits import printable
+
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
 
@@ -108,7 +110,7 @@ class Reporter:
 
     def say(self, line: str) -> None:
         """Print one line."""
-        self.console.print(line, markup=False)
+        self.console.print(printable(line), markup=False)
 
     @contextmanager
     def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:

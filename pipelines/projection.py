@@ -16,7 +16,6 @@ from lapsvm.features import (
     ShardSet,
     fit_projection,
     load_projection,
-    save_projection,
 )
 
 from .extractors import open_settings_extractor
@@ -27,21 +26,23 @@ from .stages import Context
 
 PICTURES = 200
 WINDOWS = 60  # of each picture
+NewProjection = tuple[Projection, dict[str, object]]  # one that is to be saved, and what it was made with
 
 
-def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
-    """Return the extractor that the settings name, its features projected if they say so.
+def open_run_extractor(context: Context, source: RunFolder | None) -> tuple[Extractor, NewProjection | None]:
+    """Return the extractor that the settings name, its features projected if they say so; nothing is written.
 
-    The projection is the one in the run folder, or that of the run whose shards are taken, or is found now.
+    The projection is the one in the run folder, or that of the run whose shards are taken, or is found now. In the
+    latter cases it is returned, too, with what it was made with, to be saved in the run folder.
 
     Raises
     ------
     SettingsError
         If there is one that was made otherwise.
     """
-    whole = open_settings_extractor(context.settings.features, context.device)
+    whole = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:
-        return whole
+        return whole, None
     chosen = _chosen(context)
     made_with = {
         "extractor": whole.describe(),
@@ -52,7 +53,7 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
     }
     own = None if context.redo else _kept(context.run, made_with)
     if own is not None:
-        return Projected(whole, own)
+        return Projected(whole, own), None
     projection = None if context.redo or source is None else _kept(source, made_with)
     if projection is None:
         projection = fit_projection(
@@ -60,9 +61,7 @@ def open_run_extractor(context: Context, source: RunFolder | None) -> Extractor:
         )
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
-    context.run.path.mkdir(parents=True, exist_ok=True)
-    save_projection(context.run.projection, projection, made_with)
-    return Projected(whole, projection)
+    return Projected(whole, projection), (projection, made_with)
 
 
 def projection_sizes(projection: Projection) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,8 @@ import numpy as np
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
-from lapsvm.errors import OneClassError
+from lapsvm.errors import ModelFileError, OneClassError
 from lapsvm.features import ShardSet, open_shards
-from lapsvm.files import remove_stale
 from lapsvm.latent import LatentProblem, Refinement, refine
 
 from .detect import load_detectors
@@ -21,9 +21,11 @@ from .kept_windows import weights_hash
 from .labels import Labels
 from .outer_steps import OuterSteps
 from .projection import projection_of
+from .provenance import stated
+from .run_files import is_of_another_program
 from .scenery import learned_of
 from .stages import Context
-from .train import ClassTask, class_tasks, fitted_detector, is_done
+from .train import ClassTask, Mean, class_tasks, fitted_detector, is_done
 from .training_bags import stored_bags
 
 
@@ -50,34 +52,39 @@ def refine_classes(context: Context) -> None:
     if not context.settings.refine.rounds:
         return
     shards = open_shards(context.run.shards(context.settings.data.train_set))
-    context.run.models.mkdir(parents=True, exist_ok=True)
-    remove_stale(context.run.models)
     first = {task.name: task for task in class_tasks(context, shards)}
-    for task in first.values():
-        _take_over(context, task)
-    detectors = {one.class_name: one for one in load_detectors(context, "refine", context.trained_model)}
+    files = {name: trained_file(context, task) for name, task in first.items()}
+    moves = {files[name]: task.path for name, task in first.items() if files[name] != task.path}
+    for path in moves:
+        is_done(replace(first[path.stem], path=path))
+    detectors = {one.class_name: one for one in load_detectors(context, "refine", files.__getitem__)}
     tasks = [_task(context, first[name], detectors[name]) for name in first]
-    with context.run.timed("refine") as counts:
-        to_do = [task for task in tasks if context.redo or not is_done(task)]
+    to_do = [task for task in tasks if context.redo or task.path in moves or not is_done(task)]
+    with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
             labels = {name: task.y for name, task in first.items()}
-            _refine(context, shards, to_do, _Learned(detectors, labels))
+            _refine(context, shards, to_do, _Learned(detectors, labels), moves)
 
 
-def _take_over(context: Context, task: ClassTask) -> None:
-    """Begin with what a training without refinement left as the final model, if it is the one that is wanted."""
+def trained_file(context: Context, task: ClassTask) -> Path:
+    """Return the file of a class's trained model: where a run without refinement left it, if there alone."""
     final = context.run.model(task.name)
-    if task.path.exists() or not final.exists() or "refine" in Detector.load(final).provenance["training"]:
-        return
-    if is_done(ClassTask(task.name, task.y, task.provenance, final)):
-        task.path.parent.mkdir(parents=True, exist_ok=True)
-        final.replace(task.path)
+    unmoved = not task.path.exists() and final.exists() and not is_of_another_program(final)
+    return final if unmoved and not is_refined(final) else task.path
+
+
+def is_refined(path: Path) -> bool:
+    """Return whether a model is there and whole, and refinement made it."""
+    try:
+        return path.exists() and "refine" in stated(Detector.load(path), "training")
+    except ModelFileError:
+        return False
 
 
 def _task(context: Context, first: ClassTask, detector: Detector) -> ClassTask:
     """Return what is to be done for one class: the settings of its training, and those of refinement."""
-    _check_positives(first)
+    check_positives(first)
     settings = asdict(context.settings.refine)
     start = {"first": weights_hash(detector)}
     training = {**first.provenance["training"], "refine": settings, **start}
@@ -85,7 +92,7 @@ def _task(context: Context, first: ClassTask, detector: Detector) -> ClassTask:
     return ClassTask(first.name, first.y, provenance, context.run.model(first.name))
 
 
-def _check_positives(task: ClassTask) -> None:
+def check_positives(task: ClassTask) -> None:
     """Raise OneClassError if a class has one positive alone."""
     if (task.y > 0).sum() < 2:
         raise OneClassError(
@@ -110,23 +117,42 @@ class _First(NamedTuple):
     rivals: Sequence[Index]
 
 
-def _refine(context: Context, shards: ShardSet, tasks: Sequence[ClassTask], learned: _Learned) -> None:
-    """Refine class by class; each is written as soon as it is done."""
+def _refine(
+    context: Context, shards: ShardSet, tasks: Sequence[ClassTask], learned: _Learned, moves: Mapping[Path, Path]
+) -> None:
+    """Refine class by class; each is written as soon as it is done, once trained models are out of the way."""
+    files = context.run.files
+    files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     bags, scale = stored_bags(context, shards)
     pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
     projection = projection_of(context.run, shards)
+    files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
+    for final, trained in moves.items():
+        final.replace(trained)
     context.save_settings()
     starts = _starts(context, learned, pictures)
     for task in tasks:
         first = starts[task.name]
         found, rows = _rounds(context, task, pictures, first)
-        write_history(context.run, rows, role="round")
+        write_history(context, rows, role="round")
         constants = Constants(context.settings.refine.C)
-        known = {"C": constants.C, **learned_of(first.detector.provenance["result"])}
-        solution = found.solution
-        if context.settings.refine.average:
-            solution = replace(solution, coef=found.mean_coef)
-        fitted_detector(task, known, solution, scale, projection).save(task.path)
+        known = {"C": constants.C, **learned_of(stated(first.detector, "result"))}
+        mean = _mean(context, task, found)
+        fitted_detector(task, known, found.solution, scale, projection, mean).save(task.path)
+
+
+def _mean(context: Context, task: ClassTask, found: Refinement) -> Mean | None:
+    """Return the mean of a round's models if the settings ask for it, and say that it has no certificate."""
+    if not context.settings.refine.average:
+        return None
+    mean = Mean(found.mean_coef, _folds(context, task) + 1)
+    context.reporter.say(f"refine: {task.name} is the mean of {mean.n_models} models: averaged, no certificate.")
+    return mean
+
+
+def _folds(context: Context, task: ClassTask) -> int:
+    """Return the number of folds of a class: no more than it has positives."""
+    return min(context.settings.refine.folds, int((task.y > 0).sum()))
 
 
 def _starts(context: Context, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
@@ -153,7 +179,7 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    folds = min(settings.folds, int((task.y > 0).sum()))
+    folds = _folds(context, task)
     windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
         part = _with_candidates(pictures, task.y, settings.candidates, weights)
@@ -188,7 +214,7 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
 
 def _problem(context: Context, task: ClassTask, first: Detector) -> LatentProblem:
     """Return the training problem of a class, with refinement's constants in place of those of training."""
-    chosen = first.provenance["result"]
+    chosen = stated(first, "result")
     constants = Constants(context.settings.refine.C, chosen.get("J"), None)
     wanted = problem(context.settings, Wanted(task.y, constants))
     return replace(wanted, top=context.settings.refine.top, init="mean")

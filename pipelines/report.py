@@ -1,6 +1,5 @@
 """Stage 6: the page."""
 
-import csv
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.errors import StageError
+from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections
 from lapsvm.features import open_shards
 from lapsvm.report import (
@@ -26,7 +25,9 @@ from lapsvm.report import (
 
 from .detect import load_detectors
 from .evaluate import SetEvaluation, evaluate_set
+from .history import read_history
 from .importing import imported_counts
+from .provenance import stated
 from .scenery import warnings_of
 from .stages import Context
 
@@ -38,9 +39,10 @@ def write_report(context: Context) -> None:
     """Write RUN/page/index.html."""
     detectors = {detector.class_name: detector for detector in load_detectors(context, "report")}
     sets = {name: evaluate_set(context, name) for name in context.data.records}
-    with context.run.timed("report"):
-        context.run.page.parent.mkdir(parents=True, exist_ok=True)
-        write_page(context.run.page, _contents(context, sets, detectors))
+    with context.timed("report"):
+        contents = _contents(context, sets, detectors)
+        context.run.files.claim([context.run.page])
+        write_page(context.run.page, contents)
     context.reporter.say(f"page: {context.run.page}")
 
 
@@ -53,7 +55,7 @@ def _contents(context: Context, sets: dict[str, SetEvaluation], detectors: dict[
         for name in context.data.classes
     )
     left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
-    told = [warnings_of(name, detectors[name].provenance["result"]) for name in context.data.classes]
+    told = [warnings_of(name, stated(detectors[name], "result")) for name in context.data.classes]
     return Contents(
         _summary(context, sets),
         classes,
@@ -120,17 +122,26 @@ def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCount
 
 
 def _cccp_steps(context: Context) -> dict[str, tuple[CccpStep, ...]]:
-    """Return class -> outer steps of the training that made its model, from history.csv."""
-    if not context.run.history_file.is_file():
-        raise StageError(f"report needs {context.run.history_file}, which is not there; run lapsvm train first.")
+    """Return class -> outer steps of the training that made its model, from history.csv; without it there are none."""
     rounds = context.settings.refine.rounds
     last = f"round {rounds}" if rounds else "final"
     steps: dict[str, list[CccpStep]] = {}
-    with context.run.history_file.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
-                steps.setdefault(row["class"], []).append(_cccp_step(row))
+    for row in _history(context):
+        if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
+            steps.setdefault(row["class"], []).append(_cccp_step(row))
     return {name: tuple(rows) for name, rows in steps.items()}
+
+
+def _history(context: Context) -> list[dict[str, str]]:
+    """Return the rows of history.csv; a page without them is better than none, and says so."""
+    try:
+        if context.run.history_file.is_file():
+            return read_history(context.run.history_file)
+        reason = f"{context.run.history_file} is not there."
+    except DataError as error:
+        reason = str(error)
+    context.reporter.say(f"{reason} The page does not show how training went.")
+    return []
 
 
 def _cccp_step(row: dict[str, str]) -> CccpStep:
@@ -144,7 +155,6 @@ def _class_result(
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:  # fmt: skip
     """Return what was found for one class."""
-    learned: dict[str, Any] = detector.provenance["result"]
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.located.classes[name] if train.located is not None else None
     shown = test if test is not None else train
@@ -166,8 +176,9 @@ def _class_result(
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
-        C=learned["C"],
-        duality_gap=learned["duality_gap"],
+        C=stated(detector, "result", "C"),
+        duality_gap=stated(detector, "result").get("duality_gap"),
+        averaged=stated(detector, "result").get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
         best=_examples(right, found, records, shown.truth, name, EXAMPLES),

@@ -26,10 +26,11 @@ from .agreement import Proposals
 from .fitting import Constants, Wanted, fit_wanted
 from .history import history_rows
 from .labels import Labels
-from .settings import Settings
+from .settings import Settings, check_choice
 from .stages import Context
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
+FOLDS_ADVICE = "lower --folds or give one value of every constant"
 ALL = 0  # number of the training that leaves no picture out; folds count from 1
 _AT_ONCE = 512  # weight vectors in one pass
 
@@ -110,10 +111,13 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     ------
     OneClassError
         If a class has fewer positives or negatives than folds.
+    OptionError
+        If windows were kept by models that know the labels which folds hold out.
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
         return {name: Choice(candidates[0], [], []) for name, candidates in grids.items()}
+    check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
     proposals = Proposals.of_training(context) if context.settings.train.criterion == "agreement" else None
@@ -122,6 +126,13 @@ def choose_constants(context: Context, bags: Bags, labels: dict[str, Labels]) ->
     return {
         name: _choice(name, [one for one in told if one[0].class_name == name], proposals, margin) for name in labels
     }
+
+
+def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
+    """Raise OneClassError if a class that has constants to choose has fewer positives or negatives than folds."""
+    for name, y in labels.items():
+        if len(grid(settings, y)) > 1:
+            held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
 
 
 def fit_trials(context: Context, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
@@ -167,8 +178,8 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
 
 def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants]) -> list[Trial]:
     """Return the trainings that decide on a class's constants, those of one candidate after each other."""
-    advice = "lower --folds or give one value of every constant"
-    parts = dict(enumerate(held_out_folds(y, settings.train.folds, settings.seed, name, advice), start=1))
+    held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+    parts = dict(enumerate(held_out, start=1))
     if settings.train.criterion == "agreement":
         parts[ALL] = np.zeros(len(y), dtype=np.bool_)
     return [

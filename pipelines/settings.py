@@ -15,6 +15,9 @@ import tomli_w
 
 from lapsvm.arrays import check_positive
 from lapsvm.errors import OptionError, SettingsError
+from lapsvm.files import NOT_PARSED, read_regular
+
+from .limits import check_limits, shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "whole_image", "centre", "random")
@@ -177,11 +180,11 @@ class Settings:
             If it is no TOML.
         """
         try:
-            tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            tables = tomllib.loads(read_regular(path, "settings file").decode("utf-8"))
+            known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
+            return dict(_flat(known))
+        except NOT_PARSED as error:
             raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
-        known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
-        return dict(_flat(known))
 
     def toml(self, **notes: Mapping[str, Any]) -> str:
         """Return the settings as TOML, with `notes` as further tables."""
@@ -227,10 +230,10 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
         items = value if isinstance(value, list | tuple) else (value,)
         example = 0.0 if name in ("C", "J", "ignored") else 0 if name == "sizes" else ""
         return tuple(_as_kind_of(example, item, name, source) for item in items)
-    if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(old, float) and type(value) is int and abs(value) < 2**63:
         return float(value)
     if type(value) is not type(old):
-        raise OptionError(f"setting {name!r} in {source} must be a {type(old).__name__}, got {value!r}.")
+        raise OptionError(f"setting {name!r} in {source} must be a {type(old).__name__}, got {shown(value)}.")
     return value
 
 
@@ -241,11 +244,11 @@ def check_settings(settings: Settings) -> Settings:
     ------
     OptionError, InputError
     """
-    from lapsvm.detection import demoted
     from lapsvm.latent import RankRisk
     from lapsvm.latent.early import check_early
     from lapsvm.windows import propose
 
+    check_limits(settings.flat())
     _check_choice("--learner", settings.train.learner, LEARNERS)
     _check_choice("--init", settings.train.init, INITS)
     _check_choice("--criterion", settings.train.criterion, CRITERIA)
@@ -253,6 +256,8 @@ def check_settings(settings: Settings) -> Settings:
     _check_sets(settings.data)
     RankRisk(settings.train.loss)
     windows = settings.windows
+    if windows.max_windows < 1 and windows.method != IMPORTED:
+        raise OptionError(f"option --max-windows must be 1 or more, got {windows.max_windows}.")
     if windows.method not in (FILE, IMPORTED):
         propose(np.zeros((16, 16, 3), dtype=np.uint8), windows.method, mode=windows.mode, max_area=windows.max_area)
     _check_features(settings.features)
@@ -266,12 +271,22 @@ def check_settings(settings: Settings) -> Settings:
     _check_training(settings.train, windows.max_area)
     if settings.train.keep_by and settings.features.beside:
         raise OptionError("option --keep-by must not go with --beside: its models are for other features.")
-    if not 0 <= settings.detect.nms_threshold <= 1:
-        raise OptionError(f"option --nms must be between 0 and 1, got {settings.detect.nms_threshold}.")
-    demoted([0.0], settings.detect.demotion)
-    _check_vote(settings.detect)
+    check_detection(settings.detect)
     _check_refinement(settings.refine)
     return settings
+
+
+def check_detection(detect: DetectSettings) -> DetectSettings:
+    """Return the settings of detection if every value keeps its rule; OptionError, InputError if not."""
+    from lapsvm.detection import demoted
+
+    if not 0 <= detect.nms_threshold <= 1:
+        raise OptionError(f"option --nms must be between 0 and 1, got {detect.nms_threshold}.")
+    if detect.max_detections < 1:
+        raise OptionError(f"option --max-detections must be at least 1, got {detect.max_detections}.")
+    demoted([0.0], detect.demotion)
+    _check_vote(detect)
+    return detect
 
 
 def _check_vote(detect: DetectSettings) -> None:
@@ -318,6 +333,20 @@ def _check_kept(train: TrainSettings) -> None:
         raise OptionError(f"option --margin must be at least 0 and below 1, got {train.margin:g}.")
     if train.keep_by and train.criterion == "agreement":
         raise OptionError("option --criterion agreement must not go with --keep-by, which hides where windows lie.")
+
+
+def check_choice(train: TrainSettings) -> None:
+    """Raise OptionError if constants are to be chosen on windows that were kept by models which know all labels.
+
+    The held-out pictures of cross-validation would not be held out: their labels had a part in which windows they have.
+    """
+    values = {"--C": train.C} | ({"--J": train.J, "--ignored": train.ignored} if train.learner == "latent_svm" else {})
+    for option, given in values.items():
+        if train.keep_by and len(set(given)) > 1:
+            raise OptionError(
+                "option --keep-by keeps windows by models that know the labels which cross-validation holds out, so "
+                f"{option} must be one value, got {', '.join(f'{value:g}' for value in given)}."
+            )
 
 
 def _check_features(features: FeatureSettings) -> None:

@@ -14,11 +14,19 @@ from lapsvm.cluster import CONNECT_SECONDS, Cluster, check_executor, open_cluste
 
 from .labels import RunData, open_run_data
 from .progress import Reporter
+from .run_files import check_apart, check_folders_apart
 from .run_folder import RunFolder
-from .settings import Settings, check_settings
+from .settings import Settings, check_choice, check_settings
+from .trusted_code import check_trusted
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import Tally
+
+
+FIRST_STAGES = ("extract", "import")
+REALISED = {"train": ("data", "windows", "features"), "tune": ("data", "windows", "features")}
+REALISED |= {"refine": (*REALISED["train"], "train"), "detect": (*REALISED["train"], "train", "refine")}
+"""Stage -> the tables of settings that the stages before it have made files of already."""
 
 
 @dataclass
@@ -45,6 +53,10 @@ class Context:
         Processes that extract and hold windows, if it is not this one.
     tally : Tally or None
         Where training counts its passes.
+    named : tuple of str
+        The extractors that stand on this command line; those of settings files may not run code (see `trusted_code`).
+    stages : tuple of str
+        All stages of the command, so that the first one can check for the later ones.
     """
 
     run: RunFolder
@@ -58,6 +70,8 @@ class Context:
     device: str = "auto"
     cluster: Cluster | None = None
     tally: "Tally | None" = None
+    named: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -72,6 +86,16 @@ class Context:
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final one, unless refinement follows."""
         return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
+
+    def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
+        """Tell ``timings.json`` what a stage takes, and people if that cannot be; yields what the stage counts."""
+        return self.run.timed(stage, self.reporter.say)
+
+    def check_models(self, shards_are_done: bool) -> None:
+        """Raise if a later stage of the command would refuse, or ``run.toml`` would contradict the models."""
+        from .model_checks import check_models
+
+        check_models(self, shards_are_done)
 
     def save_settings(self) -> None:
         """Write the settings into the run folder, with the command as it was typed."""
@@ -93,22 +117,80 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
-    old = run.settings() if names[0] in ("extract", "import") else run.require_settings(names[0])
+    old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
     context = Context(
         run,
-        check_settings(old.with_values(values)),
+        _checked_for(names, old.with_values(_open_values(old, names[0], values))),
         options.get("jobs") or os.cpu_count() or 1,
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
         memory=_checked_memory(options.get("memory")),
         device=options.get("device", "auto"),
+        named=tuple(options.get("extractor") or ()),
+        stages=tuple(names),
     )
-    _ = context.data  # a wrong class or folder is refused before the run folder is made
+    if "extract" in names:
+        check_trusted(context.settings.features.extractors, context.named)
+    check_folders(context)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     with run.held(command), _cluster(context, executor) as context.cluster:
+        check_outputs(context)
         for name in names:
             STAGES[name](context)
+
+
+def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
+    """Return the settings of a run if every value keeps its rule, and the stages can be run with them."""
+    check_settings(settings)
+    if {"train", "tune"} & set(names):
+        check_choice(settings.train)
+    return settings
+
+
+def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a stage may still set: a recipe's others are those that the run folder was made with."""
+    beside = ("features.contrast",) if old.features.beside else ()  # training combines what is stored side by side
+    made = REALISED.get(stage, ())
+    return {name: value for name, value in values.items() if name.split(".")[0] not in made or name in beside}
+
+
+def check_folders(context: Context) -> None:
+    """Raise unless the run folder may be used and the data can be opened; neither folder is made before.
+
+    Raises
+    ------
+    SettingsError
+        If the run folder holds what lapsvm did not write.
+    OptionError
+        If the run folder lies in the data, or the data in it, and extraction is asked for.
+    """
+    run, first = context.run, context.stages[0] in FIRST_STAGES
+    run.check_is_run()
+    if first:
+        check_apart(run.path, context.settings.data)
+    pictures = {record.path.parent for records in context.data.records.values() for record in records}
+    if first and context.data.dataset.name != "digits":
+        check_folders_apart(run.path, sorted(pictures))
+
+
+def check_outputs(context: Context) -> None:
+    """Raise SettingsError if a file that a stage of the command writes in any case is another program's.
+
+    Shards and models are checked by their stages, once it is known which are to be written.
+    """
+    run, outputs = context.run, [context.run.settings_file, context.run.timings_file]
+    if {"train", "tune", "refine"} & set(context.stages):
+        outputs += [run.history_file, run.choices_file, run.begun_file]
+    if "tune" in context.stages:
+        outputs += run.tuning_files
+    if "detect" in context.stages:
+        outputs += [file for name in context.data.records for file in run.detection_files(name, context.data.classes)]
+    if "evaluate" in context.stages:
+        outputs.append(run.evaluation_file)
+    if "report" in context.stages:
+        outputs.append(run.page)
+    run.files.check(outputs)
 
 
 def _cluster(context: Context, executor: str) -> AbstractContextManager[Cluster | None]:

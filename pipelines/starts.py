@@ -27,12 +27,9 @@ def started(
     For "centre" these are weights trained on the most central window of every picture, positive or negative alike, as
     "mean" and "whole_image" train theirs; everything else a problem knows itself.
     """
-    if context.settings.train.init not in ("centre", "whole_image"):
+    if context.settings.train.init != "centre":
         return starts
     shards = open_shards(context.run.shards(context.settings.data.train_set))
-    if context.settings.train.init == "whole_image":
-        _check_whole(shards)
-        return starts
     central = bags.narrowed(most_central(shards))
     loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1, anneal=0.0, pace=1.0) for one, values in starts]
     parts = [loose[first : first + _AT_ONCE] for first in range(0, len(loose), _AT_ONCE)]
@@ -40,9 +37,9 @@ def started(
     return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
 
 
-def _check_whole(shards: ShardSet) -> None:
-    """Raise OptionError unless window 0 of every picture is the whole picture, as imported windows may not be."""
-    for shard in shards:
+def check_start(init: str, shards: ShardSet) -> None:
+    """Raise OptionError unless training can begin so: imported windows may lack the one of the whole picture."""
+    for shard in shards if init == "whole_image" else ():
         whole = np.hstack([np.zeros_like(shard.sizes), shard.sizes[:, ::-1]])
         other = (shard.boxes[shard.offsets[:-1]] != whole).any(axis=1)
         if other.any():

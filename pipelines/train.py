@@ -1,33 +1,35 @@
 """Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError, StageError
 from lapsvm.features import Projection, ShardSet, open_shards, settings_difference
-from lapsvm.files import remove_stale
 from lapsvm.latent import LatentSolution, Tally
 
+from .checked_files import read_checked, with_checksum
 from .fitting import SIDE_BY_SIDE, Constants, Wanted, fit_wanted
 from .history import CONSTANTS, history_rows, write_history
 from .importing import imported_content
 from .kept_windows import Group, groups, kept_by
 from .labels import Labels, hash_of, label_vector
 from .projection import projection_of
+from .run_files import is_of_another_program
 from .scenery import scenery_image_aps, warnings_of
-from .selection import Choice, choose_constants
+from .selection import Choice, check_folds, choose_constants
 from .settings import TrainSettings
 from .stages import Context
+from .starts import check_start
 from .training_bags import training_bags
+
+PARTS = ("training", "data", "shards")
+"""The parts of a model's provenance that decide how it comes out."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,13 @@ class ClassTask:
     y: Labels
     provenance: dict[str, Any]
     path: Path
+
+
+class Mean(NamedTuple):
+    """The mean weights (d,) of several models, for which no objective, dual value or gap is known."""
+
+    coef: Float64
+    n_models: int
 
 
 def train_classes(context: Context) -> None:
@@ -56,11 +65,8 @@ def train_classes(context: Context) -> None:
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = class_tasks(context, shards)
-    models = tasks[0].path.parent
-    models.mkdir(parents=True, exist_ok=True)
-    remove_stale(models)
-    with context.run.timed("train") as counts:
-        to_do = tasks if context.redo else _begun(context, tasks, [task for task in tasks if not is_done(task)])
+    to_do = tasks if context.redo else _begun(context, tasks, [task for task in tasks if not is_done(task)])
+    with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
             context.tally = Tally()
@@ -69,7 +75,7 @@ def train_classes(context: Context) -> None:
             if context.cluster is not None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
-            shutil.rmtree(context.run.training, ignore_errors=True)
+            context.run.remove_training()
 
 
 def _begun(context: Context, tasks: Sequence[ClassTask], to_do: Sequence[ClassTask]) -> Sequence[ClassTask]:
@@ -77,10 +83,10 @@ def _begun(context: Context, tasks: Sequence[ClassTask], to_do: Sequence[ClassTa
 
     Classes that share passes are trained together again, for near ties may fall otherwise in other company.
     """
-    if not to_do or not context.run.begun_file.is_file():
+    kept = read_checked(context.run.begun_file, context.reporter.say) if to_do else None
+    if kept is None:
         return to_do
-    keys = set(json.loads(context.run.begun_file.read_text(encoding="utf-8")))
-    begun = [task for task in tasks if _choice_key(task) in keys]
+    begun = [task for task in tasks if _choice_key(task) in kept["keys"]]
     return begun if all(task in begun for task in to_do) else to_do
 
 
@@ -100,18 +106,27 @@ def _task(context: Context, shards: ShardSet, records: Sequence[ImageRecord], na
     """Return the task of one class."""
     y = label_vector(records, name)
     provenance = {
-        "training": _relevant(context.settings.train) | {"seed": context.settings.seed, **_contrast(context)},
+        "training": training_settings(context),
         "data": {
             "pictures": hash_of(shards.image_ids, shards.pixel_hashes),
-            "labels": hash_of(y.tolist()),
-            "positives": int((y > 0).sum()),
-            "negatives": int((y < 0).sum()),
+            **labels_provenance(y),
             **imported_content(shards.headers),
             **kept_by(context.settings.train, name),
         },
         "shards": shards.provenance,
+        "detection": asdict(context.settings.detect),
     }
     return ClassTask(name, y, provenance, context.trained_model(name))
+
+
+def labels_provenance(y: Labels) -> dict[str, Any]:
+    """Return what a model's provenance says of the labels of its pictures."""
+    return {"labels": hash_of(y.tolist()), "positives": int((y > 0).sum()), "negatives": int((y < 0).sum())}
+
+
+def training_settings(context: Context) -> dict[str, Any]:
+    """Return the settings that decide how a model is trained."""
+    return _relevant(context.settings.train) | {"seed": context.settings.seed, **_contrast(context)}
 
 
 def _contrast(context: Context) -> dict[str, float]:
@@ -126,33 +141,51 @@ def _relevant(settings: TrainSettings) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if name not in (*unused, "keep_by")}
 
 
-def is_done(task: ClassTask) -> bool:
-    """Tell whether a model is there and was trained the same way."""
+def is_done(task: ClassTask, parts: Sequence[str] = PARTS) -> bool:
+    """Return whether a model is there and was trained the same way, as far as some parts of its provenance tell.
+
+    Raises
+    ------
+    SettingsError
+        If it was trained otherwise, or the file is another program's.
+    """
     if not task.path.exists():
         return False
+    if is_of_another_program(task.path):
+        raise SettingsError(f"{task.path} is no detector of lapsvm, so it is not replaced; move it away.")
     try:
         stored = Detector.load(task.path).provenance
     except ModelFileError:
         return False  # damaged: it is trained again
-    difference = settings_difference(_decisive(stored), _decisive(task.provenance))
+    difference = training_difference(stored, task, parts)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
 
 
-def _decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
+def training_difference(stored: Mapping[str, Any], task: ClassTask, parts: Sequence[str] = PARTS) -> str:
+    """Say how a model's provenance differs from what a task asks for; an empty text if it does not."""
+    return settings_difference(_decisive(stored, parts), _decisive(task.provenance, parts))
+
+
+def _decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dict[str, Any]:
     """Return what decides how a model comes out."""
-    return {part: provenance.get(part, {}) for part in ("training", "data", "shards")}
+    return {part: provenance.get(part, {}) for part in parts}
 
 
 def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> None:
     """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
-    if context.redo:
-        shutil.rmtree(context.run.training, ignore_errors=True)
-    context.run.write(context.run.begun_file, json.dumps([_choice_key(task) for task in tasks]))
+    context.run.files.check(task.path for task in tasks)
+    check_folds(context.settings, {task.name: task.y for task in tasks})
+    check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    projection = projection_of(context.run, shards)
     scenery = scenery_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
+    if context.redo:  # everything is checked; from here on files are written
+        context.run.remove_training()
+    context.run.files.claim(task.path for task in tasks)
+    _keep(context, context.run.begun_file, {"keys": [_choice_key(task) for task in tasks]})
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: Wanted(task.y, chosen[task.name].constants) for task in tasks})
     solutions = [found[task.name] for task in tasks]
@@ -161,17 +194,15 @@ def _train(context: Context, shards: ShardSet, tasks: Sequence[ClassTask]) -> No
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
         rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
-    write_history(context.run, rows)
+    write_history(context, rows)
     context.save_settings()
-    projection = projection_of(context.run, shards)
     for task, solution in zip(tasks, solutions, strict=True):
         known = _known(chosen[task.name], scenery.get(task.name))
         for sentence in warnings_of(task.name, known):
             context.reporter.say(f"train: {sentence}")
         weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
         fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
-    context.run.choices_file.unlink(missing_ok=True)
-    shutil.rmtree(context.run.training, ignore_errors=True)
+    context.run.remove_training()
 
 
 def _fitted(context: Context, parts: Sequence[Group], wanted: Mapping[str, Wanted]) -> dict[str, LatentSolution]:
@@ -190,8 +221,13 @@ def _chosen(context: Context, parts: Sequence[Group], tasks: Sequence[ClassTask]
         labels = {name: by_name[name].y for name in names if name not in chosen}
         chosen |= choose_constants(context, bags, labels) if labels else {}
         entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in chosen.items()}
-        context.run.write(context.run.choices_file, json.dumps(entries, default=np.ndarray.item))
+        _keep(context, context.run.choices_file, {"choices": entries})
     return chosen
+
+
+def _keep(context: Context, path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file by which training continues if it is interrupted."""
+    context.run.write(path, json.dumps(with_checksum(path, content)))
 
 
 def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
@@ -207,8 +243,8 @@ def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
 
 def _kept_choices(context: Context, tasks: Sequence[ClassTask]) -> dict[str, Choice]:
     """Return the choices that an interrupted training made of the same settings and data."""
-    path = context.run.choices_file
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    kept = read_checked(context.run.choices_file, context.reporter.say)
+    entries = {} if kept is None else kept["choices"]
     return {
         task.name: Choice(Constants(*entry["constants"]), entry["candidates"], entry["history"])
         for task in tasks
@@ -239,16 +275,22 @@ def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fitted_detector(
-    task: ClassTask, known: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None
+    task: ClassTask,
+    known: dict[str, Any],
+    solution: LatentSolution,
+    scale: Float64,
+    projection: Projection | None,
+    mean: Mean | None = None,
 ) -> Detector:
-    """Return the detector of a class; `known` is what its provenance says of its constants."""
-    result = {
-        **known,
-        "objective": solution.objective,
-        "dual": solution.dual,
-        "duality_gap": solution.gap,
-        "cccp_steps": len(solution.history),
-        "calls": solution.n_calls,
-    }
-    whole = None if projection is None else projection.unfold(solution.coef * scale)
-    return Detector(task.name, solution.coef, solution.intercept, scale, task.provenance | {"result": result}, whole)
+    """Return the detector of a class; `known` is what its provenance says of its constants.
+
+    With `mean` the weights are those of a mean of models, to which the solution's certificate does not belong: the
+    provenance names it as that of the model before averaging.
+    """
+    certificate = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
+    if mean is not None:
+        certificate = {"averaged_models": mean.n_models, "certificate": None, "before_averaging": certificate}
+    result = {**known, **certificate, "cccp_steps": len(solution.history), "calls": solution.n_calls}
+    coef = solution.coef if mean is None else mean.coef
+    whole = None if projection is None else projection.unfold(coef * scale)
+    return Detector(task.name, coef, solution.intercept, scale, task.provenance | {"result": result}, whole)

@@ -22,6 +22,7 @@ from lapsvm.evaluation import write_json
 from .detect import load_detectors
 from .history import CONSTANTS
 from .options import setting_values
+from .provenance import stated
 from .run_folder import RunFolder
 from .settings import Settings
 from .stages import Context, run_stages
@@ -66,12 +67,12 @@ def tune_classes(context: Context) -> None:
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    results = {
-        one.class_name: one.provenance["result"] for one in load_detectors(context, "tune", context.trained_model)
-    }
+    results = {one.class_name: stated(one, "result") for one in load_detectors(context, "tune", context.trained_model)}
     table = tuning_table(context.settings, results)
-    write_json(context.run.path / "tuning.json", table)
-    context.run.write(context.run.path / "tuning.csv", tuning_csv(table))
+    as_json, as_csv = context.run.tuning_files
+    context.run.files.claim([as_json])
+    write_json(as_json, table)
+    context.run.write(as_csv, tuning_csv(table))
     if not context.reporter.quiet:
         print_tuning(table)
 
@@ -117,7 +118,7 @@ def tuning_csv(table: Mapping[str, Any]) -> str:
 
 def print_tuning(table: Mapping[str, Any]) -> None:
     """Print the candidates of every class on standard output, the chosen one with a star."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for name, entry in table["classes"].items():
         title = f"{name}: held-out image AP, {table['folds']} folds"
         console.print(_printed(title, entry["chosen"], entry["candidates"]))

@@ -12,6 +12,7 @@ from lapsvm.features import ShardHeader, load_projection, read_header, read_shar
 
 from .labels import open_run_data
 from .progress import Reporter
+from .run_files import is_of_another_program
 from .run_folder import RunFolder
 
 Check = Callable[[Path], object]
@@ -31,7 +32,7 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
         Decode the pictures of the data set, too, and compare them with those that the shards were made from.
     remove : bool
         Remove damaged files, and shards of pictures that are others now, so that the next run makes them again, and
-        only them.
+        only them. Files that lapsvm did not write, and those behind links, stay.
     threads : int
     quiet : bool
 
@@ -48,20 +49,23 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
     jobs = list(_checks(run))
     if not jobs:
         raise MissingError(f"run folder {out} holds neither shards nor models.")
+    removed = 0
     with run.held("lapsvm verify"):
         wrong = failing(reporter, "verify", jobs, threads)
         if pictures:
             rest = list(_picture_checks(run, {path for path, _ in wrong}))
             wrong += failing(reporter, "verify pictures", rest, threads)
         for path, reason in wrong:
-            reporter.say(f"{reason}{' It is removed.' if remove else ''}")
-            if remove:
-                path.unlink()
-    if wrong and not remove:
+            removable = run.files.owns(path) and not is_of_another_program(path)
+            reporter.say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
+            if remove and removable:
+                run.files.remove([path])
+                removed += 1
+    if len(wrong) > removed:
         kinds = "damaged, or made from other pictures" if pictures else "damaged"
         count = f"{len(wrong)} of {len(jobs)} files are {kinds}, the first is {wrong[0][0]}"
         raise ShardError(f"{count}; verify with --remove, then run again to have just these made anew.")
-    reporter.say(f"{len(jobs) - len(wrong)} files are whole" + (f", {len(wrong)} removed." if wrong else "."))
+    reporter.say(f"{len(jobs) - len(wrong)} files are whole" + (f", {removed} removed." if removed else "."))
 
 
 def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -> list[tuple[Path, str]]:
@@ -128,19 +132,20 @@ def damage(path: Path, check: Check) -> str | None:
 
 
 def _checks(run: RunFolder) -> Iterator[Job]:
-    """Yield every file that has a checksum, with what reads it."""
+    """Yield every file of the run that has a checksum, with what reads it."""
     for path in _shards(run):
         yield path, whole_shard
     if run.projection.is_file():
         yield run.projection, load_projection
     for folder in (run.first_models, run.models):
         for path in sorted(folder.glob("*.safetensors")):
-            yield path, Detector.load
+            if run.files.lists(path):
+                yield path, Detector.load
 
 
 def _shards(run: RunFolder) -> list[Path]:
-    """Return the shards of all sets."""
-    return sorted(run.path.glob("shards/*/*.safetensors"))
+    """Return the shards of all sets that lapsvm wrote."""
+    return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if run.files.lists(path)]
 
 
 def _picture_checks(run: RunFolder, damaged: set[Path]) -> Iterator[Job]:

@@ -124,14 +124,14 @@ def test_what_is_no_picture_is_named(tmp_path, content):
 def test_a_missing_picture_and_a_folder_are_named(tmp_path):
     with pytest.raises(MissingError, match=r"picture .*none\.jpg is not there\."):
         read_image(tmp_path / "none.jpg")
-    with pytest.raises(MissingError, match="is not there"):
+    with pytest.raises(MissingError, match="must be a regular file, got a folder"):
         read_image(tmp_path)
 
 
 def test_a_picture_too_large_to_be_honest_is_refused(tmp_path, colours, monkeypatch):
     path = saved(tmp_path, Image.fromarray(colours), "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
-    with pytest.raises(ImageError, match="cannot be read whole"):
+    with pytest.raises(ImageError, match=r"a\.png must have at most 67,108,864 pixels"):
         read_image(path)
 
 

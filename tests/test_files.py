@@ -31,10 +31,27 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path, monkeypa
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path):
-    (tmp_path / ".a.partial").write_bytes(b"half")
+    (tmp_path / ".a.0123abcd.partial").write_bytes(b"half")
     (tmp_path / "b").write_bytes(b"whole")
     remove_stale(tmp_path)
     assert os.listdir(tmp_path) == ["b"]
+
+
+@pytest.mark.parametrize("name", [".a.partial", ".a.0123.partial", "a.0123abcd.partial", ".a.0123ABCD.partial"])
+def test_files_of_other_names_stay(tmp_path, name):
+    (tmp_path / name).write_bytes(b"mine")
+    assert remove_stale(tmp_path) == []
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_links_and_files_that_the_caller_does_not_know_stay(tmp_path):
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / ".a.0123abcd.partial").symlink_to(tmp_path / "mine")
+    (tmp_path / ".b.0123abcd.partial").write_bytes(b"half")
+    (tmp_path / ".c.0123abcd.partial").write_bytes(b"half")
+    assert [path.name for path in remove_stale(tmp_path, lambda name: name != "b")] == [".c.0123abcd.partial"]
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+    assert (tmp_path / ".a.0123abcd.partial").is_symlink()
 
 
 def test_a_new_folder_appears_whole(tmp_path):

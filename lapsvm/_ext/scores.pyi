@@ -9,8 +9,9 @@ def best_rows(
     starts: Index,
     stops: Index,
     packed: Array,
+    margins: Array,
     excluded: Array,
-    best: Array,
+    near: Index,
     index: Index,
     level: int,
-) -> None: ...
+) -> tuple[int, int]: ...

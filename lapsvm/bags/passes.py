@@ -177,15 +177,23 @@ class _ReadAhead:
                 if room is not None:
                     self._free.put(room)
         except BaseException:
-            self._ended, self._here = True, []  # the other threads end with their chunk, and the reader
-            self._free.put(None)
+            self._give_up()
             raise
 
     def stop(self) -> None:
         """End the reading."""
+        self._give_up()
+        self._reader.join()
+
+    def _give_up(self) -> None:
+        """Let the other threads and the reader end with their chunk.
+
+        The reader is told first: `_next` holds the lock while it waits for what the reader puts.
+        """
         self._ended = True
         self._free.put(None)
-        self._reader.join()
+        with self._lock:
+            self._here = []
 
     def _next(self) -> tuple[Chunk, Block, Room | None] | None:
         with self._lock:

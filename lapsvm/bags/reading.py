@@ -8,7 +8,7 @@ import numpy as np
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array
-from lapsvm.bags.parts import FilePart, Transform
+from lapsvm.bags.parts import FilePart, FileState, Transform
 from lapsvm.bags.scoring import as_stored
 from lapsvm.bfloat16 import named_type
 from lapsvm.errors import NotFiniteError
@@ -51,9 +51,13 @@ class Reading:
 
 
 def file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
-    """Return a shard's features where they lie."""
+    """Return a shard's features where they lie, in the file as it is now."""
     shape = (header.n_windows, header.dim)
-    return FilePart(header.path, header.place, shape, named_type(header.dtype), transform)
+    try:
+        state = FileState.of(header.path.stat())
+    except OSError:  # what reads the file says so
+        state = None
+    return FilePart(header.path, header.place, shape, named_type(header.dtype), transform, state)
 
 
 def check_finite(features: Array, path: Path) -> None:

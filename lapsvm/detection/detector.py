@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, as_floats, check_finite
-from lapsvm.bfloat16 import widened
+from lapsvm.arrays import Float64, as_floats, as_numbers, check_finite
+from lapsvm.bfloat16 import BFLOAT16, widened
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.model_files import read_model, write_model
 
@@ -136,6 +136,10 @@ class Detector:
             If the file is damaged, of another kind, or of a version that is not known.
         """
         description, tensors = read_model(path, FORMAT, VERSION)
+        kinds = {"class_name": str, "intercept": int | float, "provenance": dict}
+        wrong = [name for name, kind in kinds.items() if not isinstance(description.get(name), kind)]
+        if wrong:
+            raise ModelFileError(f"model {path} is damaged: it has no {wrong[0]}, or one of another kind.")
         try:
             return cls(
                 description["class_name"],
@@ -171,7 +175,10 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     InputError
         If there is no detector.
     """
-    array = widened(np.asarray(features))
+    given = np.asarray(features)
+    array = widened(given) if given.dtype == BFLOAT16 else given
+    if array.dtype.kind not in "biuf":
+        array = as_numbers("features", array)
     sizes = {len(detector.coef) for detector in detectors}
     if not sizes:
         raise InputError("detectors must hold at least one detector, got none.")

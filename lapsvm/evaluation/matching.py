@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm._ext import voc_matching as _kernel
-from lapsvm.arrays import Float64, Index, check_finite
+from lapsvm.arrays import Float64, Index, as_flags, check_finite
 from lapsvm.boxes import as_boxes, to_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError, OptionError, ResultsError, ShapeError
@@ -68,7 +68,9 @@ class Objects:
         ShapeError
             If a picture's boxes and flags differ in number.
         NotFiniteError
-            If a coordinate is NaN or infinite.
+            If a coordinate or a flag is NaN or infinite.
+        InputError
+            If a flag is neither True nor False.
         """
         for image, truth in ground_truth.items():
             if len(truth.boxes) != len(truth.difficult):
@@ -84,7 +86,9 @@ class Objects:
             {image: number for number, image in enumerate(ground_truth)},
             np.ascontiguousarray(to_voc(boxes)),
             np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).astype(np.intp),
-            np.concatenate([np.empty(0, bool), *(truth.difficult for truth in filled)]).astype(np.uint8),
+            as_flags(
+                "difficult flags", np.concatenate([np.empty(0, bool), *(truth.difficult for truth in filled)])
+            ).astype(np.uint8),
         )
 
     def easy(self) -> "Objects":

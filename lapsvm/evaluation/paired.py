@@ -13,12 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float64, Index, as_floats, check_same_length
+from lapsvm.arrays import (
+    Float64,
+    Index,
+    as_flags,
+    as_floats,
+    as_numbers,
+    as_whole_numbers,
+    check_finite,
+    check_same_length,
+)
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.evaluation.average_precision import RECALL_GRIDS, check_grid
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.int64]
+
+_MOST_COUNTS = 2**28  # draws times pictures: 2 GiB
+_FREE_DRAWS = 2000  # so many are drawn of any number of pictures
 
 _ROUNDING = 1e-12  # differences that vary by less, relative to the values, are equal
 
@@ -151,11 +163,14 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     Raises
     ------
     InputError
-        If there is no picture or no draw.
+        If there is no picture or no draw, or their product is above 2**28 and there are more than 2000 draws.
     """
     for name, value in (("n", n), ("draws", draws)):
         if value < 1:
             raise InputError(f"{name} must be 1 or more, got {value}.")
+    most = max(_FREE_DRAWS, _MOST_COUNTS // n)
+    if draws > most:
+        raise InputError(f"draws of {n:,} pictures must be at most {most:,}, got {draws:,}.")
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
 
 
@@ -180,10 +195,11 @@ def bootstrap_difference(
 
     Raises
     ------
-    ShapeError, InputError
-        If the rows differ in length, or the level is not in (0, 1).
+    ShapeError, NotFiniteError, InputError
+        If the rows differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
     """
-    before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    check_finite("difference", np.atleast_1d(np.float64(difference)))
+    before, after = as_numbers("first", first), as_numbers("second", second)
     if before.shape != after.shape or before.ndim != 1:
         raise ShapeError(f"first and second must have one shape (draws,), got {before.shape} and {after.shape}.")
     if not 0 < level < 1:
@@ -265,7 +281,7 @@ def detection_ap_draws(
     """
     check_grid(grid)
     kinds, objects = as_floats("outcomes", outcomes, 1), as_floats("npos", npos, 1)
-    places = np.asarray(pictures, dtype=np.intp)
+    places = as_whole_numbers("pictures", pictures)
     drawn = _as_counts(counts, len(objects))
     check_same_length("outcomes", kinds, "pictures", places)
     if not np.isin(kinds, (TRUE_POSITIVE, IGNORED, FALSE_POSITIVE)).all():
@@ -303,10 +319,12 @@ def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Floa
     ------
     ShapeError
         If hits and pictures differ in length.
+    NotFiniteError, InputError
+        If a hit is neither True nor False.
     """
-    flags, places = np.asarray(hits, dtype=bool), np.asarray(pictures, dtype=np.intp)
+    flags, places = as_flags("hits", hits), as_whole_numbers("pictures", pictures)
     check_same_length("hits", flags, "pictures", places)
-    weights = np.asarray(counts)[:, places]
+    weights = as_numbers("counts", counts)[:, places]
     return _ratio((weights * flags).sum(axis=1), weights.sum(axis=1), np.nan)
 
 

@@ -7,6 +7,7 @@ An id with spaces in it, which no devkit knows, is parted from its numbers by a 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import chain
 from math import isfinite
 from operator import itemgetter
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes, from_voc, to_voc
 from lapsvm.errors import InputError, MissingError, OptionError, ResultsError, ShapeError
-from lapsvm.files import write_atomically
+from lapsvm.files import open_regular, write_atomically
 
 COMPETITIONS = ("comp3", "comp4")
 
@@ -109,7 +110,7 @@ def result_name(set_name: str, class_name: str, competition: str = "comp4") -> s
     if competition not in COMPETITIONS:
         raise OptionError(f"competition must be one of {', '.join(COMPETITIONS)}, got {competition!r}.")
     for name in (set_name, class_name):
-        if not name or set(name) & set("/\\\0\r\n"):
+        if not name or set(name) & set("/\\\0\r\n") or _has_surrogates(name):
             raise InputError(f"a set or class must have a name that can stand in a file's name, got {name!r}.")
     return f"{competition}_det_{set_name}_{class_name}.txt"
 
@@ -143,7 +144,7 @@ def read_results(folder: str | Path, set_name: str) -> dict[str, Detections]:
     for prefix in (f"{competition}_det_{set_name}_" for competition in COMPETITIONS):
         for path in folder.iterdir():
             name = path.name.removeprefix(prefix).removesuffix(".txt")
-            if path.name != f"{prefix}{name}.txt" or not name or not path.is_file():
+            if path.name != f"{prefix}{name}.txt" or not name or path.is_dir():
                 continue
             if name in files:
                 raise ResultsError(
@@ -175,11 +176,9 @@ def read_result_file(path: str | Path) -> Detections:
         If a line is malformed; it is named.
     """
     path = Path(path)
-    if not path.is_file():
-        raise MissingError(f"result file {path} is not there.")
     ids, rows = [], []
     try:
-        with path.open(encoding="utf-8-sig") as lines:
+        with TextIOWrapper(open_regular(path, "result file"), encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if not line.isspace():
                     image, row = _parse(line, path, number)
@@ -245,6 +244,10 @@ def _number(value: float) -> str:
 
 def _separator(image: str) -> str:
     """Return what parts an id from its numbers: a space, or a tab if the id holds spaces itself."""
+    if image.split() == [image] and image.isprintable():
+        return " "
+    if _has_surrogates(image):
+        raise InputError(f"an image id must be text that UTF-8 can write, got {image!r}.")
     if image.split() == [image]:
         return " "
     if not image.strip() or image != image.strip() or set(image) & set("\t\r\n"):
@@ -252,3 +255,8 @@ def _separator(image: str) -> str:
             f"an image id must not be empty, start or end with a space or hold a tab or a line break, got {image!r}."
         )
     return "\t"
+
+
+def _has_surrogates(text: str) -> bool:
+    """Return whether a text holds half characters, which UTF-8 cannot write."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -77,4 +77,5 @@ def write_json(path: str | Path, table: Table) -> None:
         text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise NotFiniteError(f"every number of {path} must be finite or None, got NaN or infinity.") from None
-    write_atomically(path, f"{text}\n".encode())
+    # a name that is no text in UTF-8 is written as JSON's own escape
+    write_atomically(path, f"{text}\n".encode("utf-8", "backslashreplace"))

@@ -55,7 +55,8 @@ class BoxConvention:
         """Return boxes (n, 4) as x1, y1, x2, y2, 0-based and half-open."""
         if self.order == "xywh":
             corner = boxes[:, :2] - self.base
-            return np.hstack([corner, corner + boxes[:, 2:]])
+            with np.errstate(over="ignore"):  # a box that reaches to infinity is refused where boxes are checked
+                return np.hstack([corner, corner + boxes[:, 2:]])
         ordered = boxes[:, [1, 0, 3, 2]] if self.order == "yxyx" else boxes
         last = 1 if self.edges == "inclusive" else 0
         return np.asarray(ordered - self.base + [0, 0, last, last])
@@ -212,13 +213,20 @@ def _numbers(where: str, what: str, values: ArrayLike) -> Array:
     """Return an array of real numbers."""
     if values is None:
         raise ForeignFileError(f"{where}: {what} must be a table of numbers, got another kind of value.")
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ForeignFileError(f"{where}: {what} must be a table of numbers, got rows of different lengths.") from None
-    if array.dtype.kind not in "iuf" and array.size:
+    array = _array(where, what, values)
+    if array.dtype.kind in "iuf":
+        return array
+    if array.size:
         raise ForeignFileError(f"{where}: {what} must be a table of numbers, got {array.dtype}.")
-    return array
+    return np.empty(array.shape)
+
+
+def _array(where: str, what: str, values: ArrayLike) -> Array:
+    """Return values as an array of any type."""
+    try:
+        return np.asarray(values)
+    except (ValueError, OverflowError, RecursionError):
+        raise ForeignFileError(f"{where}: {what} must be a table of numbers, got rows of different lengths.") from None
 
 
 def _check_finite(where: str, what: str, array: Array) -> None:
@@ -233,7 +241,7 @@ def _check_finite(where: str, what: str, array: Array) -> None:
 
 def _flags(where: str, truth: ArrayLike, count: int) -> NDArray[np.bool_]:
     """Return one flag per row; an empty array, as some caches hold, flags nothing."""
-    values = np.asarray(truth).ravel()
+    values = _array(where, TRUTH_NAME, truth).ravel()
     if not values.size:
         return np.zeros(count, dtype=bool)
     if len(values) != count or values.dtype.kind not in "biuf":

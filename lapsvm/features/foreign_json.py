@@ -16,6 +16,7 @@ from lapsvm.features.foreign import (
     checked_windows,
 )
 from lapsvm.features.foreign_numpy import is_index, open_npy
+from lapsvm.files import NOT_PARSED, read_regular
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def _content(path: Path) -> Any:
         return found
 
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
+        return json.loads(read_regular(path, "file").decode("utf-8-sig"), object_pairs_hook=unique)
     except ForeignFileError:
         raise
-    except ValueError as error:
+    except NOT_PARSED as error:
         raise ForeignFileError(f"{path} is truncated, or no JSON: {error}.") from None
 
 
@@ -107,9 +108,16 @@ def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:
     found: dict[str, list[Any]] = {}
     for place, one in enumerate(proposals):
         if not isinstance(one, dict) or not isinstance(one.get("image_id"), int | str) or "bbox" not in one:
-            raise ForeignFileError(f"{where}: entry {place} must have an image_id and a bbox, got {str(one)[:60]!r}.")
+            raise ForeignFileError(f"{where}: entry {place} must have an image_id and a bbox, got {_shown(one)}.")
         found.setdefault(str(one["image_id"]), []).append(one)
-    for own in found.values():
+    for key, own in found.items():
         if all(isinstance(one.get("score"), int | float) for one in own):
+            if any(one["score"] != one["score"] for one in own):
+                raise ForeignFileError(f"{where}, picture {key}: scores must be numbers, got NaN.")
             own.sort(key=lambda one: -one["score"])
     return {key: {"boxes": [one["bbox"] for one in own]} for key, own in found.items()}
+
+
+def _shown(entry: Any) -> str:
+    """Return an entry for a sentence, without what is nested in it."""
+    return f"the keys {', '.join(list(entry)[:9])}" if isinstance(entry, dict) else f"a {type(entry).__name__}"

@@ -20,7 +20,7 @@ from lapsvm.features.foreign import (
     ForeignWindows,
     checked_windows,
 )
-from lapsvm.features.foreign_numpy import FilePerPicture, files_below
+from lapsvm.features.foreign_numpy import FilePerPicture, check_different, files_below
 from lapsvm.features.matlab import read_mat_variables
 
 IMAGES = "images"
@@ -134,9 +134,7 @@ def _list(path: Path, names: ArrayNames) -> MatList:
             )
     keys = [_text(where, cell) for cell in cells[IMAGES]]
     places = {key: place for place, key in enumerate(keys)}
-    if len(places) != len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ForeignFileError(f"{where} must name each picture once, got {twice!r} twice.")
+    check_different(keys, f"{where} must name each picture once")
     return MatList(where, places, cells[boxes_name], None if features_name is None else cells[features_name], LIST)
 
 

@@ -4,10 +4,8 @@ Pickled objects are refused: reading them may run code.
 """
 
 import json
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,10 @@ import numpy as np
 from lapsvm.arrays import Array, Index
 from lapsvm.errors import ForeignFileError, MissingError
 from lapsvm.features.foreign import TRUTH_NAME, ArrayNames, BoxConvention, ForeignWindows, checked_windows
+from lapsvm.features.numpy_files import load_npy, opened_npz
+from lapsvm.files import NOT_PARSED, is_named, read_regular
 
 INDEX = "index.json"
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -102,47 +101,6 @@ def read_npz(path: Path, names: ArrayNames, features: bool) -> ForeignWindows:
     return checked_windows(where, boxes, values, truth)
 
 
-@contextmanager
-def opened_npz(path: Path) -> Iterator[Any]:
-    """Open an ``.npz`` file; damage is told in a sentence, also while it is read."""
-    try:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ForeignFileError(f"{path} is truncated, or no .npz file.")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                yield archive
-    except _DAMAGE as error:
-        if isinstance(error, ForeignFileError):
-            raise
-        raise _unreadable(path, error) from None
-
-
-def load_npy(path: Path, mapped: bool = False) -> Array:
-    """Return the array of an ``.npy`` file, on request as a view of the file.
-
-    Raises
-    ------
-    MissingError, ForeignFileError
-    """
-    if not path.is_file():
-        raise MissingError(f"file {path} is not there.")
-    try:
-        array: Array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise _unreadable(path, error) from None
-    if not isinstance(array, np.ndarray):
-        raise ForeignFileError(f"{path} must be an .npy file with one array, got an archive of several.")
-    return array
-
-
-def _unreadable(path: Path, error: Exception) -> ForeignFileError:
-    """Return the error of a file that numpy does not read."""
-    if "pickle" in str(error) or "Python objects" in str(error):
-        return ForeignFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")
-    return ForeignFileError(f"{path} is truncated or damaged: {str(error).rstrip('.')}.")
-
-
 @dataclass(frozen=True)
 class OneArray:
     """All pictures' windows in one array, with the offset of each picture.
@@ -201,19 +159,21 @@ def open_npy(path: Path, names: ArrayNames) -> OneArray:  # noqa: ARG001 - every
     folder, index = path if path.is_dir() else path.parent, _index(path)
     features = folder / str(index.get("features", "features.npy"))
     features = path if path.suffix == ".npy" else features
-    has_features = features.is_file() or "features" in index
+    has_features = is_named(features) or "features" in index
     boxes = load_npy(folder / str(index.get("boxes", "boxes.npy")), mapped=True)
+    if boxes.ndim != 2:
+        raise ForeignFileError(f"{path}: boxes must have shape (n, 4), got {boxes.shape}.")
     ids = _ids(folder, index)
     offsets = _offsets(folder, index, len(ids), len(boxes), str(path))
     truth_file = folder / str(index.get("gt", "gt.npy"))
     values = load_npy(features, mapped=True) if has_features else None
-    for what, array in (("features", values), ("gt", load_npy(truth_file) if truth_file.is_file() else None)):
-        if array is not None and len(np.atleast_1d(array)) != len(boxes):
-            raise ForeignFileError(
-                f"{path} must have as many {what} as boxes, got {len(array)} for {len(boxes)} boxes."
-            )
+    truth = load_npy(truth_file) if "gt" in index or is_named(truth_file) else None
+    for what, array in (("features", values), ("gt", truth)):
+        if array is not None and array.shape[:1] != (len(boxes),):
+            got = len(array) if array.ndim else "one number"
+            raise ForeignFileError(f"{path} must have as many {what} as boxes, got {got} for {len(boxes)} boxes.")
     places = {key: slice(int(offsets[i]), int(offsets[i + 1])) for i, key in enumerate(ids)}
-    return OneArray(str(path), ids, places, boxes, values, load_npy(truth_file) if truth_file.is_file() else None)
+    return OneArray(str(path), ids, places, boxes, values, truth)
 
 
 def is_index(content: Any) -> bool:
@@ -224,11 +184,11 @@ def is_index(content: Any) -> bool:
 def _index(path: Path) -> dict[str, Any]:
     """Return the index that a path names or lies beside; an empty one if there is none."""
     file = path if path.suffix == ".json" else (path if path.is_dir() else path.parent) / INDEX
-    if not file.is_file():
+    if not is_named(file):
         return {}
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
+        content = json.loads(read_regular(file, "index").decode("utf-8-sig"))
+    except NOT_PARSED as error:
         raise ForeignFileError(f"{file} is truncated, or no JSON: {error}.") from None
     if not is_index(content):
         raise ForeignFileError(f"{file} must hold ids and offsets, got {type(content).__name__} without them.")
@@ -240,21 +200,41 @@ def _ids(folder: Path, index: Mapping[str, Any]) -> tuple[str, ...]:
     ids = index.get("ids", "ids.txt")
     if isinstance(ids, str):
         file = folder / ids
-        if not file.is_file():
-            raise MissingError(f"file {file} with the pictures' ids is not there.")
-        ids = load_npy(file).tolist() if file.suffix == ".npy" else file.read_text(encoding="utf-8-sig").split("\n")
-        ids = [str(key).strip() for key in ids if str(key).strip()]
+        found = load_npy(file).tolist() if file.suffix == ".npy" else _lines(file)
+        ids = [str(key).strip() for key in found if str(key).strip()] if isinstance(found, list) else found
+    if not isinstance(ids, list) or not all(isinstance(key, str | int) for key in ids):
+        raise ForeignFileError(f"ids of {folder} must be a list of names or numbers, got {type(ids).__name__}.")
     names = tuple(str(key) for key in ids)
-    if len(set(names)) != len(names):
-        twice = next(key for key in names if names.count(key) > 1)
-        raise ForeignFileError(f"ids of {folder} must differ, got {twice!r} twice.")
+    check_different(names, f"ids of {folder} must differ")
     return names
+
+
+def check_different(names: Iterable[str], rule: str) -> None:
+    """Raise ForeignFileError, saying the rule, if a picture's name is there twice."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ForeignFileError(f"{rule}, got {twice[0]!r} twice.")
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file of ids."""
+    if not is_named(file):
+        raise MissingError(f"file {file} with the pictures' ids is not there.")
+    try:
+        return read_regular(file, "file").decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ForeignFileError(f"{file} must be text in UTF-8; {error}.") from None
 
 
 def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, where: str) -> Index:
     """Return the offsets, which rise from 0 to the number of boxes."""
     given = index.get("offsets", "offsets.npy")
-    offsets = np.asarray(load_npy(folder / given) if isinstance(given, str) else given)
+    try:
+        offsets = np.asarray(load_npy(folder / given) if isinstance(given, str) else given)
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, ForeignFileError):
+            raise
+        raise ForeignFileError(f"{where}: offsets must be whole numbers; {error}.") from None
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) != pictures + 1:
         raise ForeignFileError(
             f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, "

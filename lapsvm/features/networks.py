@@ -8,6 +8,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, DependencyError, MissingError
+from lapsvm.features.onnx_content import check_self_contained
 
 _QUIET = 4  # only fatal messages: failures reach the user as errors
 
@@ -58,7 +59,7 @@ class RuntimeNetwork:
     name : str
         For messages.
     content : bytes
-        The ONNX file. Weights in files of their own are not read: they would escape the hash.
+        The ONNX file. Weights in files of their own are refused: they would escape the hash.
     threads : int
 
     Raises
@@ -66,7 +67,7 @@ class RuntimeNetwork:
     DependencyError
         If ONNX Runtime is not installed.
     DataError
-        If the content is no ONNX network, or does not take one picture of 3 channels.
+        If the content is no ONNX network, keeps weights in other files, or does not take one picture of 3 channels.
     """
 
     def __init__(self, name: str, content: bytes, threads: int) -> None:
@@ -77,6 +78,7 @@ class RuntimeNetwork:
             raise DependencyError(
                 f'network {name} needs ONNX Runtime, which is not installed; pip install "lapsvm[onnx]".'
             ) from None
+        check_self_contained(name, content)
         self._name = name
         self._errors = tuple(kind for kind in vars(state).values() if _is_exception(kind))
         self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
@@ -127,7 +129,7 @@ class OpenCVNetwork:
     Raises
     ------
     DataError
-        If OpenCV cannot read the content.
+        If OpenCV cannot read the content, or it keeps weights in other files.
     """
 
     fixed_size: tuple[int, int] | None = None
@@ -135,6 +137,7 @@ class OpenCVNetwork:
     def __init__(self, name: str, content: bytes) -> None:
         import cv2
 
+        check_self_contained(name, content)
         self._name = name
         self.runtime = {"name": "opencv", "version": cv2.__version__}
         self._error = cv2.error

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, Float64, check_positive
+from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
 from lapsvm.features.extractor import Extractor
 from lapsvm.features.shard_set import settings_difference
@@ -55,7 +55,7 @@ class Projection:
     def unfold(self, weights: ArrayLike) -> Float64:
         """Return the weights (d,) of the whole features that score as `weights` (k,) do here."""
         edges = np.cumsum([own.shape[1] for own in self.pieces])[:-1]
-        parts = np.split(np.asarray(weights, dtype=np.float64), edges)
+        parts = np.split(as_numbers("weights", weights), edges)
         return np.concatenate([own @ part for part, own in zip(parts, self.pieces, strict=True)])
 
     @property
@@ -154,7 +154,7 @@ def fit_projection(
     sizes = [block // (1 + half) for block, half in zip(blocks, halved, strict=True)]
     sums, moments, count = [np.zeros(own) for own in sizes], [np.zeros((own, own)) for own in sizes], 0
     for rows in samples:
-        parts = np.split(np.asarray(rows, dtype=np.float64), edges, axis=1)
+        parts = np.split(as_numbers("samples", rows), edges, axis=1)
         firsts = [part[:, :own] for part, own in zip(parts, sizes, strict=True)]
         sums = [total + own.sum(axis=0) for total, own in zip(sums, firsts, strict=True)]
         moments = [moment + own.T @ own for moment, own in zip(moments, firsts, strict=True)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float32, check_finite
+from lapsvm.arrays import Array, Float32, as_numbers, check_finite
 from lapsvm.bfloat16 import largest_number, named_type, narrowed, type_name, widened
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
@@ -187,6 +187,8 @@ def to_json(value: Mapping[str, Any]) -> str:
 def _stored(picture: PictureWindows, dtype: str) -> Array:
     """Return a picture's features in the type they are stored in, all finite."""
     features = widened(np.asarray(picture.features))
+    if features.dtype.kind not in "biuf":
+        features = as_numbers(f"features of picture {picture.image_id}", features)
     if features.ndim != 2:
         raise ShapeError(f"features of picture {picture.image_id} must have 2 dimensions, got shape {features.shape}.")
     check_finite(f"features of picture {picture.image_id}", features)

@@ -19,7 +19,7 @@ from lapsvm.arrays import Array, check_finite
 from lapsvm.bfloat16 import BFLOAT16, type_name, widened
 from lapsvm.errors import InputError, MissingError, ShardError
 from lapsvm.features.shard import Shard, ShardHeader, to_json
-from lapsvm.files import write_atomically
+from lapsvm.files import NOT_PARSED, write_atomically
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
@@ -163,7 +163,7 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise ShardError(f"shard {path} is truncated or damaged: {str(error).rstrip('.')}.") from None
     try:
         fields: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, "{}"))
-    except ValueError as error:
+    except NOT_PARSED as error:
         raise ShardError(f"shard {path} is damaged: its header is no JSON ({error}).") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise ShardError(f"file {path} is no shard of the format {FORMAT!r}.")

@@ -121,6 +121,8 @@ class TorchNetwork:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise DataError(cannot_take(self.name, batch, error)) from None
+        except SystemExit as error:
+            raise DataError(f"network {self.name} ended with SystemExit({error.code!r}).") from None
         named = {name: value for name, value in _named(outputs).items() if isinstance(value, torch.Tensor)}
         if not named:
             raise DataError(f"network {self.name} must give a tensor or several, got {type(outputs).__name__}.")

@@ -64,6 +64,8 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork | WarpedNetwork:
         return _extractor(network, hash_of_state(module), way_of(spec), options)
     except (OptionError, DataError) as error:
         raise type(error)(f"extractor {spec.text!r}: {error}") from None
+    except SystemExit as error:  # of the factory or its module; a program that it ends would seem to have succeeded
+        raise DataError(f"extractor {spec.text!r}: its code ended with SystemExit({error.code!r}).") from None
 
 
 def _extractor(network: TorchNetwork, weights: str, way: str, options: dict[str, Any]) -> PooledNetwork | WarpedNetwork:

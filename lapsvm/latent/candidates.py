@@ -29,7 +29,7 @@ from lapsvm.latent.pool import PassAnswer, Pool, Wish
 from lapsvm.latent.problem import LatentProblem
 from lapsvm.latent.training import LOOSE, Begun, End, Passes, Training, start
 from lapsvm.optim import Plane, Solution, objective_at
-from lapsvm.optim.cutting_plane import allowed_gap, relative_gap
+from lapsvm.optim.certificate import allowed_gap, relative_gap
 
 CANDIDATES = 20
 """Parts of every image whose best windows are candidates; docs/benchmarks_learning.md has others."""
@@ -199,7 +199,7 @@ class CandidateTraining(Training):
         objective = objective_at(w, plane, self._problem.C)
         solution = found.solution._replace(
             objective=objective,
-            gap=relative_gap(objective, found.solution.dual),
+            gap=relative_gap(objective, found.solution.dual, found.solution.rounding),
             planes=[*found.solution.planes, plane],
         )
         following, changed = self._impute(found.imputed)

@@ -13,6 +13,7 @@ problem's minimum; what it misses is missing from the objective.
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.risks import RankRisk
 from lapsvm.latent.training import Training, start
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at
-from lapsvm.optim.cutting_plane import relative_gap
+from lapsvm.optim.certificate import relative_gap
 from lapsvm.ranking import RankLoss
 
 TRUTHS = ("any", "imputed")
@@ -114,7 +115,7 @@ class StructuralTraining(Training):
             found = yield from self._descend(known, truth, tol, budget, proximity)
             budget -= found.n_calls
             objective = objective_at(found.w, _highest(known, found.w), self._problem.C)
-            gap = relative_gap(objective, found.dual)
+            gap = relative_gap(objective, found.dual, found.rounding)
             if gap <= tol or not found.converged or budget < 1:
                 n_calls = self._problem.max_calls - budget
                 return found._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
@@ -124,7 +125,8 @@ class StructuralTraining(Training):
     ) -> Generator[Float64, BestWindows, Solution]:
         """Run the solver once, adding the planes that are found to `known`."""
         C, best = self._problem.C, np.inf
-        steps = cutting_plane(self._dim, C, tol, max_calls=max_calls, start=self._w, planes=known, proximity=proximity)
+        options: dict[str, Any] = {"start": self._w, "planes": known, "proximity": proximity}
+        steps = cutting_plane(self._dim, C, tol, max_calls=max_calls, exact=False, **options)
         w = next(steps)
         while True:
             answer, worst = self._answer, self._worst
@@ -189,7 +191,9 @@ class StructuralTraining(Training):
         at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
         if found.objective < at_zero * (1 - _ROUNDING):
             return found
-        return replace(found, coef=np.zeros_like(found.coef))
+        # the certificate is that of w = 0, whose objective no search can miss
+        gap = relative_gap(at_zero, found.dual, self._end.solution.rounding)
+        return replace(found, coef=np.zeros_like(found.coef), objective=at_zero, gap=gap)
 
     def _check_fall(self, last: float, objective: float) -> None:
         """Stay silent: the objective may rise by what the greedy search had missed before."""

@@ -196,9 +196,10 @@ class Training:
     ) -> Generator[Float64, BestWindows, Solution]:
         """Solve the convex problem from the best point, which needs no pass."""
         C, best = self._problem.C, np.inf
-        steps = cutting_plane(
-            self._dim, C, tol, max_calls=self._problem.max_calls, start=self._w, planes=planes, proximity=proximity
-        )
+        options: dict[str, Any] = {"start": self._w, "planes": planes, "proximity": proximity}
+        # on candidates the objective is a lower bound, which planes of passes over all windows may exceed
+        exact = not self._on_candidates
+        steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, exact=exact, **options)
         w = next(steps)
         while True:
             if w is self._w:

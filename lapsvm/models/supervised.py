@@ -304,7 +304,7 @@ def _as_groups(groups: ArrayLike, labels: Float64) -> Array:
     if array.shape != labels.shape:
         raise ShapeError(f"groups must have one entry per sample, got shape {array.shape} for {len(labels)}.")
     # a missing value equals nothing, so its samples would be in no group
-    if any(group is None for group in array.tolist()) or (array.dtype.kind == "f" and np.isnan(array).any()):
+    if any(group is None or group != group for group in array.tolist()):  # noqa: PLR0124 - NaN differs from itself
         raise InputError("groups must name a query for every sample, got a missing value.")
     return array
 

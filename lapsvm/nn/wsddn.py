@@ -101,6 +101,8 @@ class WSDDN(BaseEstimator):  # type: ignore[misc]
         labels = _as_labels(Y, data)
         self._check()
         seed = check_count("random_state", self.random_state, least=0)
+        if seed >= 2**64:  # what torch takes
+            raise InputError(f"random_state must be below 2**64, got {seed.bit_length()} bits.")
         generator = torch.Generator().manual_seed(seed)
         shape = data.dim, labels.shape[1]
         heads = [_DEVIATION * torch.randn(shape, generator=generator) for _ in range(2)]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
+from lapsvm.optim.certificate import CutPlanes
 
 
 class Plane(NamedTuple):
@@ -68,6 +69,16 @@ class Bundle:
     def gram(self) -> Float64:
         """Inner products of the gradients (m, m), a view."""
         return self._gram[: self._size, : self._size]
+
+    @property
+    def cut_planes(self) -> CutPlanes:
+        """The planes as `dual_bound` takes them."""
+        return CutPlanes(self.gradients, self.offsets, np.sqrt(np.diagonal(self.gram)))
+
+    @property
+    def steepest(self) -> float:
+        """The largest norm of a gradient."""
+        return float(np.sqrt(np.diagonal(self.gram).max()))
 
     def planes(self) -> list[Plane]:
         """Return the collected planes, without the constant 0."""

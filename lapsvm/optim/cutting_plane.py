@@ -21,13 +21,12 @@ from sklearn.exceptions import ConvergenceWarning
 from lapsvm.arrays import Float64, check_positive
 from lapsvm.blas import one_blas_thread
 from lapsvm.optim.bundle import Bundle, Plane
+from lapsvm.optim.certificate import allowed_gap, dual_bound, objective_rounding, relative_gap
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
 PROMISE = 0.5
 """Share of the gap that the next point's model value should promise; from 0.3 to 0.6 it matters little."""
 
-_MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
-_NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the answer
 _STALE = 30  # calls after which a plane that no solution uses is forgotten
 _STALLED = 60  # calls without progress after which rounding has the last word
 _SMALL_PROBLEM_SHARE = 0.01  # of the allowed gap: how exactly the small problems are solved
@@ -43,7 +42,7 @@ class Solution(NamedTuple):
     objective : float
         Its objective |w|^2 / 2 + C r(w).
     dual : float
-        A lower bound of the minimum.
+        A lower bound of the minimum; what rounding may have added to its sums is taken away.
     gap : float
         (objective - dual) / |objective|.
     n_calls : int
@@ -54,6 +53,8 @@ class Solution(NamedTuple):
         Last weight of the proximal term; it may start another run.
     converged : bool
         Whether the gap is at most the tolerance.
+    rounding : float
+        What rounding of the oracle's sums may add to the objective or the dual value.
     """
 
     w: Float64
@@ -64,28 +65,15 @@ class Solution(NamedTuple):
     planes: list[Plane]
     proximity: float
     converged: bool
+    rounding: float = 0.0
 
 
 Steps = Generator[Float64, Plane, Solution]
 
 
-def relative_gap(objective: float, dual: float) -> float:
-    """Return (objective - dual) / |objective|; 0 where rounding lets the bound touch or pass the objective."""
-    return max(0.0, objective - dual) / max(abs(objective), np.finfo(float).tiny)
-
-
 def objective_at(w: Float64, plane: Plane, C: float) -> float:
     """Return |w|^2 / 2 + C r(w), given the plane that touches r at `w`."""
     return 0.5 * float(w @ w) + C * max(0.0, plane.value(w))
-
-
-def allowed_gap(objective: float, dual: float, at_zero: float, tol: float) -> float:
-    """Return the absolute gap at which to stop, `at_zero` being a lower bound of the objective at w = 0.
-
-    Where C is small, w = 0 may be within `tol` of the minimum though it says nothing; so the gap must also be a small
-    share of what the minimum gains over w = 0.
-    """
-    return min(tol * abs(objective), max(_MISSED_GAIN * (at_zero - dual), _NO_GAIN * tol * abs(objective)))
 
 
 @dataclass
@@ -98,6 +86,7 @@ class _State:
     best_w: Float64
     best: float = np.inf
     dual: float = 0.0
+    steepest: float = 0.0
     plain: Float64 = field(default_factory=lambda: np.zeros(0))
     proximal: Float64 = field(default_factory=lambda: np.zeros(0))
     idle: Float64 = field(default_factory=lambda: np.zeros(0))
@@ -120,7 +109,14 @@ class _State:
     def bound(self, slack: float) -> None:
         """Raise the lower bound: the dual value of the plain problem."""
         found = solve_simplex_qp(self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack)
-        self.plain, self.dual = found.weights, max(self.dual, found.value)
+        self.plain = found.weights
+        self.dual = max(self.dual, dual_bound(self.bundle.cut_planes, found.weights))
+        self.steepest = max(self.steepest, self.bundle.steepest)
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may add to the best objective or the lower bound."""
+        return objective_rounding(self.best_w, self.C, self.steepest, float(np.abs(self.bundle.offsets).max()))
 
     def allowance(self, tol: float) -> float:
         """Return the absolute gap at which to stop."""
@@ -158,6 +154,7 @@ def cutting_plane(
     start: Float64 | None = None,
     planes: Iterable[Plane] = (),
     proximity: float = 1.0,
+    exact: bool = True,
 ) -> Steps:
     """Minimise |w|^2 / 2 + C r(w), asking for planes of r by yielding points.
 
@@ -177,6 +174,9 @@ def cutting_plane(
         Planes known to lie below r.
     proximity : float, default 1.0
         First weight of the proximal term.
+    exact : bool, default True
+        Whether the planes that are sent touch the risk. Otherwise an objective may be below the risk's, and a dual
+        value above it counts as convergence.
 
     Yields
     ------
@@ -186,6 +186,11 @@ def cutting_plane(
     Returns
     -------
     Solution
+
+    Raises
+    ------
+    CertificateError
+        If the planes are exact and the lower bound is above the best objective by more than rounding.
     """
     w = np.zeros(dim) if start is None else start
     state = _State(C, Bundle(dim, planes), proximity, w)
@@ -203,10 +208,10 @@ def cutting_plane(
             break
         w = state.next_point(slack)
         state.forget()
-    gap = relative_gap(state.best, state.dual)
-    return Solution(
-        state.best_w, state.best, state.dual, gap, calls, state.bundle.planes(), state.proximity, gap <= tol
-    )
+    rounding = state.rounding
+    gap = relative_gap(state.best, state.dual, rounding if exact else np.inf)
+    known = state.bundle.planes()
+    return Solution(state.best_w, state.best, state.dual, gap, calls, known, state.proximity, gap <= tol, rounding)
 
 
 def minimise(
@@ -231,6 +236,11 @@ def minimise(
     Returns
     -------
     Solution
+
+    Raises
+    ------
+    CertificateError
+        If the planes do not lie below the risk, so that the lower bound is above the objective.
 
     Warns
     -----

@@ -20,6 +20,8 @@ class Margin(NamedTuple):
         sup over z of (alpha z - l(z)), for alpha in [0, `steepest`].
     steepest : float
         The least upper bound of the slope.
+    unbounded : callable, optional
+        The loss itself, where `value` continues it by a line.
     """
 
     value: Callable[[Float64], Float64]
@@ -27,6 +29,14 @@ class Margin(NamedTuple):
     bend: Callable[[Float64], Float64]
     conjugate: Callable[[Float64], Float64]
     steepest: float
+    unbounded: Callable[[Float64], Float64] | None = None
+
+    def mean(self, z: Float64) -> float:
+        """Return the mean of the loss itself; the largest float64 where it overflows."""
+        if self.unbounded is None:
+            return float(np.mean(self.value(z)))
+        with np.errstate(over="ignore"):
+            return min(float(np.mean(self.unbounded(z))), float(np.finfo(float).max))
 
 
 SQUARED_HINGE = Margin(
@@ -50,7 +60,8 @@ def exponential(m: int) -> Margin:
     """Return the exponential for `m` positives.
 
     It is continued by its tangent above z = log(m) + 1, so that nothing overflows. Where the objective is at most that
-    of w = 0, which is 1, no positive has z > log(m): there, and at the minimum, nothing changes.
+    of w = 0, which is 1, no positive has z > log(m): there, and at the minimum, nothing changes. Elsewhere `value` is
+    below the exponential, and `Margin.mean` is the exponential's own.
     """
     top = float(np.log(m)) + 1.0
     return Margin(
@@ -59,6 +70,7 @@ def exponential(m: int) -> Margin:
         lambda z: np.where(z < top, np.exp(np.minimum(z, top)), 0.0),
         lambda a: np.asarray(xlogy(a, a) - a),
         float(np.exp(top)),
+        np.exp,
     )
 
 

@@ -19,7 +19,8 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.blas import one_blas_thread
 from lapsvm.optim.accelerated import Dual, accelerated_dual
 from lapsvm.optim.bundle import Plane
-from lapsvm.optim.cutting_plane import cutting_plane, drive, relative_gap
+from lapsvm.optim.certificate import relative_gap
+from lapsvm.optim.cutting_plane import cutting_plane, drive
 from lapsvm.optim.margins import Margin, margin
 from lapsvm.optim.toppush_newton import MISSED_GAIN, NO_GAIN, NewtonSteps
 
@@ -33,6 +34,7 @@ _INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is so
 _LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
 _NOTHING = 1e-15  # relative gain over w = 0 that rounding may feign
 _ROUNDING = 1e-15  # relative gap below which no step can tell
+_SUMS = 1e-10  # relative rounding of the sums that the primal and the dual value are made of
 
 
 class Rows(Protocol):
@@ -145,25 +147,31 @@ class _Run:
     loss: Margin
     w: Float64
     scores: Float64
-    best: float = np.inf
+    best: float = np.inf  # with the loss as the solver continues it
+    objective: float = np.inf  # with the loss itself
     dual: float = -np.inf
+    rounding: float = 0.0
     working: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def gap(self) -> float:
         """The relative gap."""
-        return relative_gap(self.best, self.dual) if self.history else 1.0
+        return relative_gap(self.objective, self.dual, self.rounding) if self.history else 1.0
 
     def learn(self, w: Float64, dual: float, steps: int) -> Float64:
         """Take in a working set's solution; return all scores at it."""
         scores = self.rows.scores(w)
         z = scores[self.negatives].max() - scores[self.positives]
-        objective = 0.5 * self.lam * float(w @ w) + float(np.mean(self.loss.value(z)))
+        size = self.lam * float(w @ w)
+        objective = 0.5 * size + float(np.mean(self.loss.value(z)))
         if objective < self.best:
             self.best, self.w, self.scores = objective, w, scores
+            self.objective = 0.5 * size + self.loss.mean(z)
+            terms = self.at_zero + size + float(np.mean(self.loss.slope(z))) * float(np.abs(scores).max())
+            self.rounding = _SUMS * terms
         self.dual = max(self.dual, dual)
-        entry = {"step": len(self.history), "objective": self.best, "dual": self.dual, "steps": steps}
+        entry = {"step": len(self.history), "objective": self.objective, "dual": self.dual, "steps": steps}
         self.history.append(entry)
         entry |= {"gap": self.gap, "working_set": len(self.working)}
         return scores
@@ -252,7 +260,10 @@ def top_push(
     if run.idle(tol) and run.best >= run.at_zero * (1 - _NOTHING):
         # what is left is rounding, and a ranking by rounding would be a lie
         run.w, run.scores, run.best = np.zeros_like(run.w), np.zeros_like(run.scores), run.at_zero
-    return TopPushSolution(run.w, run.scores, run.best, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol)
+        run.objective = run.at_zero
+    return TopPushSolution(
+        run.w, run.scores, run.objective, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol
+    )
 
 
 def _inner(loss: str, run: _Run, max_steps: int, newton_dim: int) -> NewtonSteps | _DualSteps | _Planes:

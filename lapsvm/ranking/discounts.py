@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, Index, as_floats
+from lapsvm.arrays import Float64, Index, as_floats, as_numbers
 from lapsvm.errors import InputError, OptionError
 
 # differences of two discounts are exact to a few units in the last place of D(1)
@@ -173,7 +173,7 @@ class _Called:
         self.function = function
 
     def __call__(self, ranks: Index) -> Float64:
-        values = np.asarray(self.function(ranks), dtype=np.float64)
+        values = as_numbers("values of a discount", self.function(ranks))
         if values.shape != ranks.shape:
             raise InputError(
                 f"discount must return one value per rank, got shape {values.shape} for {len(ranks)} ranks."

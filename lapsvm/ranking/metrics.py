@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_finite
 from lapsvm.errors import InputError, OneClassError, ShapeError
 from lapsvm.ranking.discounts import as_discount, tabulate
 
@@ -154,6 +154,7 @@ def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
         raise ShapeError(f"labels must have shape {values.shape} like scores, got {array.shape}.")
     if array.dtype.kind not in "biuf":
         raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
+    check_finite("labels", array)  # NaN > 0 is false: it would count as a negative
     positive = np.asarray(array > 0)
     if not positive.any():
         raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(array)}.")

@@ -12,7 +12,14 @@ from lapsvm.report.contents import (
 )
 from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.page import render_page, write_page
-from lapsvm.report.tables import Column, class_columns, left_out_sentence, markdown_table, results_markdown
+from lapsvm.report.tables import (
+    Column,
+    class_columns,
+    escaped_markdown,
+    left_out_sentence,
+    markdown_table,
+    results_markdown,
+)
 
 __all__ = [
     "CccpStep",
@@ -26,6 +33,7 @@ __all__ = [
     "RunSummary",
     "SetSummary",
     "class_columns",
+    "escaped_markdown",
     "left_out_sentence",
     "markdown_table",
     "miss_kind",

@@ -194,6 +194,8 @@ class ClassSummary:
         The chosen regularisation.
     duality_gap : float or None
         Relative gap at the end of training.
+    averaged : int, default 0
+        The number of models whose mean the detector is, 0 if it is no mean. A mean has no certificate.
     steps : tuple of CccpStep
         Empty if not known.
     curve : Curve or None
@@ -216,6 +218,7 @@ class ClassSummary:
     train_image_ap: float | None = None
     C: float | None = None
     duality_gap: float | None = None
+    averaged: int = 0
     steps: tuple[CccpStep, ...] = ()
     curve: Curve | None = None
     best: tuple[Example, ...] = ()

@@ -10,7 +10,9 @@ from lapsvm.report.misses import by_kind
 
 UNDEFINED = "-"
 NO_WINDOW = "No window"
-_MARKDOWN_ESCAPES = (("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"))
+_MARKDOWN_ESCAPES = (
+    ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("[", "\\["), ("`", "\\`"), ("*", "\\*"),
+)  # fmt: skip
 
 Cell = str | float | int | None
 
@@ -80,7 +82,6 @@ _TRAIN = (
 )
 _LEARNING = (
     _Spec("C", "C", short),
-    _Spec("Duality gap", "duality_gap", scientific),
     _Spec("CCCP steps", "cccp_steps", short),
 )
 
@@ -92,11 +93,19 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
     set.
     """
     summary, classes = contents.summary, contents.classes
+    constant, steps = (_column("Training", spec, classes) for spec in _LEARNING)
     return (
         *_set_columns(_TEST, summary.test, classes),
         *_set_columns(_TRAIN, summary.train, classes),
-        *(_column("Training", spec, classes) for spec in _LEARNING),
+        constant,
+        Column("Training", "Duality gap", tuple(_gap(result) for result in classes), ""),
+        steps,
     )
+
+
+def _gap(result: ClassSummary) -> str:
+    """Return the duality gap of a class; a mean of models has none."""
+    return "averaged" if result.averaged else scientific(result.duality_gap)
 
 
 def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
@@ -219,7 +228,11 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = decimal(cell) if cell is None or isinstance(cell, float) else str(cell)
+    return escaped_markdown(decimal(cell) if cell is None or isinstance(cell, float) else str(cell))
+
+
+def escaped_markdown(text: str) -> str:
+    """Return a text that stands for itself on a line or in a table of Markdown: no HTML, link, code or emphasis."""
     for character, escaped in _MARKDOWN_ESCAPES:
         text = text.replace(character, escaped)
     return " ".join(text.split())

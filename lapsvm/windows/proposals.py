@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float32
 from lapsvm.boxes import as_boxes, whole_image
+from lapsvm.catalog import MAX_PIXELS
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows.grid import grid
 from lapsvm.windows.packages import opencv, selectivesearch
@@ -15,8 +16,6 @@ from lapsvm.windows.selective_search import Mode, selective_search
 
 Pixels = NDArray[np.uint8]
 Source = Callable[[Pixels, str | Mode, int, int], NDArray[Any]]
-
-MAX_PIXELS = 2**26
 
 METHODS: dict[str, Source] = {
     "selective_search": selective_search,

@@ -32,9 +32,10 @@ from lapsvm.features import Shard, open_shards
 from lapsvm.models import MISVM
 from lapsvm.nn import WSDDN
 
-from ..detect import detect_shards, write_found
+from ..detect import detect_shards, put_in_place, write_temporarily
 from ..evaluate import evaluate_run
 from ..labels import Labels
+from ..option_tables import PATH
 from ..progress import Bar, Reporter
 from ..run_folder import RunFolder
 from ..selection import held_out_folds
@@ -96,14 +97,15 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     tasks = class_tasks(reading, shards[settings.data.train_set])
     writing = replace(reading, run=target)
     with target.held():
-        with target.timed("train"):
+        with writing.timed("train"):
             seen = training_bags(reading, shards[settings.data.train_set])
             trained = METHODS[method](Training(writing, tasks, *seen, seed))
+            target.files.claim([out / RECORD])
             write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
         for name, windows in shards.items():
-            with target.timed(f"detect {name}"):
+            with writing.timed(f"detect {name}"):
                 found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
-                write_found(target.detections(name), name, found)
+                put_in_place(target, name, write_temporarily(target, name, found))
         evaluate_run(writing)
 
 
@@ -125,7 +127,7 @@ def mi_svm(training: Training) -> Trained:
             provenance = {"method": "mi_svm", **chosen, "data": task.provenance["data"]}
             weights, scale = training.halves.unfold(model.coef_), training.halves.unfold_scale(training.scale)
             detectors.append(Detector(task.name, weights, model.intercept_, scale, provenance))
-    context.run.models.mkdir(parents=True, exist_ok=True)
+    context.run.files.claim(context.run.model(detector.class_name) for detector in detectors)
     for detector in detectors:
         detector.save(context.run.model(detector.class_name))
     return Trained(lambda shard: score_many(detectors, shard.features), {"classes": classes})
@@ -174,7 +176,7 @@ METHODS: dict[Method, Callable[[Training], Trained]] = {Method.MI_SVM: mi_svm, M
 
 def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for what the baseline makes.")],
+    out: Annotated[Path, typer.Option(help="Folder for what the baseline makes.", **PATH)],
     method: Annotated[Method, typer.Option(help="Which baseline.")],
     seed: Annotated[int, typer.Option(min=0, help="Of the folds, or of the first weights and the order.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,

@@ -51,7 +51,10 @@ def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None
         return None
     from scipy.io import loadmat
 
-    held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    try:
+        held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+    except Exception as error:
+        raise DataError(f"{path} must be a .mat file that can be read, got {error}.") from error
     if set(held) < {"Xtr", "ytr", "Xte", "yte"}:
         raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(held)))}.")
     training, test = (
@@ -96,6 +99,8 @@ def _stacked(path: Path, parts: Any, labels: Any) -> Samples:
 
 def _signs(path: Path, y: Array) -> Array:
     """Return +1 for the larger class, -1 for the other."""
+    if not np.isfinite(y).all():
+        raise DataError(f"{path} must have finite labels, got {y[~np.isfinite(y)][0]}.")
     classes = np.unique(y)
     if len(classes) != 2:
         raise DataError(f"{path} must hold two classes, got {len(classes)}.")

@@ -13,7 +13,6 @@ training and refinement. Windows and features are the shards' own; what they giv
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,12 @@ from typing import Annotated, Any
 import typer
 
 from lapsvm.errors import LapsvmError, OptionError
+from lapsvm.files import write_atomically
 
 from ..extract import take
+from ..limits import MAX_DRAWS
+from ..option_tables import PATH
+from ..ownership import table_files
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
@@ -125,7 +128,7 @@ def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
     for file in files:
         target = run.path / file.relative_to(source.path)
         if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
+            run.files.claim([target])
             take(file, target)
 
 
@@ -138,7 +141,9 @@ def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
     ):
         if not folder.is_dir() or target.exists() or any(key.startswith(settings) for key in values):
             continue
-        shutil.copytree(folder, target)
+        for file in sorted(folder.glob("*.safetensors")):
+            run.files.claim([target / file.name])
+            write_atomically(target / file.name, file.read_bytes())
         stages = ("train", "refine") if stage == "refine" else ("train",)
         taken = {name: entry for name, entry in source.timings().items() if name in stages}
         run.write(run.timings_file, json.dumps(run.timings() | taken, indent=1) + "\n")
@@ -160,6 +165,7 @@ def run(
     settings = source.require_settings("parts")
     if RunFolder(out).settings_file.exists():
         raise OptionError(f"option --out must be a folder for several runs, got the run folder {out}.")
+    table_files(out, "parts", "rows", write=False)
     rows = []
     for row in variants(settings, names, starts):
         made = [make(source, out, variant, Reporter(True)) for variant in row]
@@ -173,10 +179,10 @@ def run(
 
 def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for the variants, a run folder each.")],
+    out: Annotated[Path, typer.Option(help="Folder for the variants, a run folder each.", **PATH)],
     parts: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(PARTS),
     starts: Annotated[int, typer.Option(min=0, help="Random starts, as one more row.")] = 0,
-    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of the pictures.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
 ) -> None:
     """Change one part of a run at a time."""

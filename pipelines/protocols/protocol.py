@@ -17,12 +17,14 @@ from lapsvm.files import write_atomically
 
 from ..cli import call
 from ..extract import extract_sets
+from ..limits import MAX_DRAWS
 from ..option_tables import COMMON, DATA, FEATURES, OUT, WINDOWS, Group
 from ..options import setting_values, taking
+from ..ownership import table_files
 from ..progress import Reporter
 from ..run_folder import RunFolder
 from ..settings import Settings, check_settings
-from ..stages import Context
+from ..stages import Context, check_folders
 from .cells import Cells
 from .known import counts, known_share, right_windows
 from .methods import Grids, Method, Start, methods_named
@@ -61,7 +63,10 @@ PROTOCOL: Group = {
     "fold_count": ("", Annotated[int, typer.Option("--folds", help="Folds for choosing constants.", min=2)]),
     "starts": ("", Annotated[int, typer.Option("--starts", help="Random starts; 0: from the means.", min=0)]),
     "top": ("", Annotated[float, typer.Option("--top", help="Windows that stand for a positive picture.")]),
-    "draws": ("", Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1)]),
+    "draws": (
+        "",
+        Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)],
+    ),
     "seeds": ("", Annotated[int, typer.Option("--seeds", help="Repetitions; with --data digits.", min=1)]),
 }
 DEFAULTS: dict[str, Any] = {
@@ -161,6 +166,7 @@ def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
 
 def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
     """Run every cell that is not there yet, write NAME.json and NAME.md into the folder, and print the tables."""
+    table_files(options["out"], plan.name, "protocol", write=False)
     results: list[Results] = []
     for seed in plan.seeds:
         context = _context(options, plan, seed)
@@ -168,9 +174,10 @@ def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
             extract_sets(context)
             results.append(_repetition(context, plan, seed))
     found = table(plan, results)
-    write_json(options["out"] / f"{plan.name}.json", found)
     text = markdown(found)
-    write_atomically(options["out"] / f"{plan.name}.md", text.encode())
+    as_json, as_text = table_files(options["out"], plan.name, "protocol")
+    write_json(as_json, found)
+    write_atomically(as_text, text.encode())
     if not options["quiet"]:
         typer.echo(text)
 
@@ -197,15 +204,17 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> Context:
         Reporter(options["quiet"]),
         shards_from=source,
         program=program,
+        named=tuple(options.get("extractor") or ()),
+        stages=("extract",),
     )
-    _ = context.data  # a wrong class or folder is refused before the run folder is made
+    check_folders(context)
     return context
 
 
 def _repetition(context: Context, plan: Plan, seed: int) -> Results:
     """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
     study = _study(context, plan, seed)
-    cells = Cells(context.run.path / "cells", describe(study))
+    cells = Cells(context.run, describe(study), context.reporter.say)
     right = {name: right_windows(study.train, name) for name in study.train.labels}
     results: Results = {"known": {}, "cells": {}}
 

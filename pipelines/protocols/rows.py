@@ -9,10 +9,12 @@ import numpy as np
 
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
+from lapsvm.report import escaped_markdown
 
 from ..compare import MEASURES, Figure, Plan, difference, figures_of, mean_figure, open_entrant, shared_classes
 from ..compare_folds import LEVEL
 from ..evaluate import TITLES
+from ..ownership import table_files
 from ..run_folder import RunFolder
 
 LEARNING = ("train", "refine")
@@ -101,9 +103,9 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
 
 def write_rows(folder: Path, name: str, table: Mapping[str, Any]) -> None:
     """Write a table as NAME.json and NAME.md into a folder, which is made where it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{name}.json", table)
-    write_atomically(folder / f"{name}.md", rows_markdown(table).encode())
+    as_json, as_markdown = table_files(folder, name, "rows")
+    write_json(as_json, table)
+    write_atomically(as_markdown, rows_markdown(table).encode("utf-8", "backslashreplace"))
 
 
 def rows_markdown(table: Mapping[str, Any]) -> str:
@@ -113,11 +115,15 @@ def rows_markdown(table: Mapping[str, Any]) -> str:
     lines = [f"| | {' | '.join(titles)} | CPU s |", "|---|" + "---|" * (len(titles) + 1)]
     for row in table["rows"]:
         cells = [_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {row['name']} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
-    lines += ["", f"| less {table['rows'][0]['name']} | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
+        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
+    lines += [
+        "",
+        f"| less {escaped_markdown(table['rows'][0]['name'])} | {' | '.join(titles)} |",
+        "|---|" + "---|" * len(titles),
+    ]
     for row in table["rows"][1:]:
         cells = [_difference_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {row['name']} | {' | '.join(cells)} |")
+        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -14,6 +14,9 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
+from ..limits import MAX_DRAWS
+from ..option_tables import PATH
+from ..ownership import table_files
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 
@@ -34,12 +37,13 @@ def parse_row(text: str) -> Row:
 
 def main(
     row: Annotated[list[str], typer.Option(help="NAME=RUN,RUN; once for every line of the table.")],
-    out: Annotated[Path, typer.Option(help="Folder for the table.")],
-    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of the pictures.")] = 1000,
+    out: Annotated[Path, typer.Option(help="Folder for the table.", **PATH)],
+    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
 ) -> None:
     """Put runs side by side."""
     try:
+        table_files(out, "spread", "rows", write=False)
         table = rows_table([parse_row(text) for text in row], draws)
         write_rows(out, "spread", table)
     except LapsvmError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import paired_t_test
 from lapsvm.evaluation.tables import mean
+from lapsvm.report import escaped_markdown
 
 from ..compare import Figure, correct_over_classes, measure_table
 from .cells import Cell
@@ -224,7 +225,13 @@ def _tested(tests: Table, place: int) -> list[str]:
 def _class_lines(found: Table) -> list[list[str]]:
     """Return the rows of the table of classes."""
     return [
-        [label(found["methods"], part["share"]), name, title, *_shown(row[method]), _constants(row[method]["chosen"])]
+        [
+            label(found["methods"], part["share"]),
+            escaped_markdown(name),
+            title,
+            *_shown(row[method]),
+            _constants(row[method]["chosen"]),
+        ]
         for part in found["shares"]
         for name, row in part["classes"].items()
         for method, title in found["methods"].items()

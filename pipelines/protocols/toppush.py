@@ -23,11 +23,13 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
 from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, SettingsError
 from lapsvm.evaluation import write_json
-from lapsvm.files import write_atomically
+from lapsvm.files import NOT_PARSED, write_atomically
 from lapsvm.models import RankSVM, TopPush
 from lapsvm.optim import accelerated_dual
 from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
 
+from ..option_tables import PATH
+from ..ownership import table_files
 from ..progress import Bar, Reporter
 from .libsvm_sets import Samples, read_official_split, read_set, scaled
 from .toppush_table import OFFICIAL, as_markdown, summary
@@ -161,7 +163,7 @@ def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]
 
 def run(root: Path, out: Path, sets: list[str], count: int, learners: list[str]) -> dict[str, Any]:
     """Run what is missing, write the tables, and return them."""
-    out.mkdir(parents=True, exist_ok=True)
+    table_files(out, "toppush", "splits", write=False)
     results = _begun(out / "toppush.json")
     reporter = Reporter()
     for name in sets:
@@ -201,7 +203,7 @@ def _begun(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         there = held["settings"], held["splits"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (*NOT_PARSED, KeyError, TypeError) as error:
         raise DataError(f"{path} must be results of this command, got {error}.") from error
     if there[0] != settings:
         raise SettingsError(f"{path} must have been made with the settings {settings}, got {there[0]}.")
@@ -211,8 +213,9 @@ def _begun(path: Path) -> dict[str, Any]:
 def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
     """Write both tables whole; return the one for programs."""
     table = results | {"summary": summary(results["splits"], list(MEASURES))}
-    write_json(out / "toppush.json", table)
-    write_atomically(out / "toppush.md", as_markdown(table["summary"], list(MEASURES)).encode())
+    as_json, as_text = table_files(out, "toppush", "splits")
+    write_json(as_json, table)
+    write_atomically(as_text, as_markdown(table["summary"], list(MEASURES)).encode())
     return table
 
 
@@ -229,7 +232,7 @@ def _names(option: str, text: str, known: list[str] | None = None) -> list[str]:
 
 def main(
     root: Annotated[Path, typer.Option(help="Folder with the data sets.")],
-    out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.")],
+    out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.", **PATH)],
     sets: Annotated[str, typer.Option(help="Data sets, divided by commas.")] = "spambase,diabetes,w8a,a9a",
     splits: Annotated[int, typer.Option(min=0, help="Random splits of each set.")] = 30,
     learners: Annotated[str, typer.Option(help="Rows, divided by commas.")] = ",".join(DEFAULT_LEARNERS),

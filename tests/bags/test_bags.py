@@ -116,13 +116,13 @@ def test_instruction_sets_that_fuse_products_agree_bit_for_bit(dtype, dim):
             weights = np.random.default_rng(1).normal(size=(dim, k)).astype(np.float64 if wide else np.float32)
             packed = np.empty(k * -(-dim // (8 if wide else 16)) * (8 if wide else 16), weights.dtype)
             scores.pack(weights, scores.WIDEST[level], packed)
-            room, index = np.empty(k, weights.dtype), np.empty((2, k), np.intp)
-            scores.best_rows(
-                as_stored(block.features), block.starts, block.stops, packed, np.empty(0, np.uint8), room, index, level
-            )
-            best.append((room, index))
-        np.testing.assert_array_equal(best[0][0], best[1][0])
-        np.testing.assert_array_equal(best[0][1], best[1][1])
+            near, index = np.zeros((600, 3), np.intp), np.empty((2, k), np.intp)
+            margins, none = np.full(k, 0.3, weights.dtype), np.empty(0, np.uint8)
+            bags = block.starts, block.stops
+            counts = scores.best_rows(as_stored(block.features), *bags, packed, margins, none, near, index, level)
+            best.append((near, index, counts))
+        for one, other in zip(*best, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e6, 1e30])

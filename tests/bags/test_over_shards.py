@@ -1,14 +1,20 @@
 """Bags over shards of which some, or all, stay in their files."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
+from time import sleep
 
 import numpy as np
 import pytest
 
 from lapsvm.bags import Bags
 from lapsvm.bags.memory import as_bytes
+from lapsvm.bags.passes import _ReadAhead
+from lapsvm.bags.scoring import Block
+from lapsvm.bags.selection import Chunk
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
 from lapsvm.features import read_shard, write_shard
@@ -152,6 +158,49 @@ def test_a_shard_that_goes_while_it_is_in_use_is_told(threads, harm, tmp_path, m
     sentence = "could not be read again" if harm == "removed" else "was cut short while it was in use"
     with pytest.raises(ShardError, match=f"^shard .*0000024.safetensors {sentence}"):
         bags.best(np.ones(21))
+
+
+@pytest.mark.parametrize("harm", ["replaced", "written to"])
+def test_a_shard_that_is_another_one_by_now_is_refused_and_named(harm, tmp_path):
+    bags = Bags.open(write_run(tmp_path, drawn(np.float16), np.float16, 12), "trainval", memory=0)
+    other = write_run(tmp_path / "other", [2 * array for array in drawn(np.float16)], np.float16, 12)
+    before = bags.best(np.ones(21)).score
+    path = tmp_path / "shards" / "trainval" / "0000024.safetensors"
+    content = (other / "shards" / "trainval" / path.name).read_bytes()
+    if harm == "replaced":
+        (tmp_path / "new").write_bytes(content)
+        (tmp_path / "new").replace(path)
+    else:
+        path.write_bytes(content)
+    assert np.isfinite(before).all()
+    for ask in (lambda: bags.best(np.ones(21)), lambda: bags.rows([29], [0]), bags.means):
+        with pytest.raises(ShardError, match=r"^shard .*0000024.safetensors was replaced or changed while it was in"):
+            ask()
+
+
+def test_what_ends_a_pass_empties_its_list_under_the_lock(tmp_path):
+    chunks = [Chunk(0, first, first + 1) for first in range(5)]
+    block = Block(np.zeros((1, 1)), np.array([0]), np.array([1]))
+    ahead = _ReadAhead(chunks, [], lambda *_: block, 1)
+    begun, go_on = Event(), Event()
+
+    def fail(*_):
+        begun.set()
+        go_on.wait(10)
+        raise RuntimeError("no more")
+
+    failing = ThreadPoolExecutor(1).submit(ahead.work, fail)
+    assert begun.wait(10)
+    with ahead._lock:
+        go_on.set()
+        while not ahead._ended:
+            sleep(0.001)
+        sleep(0.05)
+        assert len(ahead._here) == 4
+    with pytest.raises(RuntimeError, match="no more"):
+        failing.result(10)
+    assert not ahead._here
+    ahead.stop()
 
 
 @pytest.mark.parametrize("threads", [1, 3])

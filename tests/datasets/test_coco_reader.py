@@ -103,7 +103,7 @@ DEEP = '{"images": ' + "[" * 100_000 + "]" * 100_000 + "}"
 BAD = {
     "no JSON": ("{", "cannot be read as JSON"),
     "not text": ('{"images": "\ud800"}'.encode("utf-8", "surrogatepass"), "cannot be read as JSON"),
-    "deep": (DEEP, "reasonable depth"),
+    "deep": (DEEP, "cannot be read as JSON"),
     "a list": ([], "must hold a JSON object with images"),
     "no images": ({}, "must have a list 'images', got None"),
     "images of another kind": (content(images={"7": 1}), "must have a list 'images'"),

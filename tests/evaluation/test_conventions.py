@@ -6,7 +6,7 @@ import pytest
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError, OptionError, ResultsError, ShapeError
-from lapsvm.evaluation import Detections, evaluate_voc
+from lapsvm.evaluation import Detections, corloc, evaluate_voc
 
 pytestmark = pytest.mark.usefixtures("matching")
 
@@ -197,3 +197,11 @@ def test_an_unknown_grid_is_refused():
 def test_ground_truth_whose_flags_do_not_fit_its_boxes_is_refused():
     with pytest.raises(ShapeError, match="ground truth of 'a' must have as many difficult flags as boxes, got 2 and 1"):
         evaluate(found(), GroundTruth(from_voc([BOX]), np.zeros(2, dtype=bool)))
+
+
+@pytest.mark.parametrize(("flag", "words"), [(np.nan, "must be finite, got nan"), (2, "must be True or False, got 2")])
+def test_a_flag_that_is_none_does_not_make_an_object_difficult_or_easy(flag, words):
+    truth = {"cat": {"a": GroundTruth(from_voc([BOX]), np.array([flag]))}}
+    for evaluation in (evaluate_voc, corloc):
+        with pytest.raises(InputError, match=f"difficult flags {words}"):
+            evaluation({"cat": found((1, BOX))}, truth)

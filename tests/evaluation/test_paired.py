@@ -191,3 +191,15 @@ def test_the_bootstrap_covers_the_difference_of_two_means():
 def test_bad_input_is_one_sentence(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_missing_hit_is_no_hit():
+    with pytest.raises(NotFiniteError, match="hits must be finite, got nan at index 1"):
+        share_draws([1, np.nan, 0], [0, 1, 2], [[1, 1, 1]])
+    with pytest.raises(InputError, match="hits must be True or False, got 2"):
+        share_draws([1, 2, 0], [0, 1, 2], [[1, 1, 1]])
+
+
+def test_a_missing_difference_has_no_interval():
+    with pytest.raises(NotFiniteError, match="difference must be finite, got nan"):
+        bootstrap_difference(np.nan, [1.0, 2.0], [2.0, 3.0])

@@ -355,3 +355,30 @@ def test_the_number_of_threads_changes_no_bit(real, real_pictures):
     one, two = open_extractor(spec), open_extractor(spec, threads=2)
     for pixels in real_pictures:
         np.testing.assert_array_equal(one.feature_map(pixels), two.feature_map(pixels))
+
+
+def keep_outside(tensor, location):
+    """Have a tensor say that its numbers are in another file."""
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    tensor.external_data.add(key="location", value=location)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
+@pytest.mark.parametrize("where", ["initializer", "constant", "nested"])
+def test_weights_in_another_file_are_refused(path, kind, where):
+    import onnx
+
+    model = onnx.load(path)
+    (kernel,) = model.graph.initializer
+    (path.parent / "weights.bin").write_bytes(kernel.raw_data)
+    keep_outside(kernel, str(path.parent / "weights.bin"))
+    if where != "initializer":  # in an attribute of a node, and in a graph inside of a node
+        constant = onnx.helper.make_node("Constant", [], ["kernel"], value=kernel)
+        model.graph.ClearField("initializer")
+        inner = onnx.helper.make_graph([constant], "inner", [], [])
+        held = onnx.helper.make_node("If", ["picture0"], ["kernel"], then_branch=inner, else_branch=inner)
+        model.graph.node.insert(0, constant if where == "constant" else held)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(DataError, match=r"must hold its weights itself, but keeps some in another file\.$"):
+        open_extractor(f"{kind}:{path}")

@@ -351,8 +351,8 @@ def test_a_killed_process_leaves_none_or_a_whole_shard(path, step, when):
 
 def test_only_temporary_files_are_removed(tmp_path):
     write_shard(tmp_path / "0.safetensors", example())
-    for name in (".0.safetensors.1234.partial", "mine.partial", ".hidden"):
+    for name in (".0.safetensors.1234abcd.partial", "mine.partial", ".hidden"):
         (tmp_path / name).touch()
-    assert [path.name for path in remove_stale(tmp_path)] == [".0.safetensors.1234.partial"]
+    assert [path.name for path in remove_stale(tmp_path)] == [".0.safetensors.1234abcd.partial"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "0.safetensors", "mine.partial"]
     assert remove_stale(tmp_path / "absent") == []

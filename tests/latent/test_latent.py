@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
-from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
+from lapsvm.errors import CertificateError, InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many
 from lapsvm.latent.imputation import top_counts, top_windows
 from lapsvm.latent.risks import Violation
@@ -269,8 +269,14 @@ class WrongRisk:
 def test_an_objective_that_rises_is_told():
     bags, y, _ = planted()
     with pytest.warns(ConvergenceWarning) as warned:
-        fit_many([LatentProblem(y, risk=WrongRisk(), C=1.0, max_calls=3, max_iter=5)], bags)
+        fit_many([LatentProblem(y, risk=WrongRisk(), C=1.0, max_calls=1, max_iter=5)], bags)
     assert any("CCCP's objective must not rise, got" in str(warning.message) for warning in warned)
+
+
+def test_a_lower_bound_above_the_objective_is_an_error():
+    bags, y, _ = planted()
+    with pytest.raises(CertificateError, match="the lower bound of the minimum must not be above an objective, got"):
+        fit_many([LatentProblem(y, risk=WrongRisk(), C=1.0, max_calls=3, max_iter=5)], bags)
 
 
 @pytest.mark.parametrize(

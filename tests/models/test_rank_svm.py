@@ -143,6 +143,9 @@ def test_groups_must_fit_the_samples():
     X, y = samples()
     with pytest.raises(ValueError, match=r"groups must have one entry per sample, got shape \(3,\) for 120"):
         RankSVM().fit(X, y, groups=[0, 1, 2])
+    for groups in (np.where(y > 0, 0, np.nan), np.where(y > 0, 0, np.nan).astype(object)):
+        with pytest.raises(ValueError, match="groups must name a query for every sample, got a missing value"):
+            RankSVM().fit(X, y, groups=groups)
 
 
 @pytest.mark.parametrize("missing", [np.nan, None])

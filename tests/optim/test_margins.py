@@ -13,7 +13,7 @@ LOSSES = pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hi
 
 @LOSSES
 def test_slope_and_bend_are_the_differences_of_value_and_slope(loss):
-    value, slope, bend, _, _ = margin(loss, M)
+    value, slope, bend, *_ = margin(loss, M)
     np.testing.assert_allclose((value(Z + STEP) - value(Z - STEP)) / (2 * STEP), slope(Z), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose((slope(Z + STEP) - slope(Z - STEP)) / (2 * STEP), bend(Z), rtol=1e-6, atol=1e-8)
 
@@ -40,3 +40,11 @@ def test_the_exponential_goes_on_along_its_tangent():
     np.testing.assert_allclose(found.value(np.array([top + 2])), np.exp(top) * 3)
     np.testing.assert_array_equal(found.slope(np.array([top + 2, 1e300])), np.exp(top))
     np.testing.assert_array_equal(found.bend(np.array([top + 2])), 0)
+
+
+@LOSSES
+def test_the_mean_is_that_of_the_loss_itself_and_never_overflows(loss):
+    found = margin(loss, M)
+    exact = {"exponential": np.exp, "logistic": lambda z: np.log1p(np.exp(z)), "squared_hinge": found.value}[loss]
+    assert found.mean(Z) == pytest.approx(np.mean(exact(Z)))
+    assert np.isfinite(found.mean(np.array([0.0, 5000.0])))

@@ -140,8 +140,17 @@ def test_a_run_in_use_is_told(run_copy, digits, refused, fast):
 
 def test_a_killed_run_holds_nothing_and_leaves_nothing_in_the_way(run_copy, command):
     (run_copy / ".lock").write_text("process 1 on elsewhere (lapsvm run, since long ago)")
-    for folder in ("", "page", "models", "detections/test", "shards/test"):
-        (run_copy / folder / ".file.0123.partial").write_bytes(b"half")
+    for path in ("timings.json", "page/index.html", "models/six.safetensors", "shards/test/0000000.safetensors"):
+        place = run_copy / path
+        (place.parent / f".{place.name}.0123abcd.partial").write_bytes(b"half")
     assert command("run", "--out", run_copy, "--quiet").status == 0
-    left = {path.parent.name for path in run_copy.rglob("*.partial")}
-    assert left <= {"test"}  # detections that are up to date are not touched
+    assert not list(run_copy.rglob("*.partial"))
+
+
+def test_temporary_files_of_other_programs_stay(run_copy, command):
+    names = [".file.0123abcd.partial", ".timings.json.0123.partial", "mine.partial", ".timings.json.0123abcd.part"]
+    others = [run_copy / folder / name for folder in ("", "models", "page", "detections/test") for name in names]
+    for path in others:
+        path.write_bytes(b"mine")
+    assert command("run", "--out", run_copy, "--quiet").status == 0
+    assert {path.read_bytes() for path in others} == {b"mine"}

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
-from lapsvm.errors import LapsvmError
+from lapsvm.errors import DataError, LapsvmError
 from lapsvm.evaluation import paired_t_test
 from lapsvm.ranking import average_precision, positives_at_top
 
@@ -126,3 +126,9 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.startswith("toppush: --learners must be of toppush, ")
     assert said.count("\n") == 1
+
+
+def test_a_missing_label_is_no_class(tmp_path):
+    (tmp_path / "spambase.data").write_text("1,0,1\n0,1,nan\n")
+    with pytest.raises(DataError, match="must have finite labels, got nan"):
+        read_set(tmp_path, "spambase")

@@ -36,7 +36,9 @@ def nets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nets")
     (folder / "run_nets.py").write_text(FACTORY)
     sys.path.insert(0, str(folder))
-    yield folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAPSVM_TRUSTED_MODULES", "run_nets")
+        yield folder
     sys.path.remove(str(folder))
     sys.modules.pop("run_nets", None)
 

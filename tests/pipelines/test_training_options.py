@@ -15,6 +15,7 @@ from lapsvm.pipelines.stages import Context
 from lapsvm.pipelines.training_bags import stored_bags
 
 from lapsvm.detection import Detector
+from lapsvm.errors import OptionError
 from lapsvm.features import open_shards
 from lapsvm.latent import fit_many, fit_multifold, fit_paths
 
@@ -165,12 +166,51 @@ def test_a_judge_of_other_windows_is_refused(extracted, digits, tmp_path, comman
     assert not list((extracted / "models").iterdir())
 
 
-def test_runs_with_windows_kept_are_compared_over_folds(trained, finished, tmp_path, command):
+def test_folds_do_not_take_windows_that_were_kept_by_models_of_all_labels(
+    trained, finished, tmp_path, command, refused
+):
     context, *_ = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
+    for verb in ("detect", "evaluate"):
+        assert command(verb, "--out", context.run.path, "--quiet").status == 0
+    line = ["compare", "--out", tmp_path / "C", finished, context.run.path, "--quiet"]
+    assert "know the labels of all pictures (--keep-by)" in refused(*line, "--folds", 2)
+    assert command(*line).status == 0
+
+
+def test_folds_take_windows_that_were_kept_in_the_order_of_proposals(trained, finished, tmp_path, command):
+    context, *_ = trained("--C", "1", "--keep-windows", 20)
     for verb in ("detect", "evaluate"):
         assert command(verb, "--out", context.run.path, "--quiet").status == 0
     result = command("compare", "--out", tmp_path / "C", finished, context.run.path, "--folds", 2, "--quiet")
     assert result.status == 0, result.err
+
+
+@pytest.mark.parametrize("verb", ["run", "train", "tune"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--C", "1,10"], "--C must be one value, got 1, 10"),
+        ([*HINGE, "--C", "1", "--J", "1,2"], "--J must be one value, got 1, 2"),
+        ([*HINGE, "--C", "1", "--ignored", "0,0.5"], "--ignored must be one value, got 0, 0.5"),
+    ],
+)
+def test_constants_are_not_chosen_on_windows_that_were_kept_by_models_of_all_labels(
+    extracted, finished, refused, verb, options, words
+):
+    before = (extracted / "run.toml").read_bytes()
+    more = ["--folds", 2, "--keep-windows", 20, "--keep-by", finished]
+    line = refused(verb, "--out", extracted, "--quiet", *options, *more)
+    assert words in line
+    assert "models that know the labels which cross-validation holds out" in line
+    assert not list((extracted / "models").iterdir())
+    assert (extracted / "run.toml").read_bytes() == before
+
+
+def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(trained, finished):
+    context, bags, _, y = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
+    settings = context.settings.with_values({"train.C": (1.0, 10.0), "train.folds": 2})
+    with pytest.raises(OptionError, match="--keep-by keeps windows by models that know"):
+        choose_constants(replace(context, settings=settings), bags.kept(20), {"six": y})
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
     monkeypatch.setattr(train, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(train, "choose_constants", choose)
     assert command(*line).status == 130
-    assert list(json.loads((extracted / "choices.json").read_text())) == ["six"]
+    assert list(json.loads((extracted / "choices.json").read_text())["choices"]) == ["six"]
     assert command(*line).status == 0
     assert asked == ["six", "three", "three"]
     assert made(extracted, "models/*", "history.csv") == made(finished, "models/*", "history.csv")

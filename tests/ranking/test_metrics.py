@@ -91,3 +91,11 @@ def test_metrics_refuse_bad_input_with_one_sentence(metric):
         metric([0.0, 1.0], [0, 0, 1])
     with pytest.raises(InputError, match="labels must be numbers or booleans"):
         metric([0.0, 1.0], ["a", "b"])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_missing_label_is_no_negative(metric, dtype, value):
+    with pytest.raises(NotFiniteError, match=f"labels must be finite, got {value} at index 1"):
+        metric([2.0, 1.0, 0.0], np.array([1, value, 0], dtype=dtype))

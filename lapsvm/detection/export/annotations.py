@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
+from lapsvm.files import open_regular
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +112,14 @@ def picture_size(path: Path) -> tuple[int, int, bool]:
     """
     from PIL import Image
 
-    if not path.is_file():
-        raise MissingError(f"picture {path} is not there.")
     try:
-        with Image.open(path) as picture:
+        with open_regular(path, "picture") as file, Image.open(file) as picture:
             orientation = picture.getexif().get(_ORIENTATION, 1)
             width, height = picture.size
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ImageError(f"picture {path} does not open: {error}.") from None
+    except MissingError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
+        raise ImageError(f"picture {path} does not open: {' '.join(str(error).split())}.") from None
     if orientation in _SIDEWAYS:
         width, height = height, width
     return width, height, orientation in _TURNED

@@ -1,0 +1,145 @@
+"""Whether a folder is a run folder, which of its files are a run's own, and whether it lies apart from the data."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lapsvm.detection.detector import FORMAT
+from lapsvm.errors import LapsvmError, OptionError, SettingsError
+from lapsvm.model_files import stored_format
+
+from .folder_lock import HOLDER, LOCK
+from .ownership import OwnedFiles, is_leftover_list
+from .settings import DataSettings, Settings
+
+SETTINGS = "run.toml"
+GENERATED = "data"  # the folder inside a run that the data set "digits" may be generated in
+GENERATED_SETTINGS = "digits.toml"
+PATTERNS = (
+    "run.toml",
+    "projection.safetensors",
+    "choices.json",
+    "evaluation.json",
+    "history.csv",
+    "timings.json",
+    "tuning.json",
+    "tuning.csv",
+    "page/index.html",
+    "shards/*/[0-9]*.safetensors",
+    "models/*.safetensors",
+    "first/*.safetensors",
+    "training/begun.json",
+    "training/*.answers",
+    "detections/*/comp3_det_*.txt",
+    "detections/*/detections.json",
+    "cells/*.json",
+)
+
+
+def adopted_files(folder: Path) -> Iterator[Path]:
+    """Yield the files that count as written by lapsvm in a run that has no list of them, as runs of old versions have.
+
+    These are the files of a folder with a valid ``run.toml`` whose names are those that a run gives; models only if
+    they are no whole files of another program.
+    """
+    if not _has_settings(folder):
+        return
+    for pattern in PATTERNS:
+        for path in folder.glob(pattern):
+            if path.is_file() and not (path.suffix == ".safetensors" and is_of_another_program(path)):
+                yield path
+
+
+def is_of_another_program(path: Path) -> bool:
+    """Return whether a file in a folder of models is a whole one, but not a detector: such a file is not damaged."""
+    kind = stored_format(path) if path.parent.name in ("models", "first") else None
+    return kind is not None and kind != FORMAT
+
+
+def _has_settings(folder: Path) -> bool:
+    """Return whether a folder has a ``run.toml`` that holds settings of a run."""
+    path = folder / SETTINGS
+    try:
+        return path.is_file() and bool(Settings.values_in(path)) and Settings.read(path) is not None
+    except (LapsvmError, OSError):
+        return False
+
+
+def check_is_run(folder: Path, files: OwnedFiles) -> None:
+    """Raise unless a folder is new, empty, or was made by lapsvm.
+
+    Raises
+    ------
+    SettingsError
+        If it holds other files.
+    OptionError
+        If it is a file.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OptionError(f"option --out must name a folder, got the file {folder}.")
+    if files.is_marked or _has_settings(folder):
+        return
+    strangers = sorted(path for path in folder.iterdir() if not _is_leftover(path))
+    if strangers:
+        raise SettingsError(
+            f"folder {folder} must be new, empty or a run folder to be used as --out, but holds {strangers[0]} and no "
+            "run of lapsvm."
+        )
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether a command that was killed before it listed its first file may have left this behind."""
+    if path.is_symlink():
+        return False
+    if path.is_dir():
+        partial = re.fullmatch(rf"\.{GENERATED}\.[0-9a-f]{{8}}\.partial", path.name) is not None
+        return partial or (path.name == GENERATED and (path / GENERATED_SETTINGS).is_file())
+    if path.name == LOCK:
+        content = path.read_bytes()[: len(HOLDER)]
+        return content in (b"", HOLDER.encode())
+    return is_leftover_list(path.name)
+
+
+def check_apart(out: Path, data: DataSettings) -> None:
+    """Raise unless an output folder and the root of a data set lie apart, links resolved.
+
+    The folder ``data`` of the run itself may hold digits, which are generated there.
+
+    Raises
+    ------
+    OptionError
+        If the output lies in the data, or the data in the output.
+    """
+    if not data.root:
+        return
+    root = Path(data.root)
+    if data.name == "digits" and root.resolve() == (out / GENERATED).resolve():
+        return
+    check_folders_apart(out, [root])
+
+
+def check_outside(out: Path, data: DataSettings) -> None:
+    """Raise OptionError if an output folder lies in the root of a data set, links resolved."""
+    if data.root and _holds(Path(data.root).resolve(), out.resolve()):
+        raise OptionError(f"option --out must not lie in the folder of the data {data.root}, got {out}.")
+
+
+def check_folders_apart(out: Path, folders: Iterable[Path]) -> None:
+    """Raise OptionError if an output folder lies in one of the data's folders, or one of these in it."""
+    whole = out.resolve()
+    for folder in folders:
+        root = folder.resolve()
+        if _holds(root, whole):
+            raise OptionError(f"option --out must not lie in the folder of the data {folder}, got {out}.")
+        if _holds(whole, root):
+            raise OptionError(f"the data must not lie in the output folder, got {folder} in --out {out}.")
+
+
+def _holds(outer: Path, inner: Path) -> bool:
+    """Return whether a resolved path is another one or lies in it, whatever names the disk has for the folders."""
+    if outer == inner or outer in inner.parents:
+        return True
+    return outer.is_dir() and any(path.is_dir() and os.path.samefile(path, outer) for path in (inner, *inner.parents))

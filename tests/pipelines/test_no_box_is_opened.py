@@ -1,0 +1,126 @@
+"""Training never sees a box of an object: with annotations that are broken, or lie, the same bytes come out."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import lapsvm.pipelines
+import numpy as np
+import pytest
+
+from lapsvm.features import open_shards
+
+SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "detections/*/*", "tuning.*")
+WITHOUT_BOXES = {
+    "train": [["train", "--C", "1,10", "--folds", "2"]],
+    "choice by windows": [
+        ["train", "--C", "1,10", "--folds", "2", "--criterion", "agreement", "--init", "centre", "--multifold", "2"]
+    ],
+    "tune": [["tune", "--C", "1,10", "--folds", "2", "--criterion", "agreement"]],
+    "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--ignored", "0,0.5"]],
+    "refine": [
+        ["train", "--C", "10"],
+        ["refine", "--refine", "2", "--refine-folds", "2", "--rivals", "--average", "--candidates", "30"],
+    ],
+}
+# what may open annotations: evaluation, the count of imported boxes that are objects, and the pictures of the protocols
+# that ask what known windows are worth
+OPENERS = {"annotated", "compare", "evaluate", "protocols/pictures"}
+
+
+def break_annotations(root):
+    """Write what no reader takes."""
+    for path in (root / "Annotations").iterdir():
+        path.write_text("<annotation><object>")
+
+
+def move_boxes(root):
+    """Put every object somewhere else, and call each difficult that was not."""
+    for path in (root / "Annotations").iterdir():
+        text = re.sub(r"<(x|y)min>\d+<", r"<\1min>1<", path.read_text())
+        text = re.sub(r"<(x|y)max>\d+<", r"<\1max>7<", text)
+        path.write_text(text.replace("<difficult>0<", "<difficult>1<"))
+
+
+@pytest.fixture(scope="module")
+def roots(digits, tmp_path_factory):
+    """The data, the same with annotations that cannot be read, and with others."""
+    found = [digits]
+    for spoil in (break_annotations, move_boxes):
+        found.append(shutil.copytree(digits, tmp_path_factory.mktemp("spoilt") / "data"))
+        spoil(found[-1])
+        assert annotations(found[-1]) != annotations(digits)
+    return found
+
+
+def annotations(root):
+    """Return what the files of annotations hold."""
+    return {path.name: path.read_bytes() for path in (root / "Annotations").iterdir()}
+
+
+@pytest.fixture
+def proposals(finished, tmp_path):
+    """A file with the windows of every picture of a run."""
+    windows = {}
+    for set_name in ("trainval", "test"):
+        for shard in open_shards(finished / "shards" / set_name):
+            for name, first, last in zip(shard.image_ids, shard.offsets[:-1], shard.offsets[1:], strict=True):
+                windows[name] = shard.boxes[first:last].tolist()
+    path = tmp_path / "boxes.json"
+    path.write_text(json.dumps(windows))
+    return path
+
+
+@pytest.fixture
+def check_same_bytes(roots, tmp_path, command, made):
+    """Return what runs some verbs on all data, detection at last, and checks that nothing depends on annotations."""
+
+    def check(*verbs):
+        runs = [tmp_path / f"RUN{number}" for number in range(len(roots))]
+        for root, out in zip(roots, runs, strict=True):
+            for verb, *more in (*verbs, ["detect"]):
+                data = ["--data", "voc", "--root", root] if verb in ("extract", "import") else []
+                result = command(verb, *more, *data, "--out", out)
+                assert result.status == 0, result.err
+        first, *others = (made(run, *SO_FAR) for run in runs)
+        assert all(other == first for other in others)
+        assert any(name.startswith("models") for name in first)
+
+    return check
+
+
+@pytest.mark.parametrize("name", list(WITHOUT_BOXES))
+def test_models_do_not_depend_on_boxes(name, finished, check_same_bytes, fast_extraction):
+    check_same_bytes(["extract", *fast_extraction, "--shards-from", finished], *WITHOUT_BOXES[name])
+
+
+def test_windows_from_files_do_not_depend_on_boxes(check_same_bytes, proposals):
+    check_same_bytes(["extract", "--classes", "six,three", "--proposals", proposals], ["train", "--C", "1"])
+
+
+def test_imported_features_do_not_depend_on_boxes(finished, check_same_bytes, tmp_path):
+    (tmp_path / "npz").mkdir()
+    for set_name in ("trainval", "test"):
+        for shard in open_shards(finished / "shards" / set_name):
+            for name, first, last in zip(shard.image_ids, shard.offsets[:-1], shard.offsets[1:], strict=True):
+                rows = slice(first, last)
+                np.savez(tmp_path / "npz" / f"{name}.npz", boxes=shard.boxes[rows], features=shard.features[rows])
+    check_same_bytes(["import", tmp_path / "npz", "--classes", "six,three"], ["train", "--C", "1"])
+
+
+def test_broken_annotations_are_told_where_windows_come_from_files(roots, proposals, tmp_path, command):
+    more = ["--data", "voc", "--root", roots[1], "--classes", "six,three", "--proposals", proposals]
+    result = command("extract", *more, "--out", tmp_path / "RUN")
+    assert result.status == 0
+    assert "nobody knows whether the windows hold the ground truth: annotation" in " ".join(result.err.split())
+
+
+def test_only_what_evaluates_asks_for_boxes():
+    folder = Path(lapsvm.pipelines.__path__[0])
+    asking = {
+        str(path.relative_to(folder).with_suffix(""))
+        for path in folder.rglob("*.py")
+        if "ground_truth(" in path.read_text()
+    }
+    assert asking == OPENERS

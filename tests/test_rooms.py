@@ -1,0 +1,39 @@
+"""``import lapsvm`` is fast, and every room is an attribute of it."""
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import lapsvm
+
+HEAVY = ("numpy", "torch", "cv2", "sklearn", "scipy", "dask")
+PUBLIC = [one.name for one in pkgutil.iter_modules(lapsvm.__path__) if not one.name.startswith("_")]
+
+
+def said_by(code):
+    """Return what a new interpreter prints as JSON."""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", sorted({*PUBLIC, "datasets", "pipelines"}))
+def test_every_public_room_is_an_attribute(name):
+    code = f"import json, lapsvm; print(json.dumps([lapsvm.{name}.__name__, '{name}' in dir(lapsvm)]))"
+    assert said_by(code) == [f"lapsvm.{name}", True]
+
+
+def test_importing_the_package_or_listing_it_imports_nothing_heavy():
+    code = f"import json, sys, lapsvm; dir(lapsvm); print(json.dumps([n for n in {HEAVY} if n in sys.modules]))"
+    assert said_by(code) == []
+
+
+def test_the_rooms_are_those_that_there_are():
+    assert {*PUBLIC, "datasets", "pipelines"} == set(lapsvm.ROOMS)
+
+
+def test_other_names_are_refused_in_a_sentence():
+    with pytest.raises(AttributeError, match="module 'lapsvm' has no attribute 'nosuch'"):
+        _ = lapsvm.nosuch
