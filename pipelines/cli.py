@@ -331,7 +331,7 @@ def predict(
 ) -> None:
     """Boxes for pictures, as JSON on standard output.
 
-    Detection is as in the run that a model lies in, if it does, but for what is said here.
+    Every model detects as its file records, but for the options that are given.
 
     Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
     """

@@ -16,7 +16,7 @@ from lapsvm.detection import Detector, demoted, detect, score_many, voted
 from lapsvm.errors import StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
-from lapsvm.files import temporary_name, write_atomically
+from lapsvm.files import temporary_name
 
 from .detection_record import outdated_models
 from .kept_windows import weights_hash
@@ -90,7 +90,7 @@ def _put_in_place(context: Context, set_name: str, shards: ShardSet, found: Foun
     """Give the results of a set their names, and say what they were made from."""
     put_in_place(context.run, set_name, found.files)
     stamp = _with_results(_stamp(context, shards), list(found.files.values()))
-    write_atomically(context.run.detections(set_name) / STAMP, stamp)
+    context.run.write(context.run.detections(set_name) / STAMP, stamp)
     context.run.save_timing(f"detect {set_name}", found.timing, context.reporter.say)
 
 
@@ -139,10 +139,10 @@ def _stamp(context: Context, shards: ShardSet) -> dict[str, Any]:
     return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
 
 
-def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> bytes:
+def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return the content of ``detections.json``: what decided the detections, and the hashes of the result files."""
     results = {file.name: _content_hash(file) for file in files}
-    return (json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n").encode()
+    return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
 
 def _content_hash(path: Path) -> str:
@@ -160,7 +160,7 @@ def _is_current(context: Context, set_name: str, stamp: Mapping[str, Any]) -> bo
     """Tell whether the result files are there as they were written, and were made from the same."""
     files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
     there = path.is_file() and all(file.is_file() for file in files)
-    return there and path.read_bytes() == _with_results(stamp, files)
+    return there and path.read_bytes() == _with_results(stamp, files).encode()
 
 
 def detect_shards(

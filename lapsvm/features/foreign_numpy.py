@@ -200,10 +200,9 @@ def _ids(folder: Path, index: Mapping[str, Any]) -> tuple[str, ...]:
     ids = index.get("ids", "ids.txt")
     if isinstance(ids, str):
         file = folder / ids
-        found = load_npy(file).tolist() if file.suffix == ".npy" else _lines(file)
-        ids = [str(key).strip() for key in found if str(key).strip()] if isinstance(found, list) else found
+        ids = _stored_ids(file) if file.suffix == ".npy" else [line for line in map(str.strip, _lines(file)) if line]
     if not isinstance(ids, list) or not all(isinstance(key, str | int) for key in ids):
-        raise ForeignFileError(f"ids of {folder} must be a list of names or numbers, got {type(ids).__name__}.")
+        raise ForeignFileError(f"ids of {folder} must be a list of names or numbers, got {_kinds(ids)}.")
     names = tuple(str(key) for key in ids)
     check_different(names, f"ids of {folder} must differ")
     return names
@@ -214,6 +213,22 @@ def check_different(names: Iterable[str], rule: str) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise ForeignFileError(f"{rule}, got {twice[0]!r} twice.")
+
+
+def _stored_ids(file: Path) -> Any:
+    """Return the ids in an ``.npy`` file; names of bytes, as some programs store them, are UTF-8."""
+    ids = load_npy(file)
+    if ids.dtype.kind != "S":
+        return [key.strip() if isinstance(key, str) else key for key in ids.tolist()] if ids.ndim else ids
+    try:
+        return [key.decode("utf-8").strip() for key in ids.ravel().tolist()]
+    except UnicodeDecodeError as error:
+        raise ForeignFileError(f"{file} must hold names in UTF-8; {error}.") from None
+
+
+def _kinds(ids: Any) -> str:
+    """Return which types ids have, for a sentence."""
+    return " and ".join(sorted({type(key).__name__ for key in ids})) if isinstance(ids, list) else type(ids).__name__
 
 
 def _lines(file: Path) -> list[str]:

@@ -17,7 +17,6 @@ from lapsvm.features.matlab import read_mat_variables
 from lapsvm.features.numpy_files import load_npy, opened_npz, unfolded_limit
 
 BOXES = np.array([[0.0, 0.0, 10.0, 20.0], [2.0, 3.0, 5.0, 7.0]])
-TWO = {"a": [0, 1], "b": [1, 2]}
 
 
 @pytest.fixture
@@ -128,6 +127,28 @@ def test_ids_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "ids.txt").write_bytes(b"a\n\xff\xfe\n")
     with pytest.raises(ForeignFileError, match=r"ids\.txt must be text in UTF-8"):
         read_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ids", "keys"),
+    [
+        (np.array(["a ", "é"]), ("a", "é")),
+        (np.array([b"a", "é".encode()]), ("a", "é")),
+        (np.array([3, 4]), ("3", "4")),
+        (np.array([b"a", b"\xff"]), "must hold names in UTF-8"),
+        (np.array([1.5, 2.0]), "names or numbers, got float"),
+        (np.array([["a"], ["b"]]), "names or numbers, got list"),
+    ],
+)
+def test_ids_of_every_type_of_array(tmp_path, ids, keys):
+    np.save(tmp_path / "boxes.npy", BOXES)
+    np.save(tmp_path / "ids.npy", ids)
+    (tmp_path / "index.json").write_text(json.dumps({"ids": "ids.npy", "offsets": [0, 1, 2]}))
+    if isinstance(keys, tuple):
+        assert open_foreign(tmp_path).keys == keys
+    else:
+        with pytest.raises(ForeignFileError, match=keys):
+            open_foreign(tmp_path)
 
 
 DEEP = sys.getrecursionlimit() * 3

@@ -98,9 +98,10 @@ def two_worlds(folder):
 
 
 def test_a_set_of_two_worlds_is_told_on_the_command_line_and_on_the_page(tmp_path, command):
-    two_worlds(tmp_path)
-    out = tmp_path / "RUN"
-    line = ["run", "--data", "csv", "--root", tmp_path, "--out", out, "--windows", "grid", "--max-windows", "20"]
+    root, out = tmp_path / "pictures", tmp_path / "RUN"
+    root.mkdir()
+    two_worlds(root)
+    line = ["run", "--data", "csv", "--root", root, "--out", out, "--windows", "grid", "--max-windows", "20"]
     result = command(*line, "--C", "1,10", "--folds", "2")
     assert result.status == 0, result.err
     said = result.err.splitlines()
