@@ -15,14 +15,14 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import TextIOWrapper
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lapsvm.errors import LabelsError, MissingError
 from lapsvm.files import open_regular
 
 from .labelled import LabelledPictures, labelled_records
-from .names import check_file_name, check_folder, choose_classes
+from .names import check_file_name, check_folder, check_picture_path, choose_classes
 
 TABLE = "labels.csv"
 _HEADERS = (["image", "label"], ["image", "label", "set"])
@@ -131,14 +131,12 @@ def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
 
 def _checked(row: _Row) -> _Row:
     """Return a row whose path, label and set can be used."""
-    path = PurePosixPath(row.image)
-    if not row.image or "\\" in row.image or "\0" in row.image or path.is_absolute() or ".." in path.parts:
-        raise LabelsError(f"{row.where}: image must be a path below the data folder, with '/', got {row.image!r}.")
+    path = check_picture_path(row.image, row.where)
     if not row.set_name:
         raise LabelsError(f"{row.where}: set must be a name, got ''.")
     check_file_name("class", row.label, row.where)
     check_file_name("set", row.set_name, row.where)
-    return row._replace(image=str(path))
+    return row._replace(image=path)
 
 
 def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, _Picture]]:

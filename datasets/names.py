@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lapsvm.errors import LabelsError, MissingError, OptionError
 
@@ -70,6 +70,14 @@ def check_image_id(image_id: str, where: str) -> None:
     """Raise LabelsError unless `image_id` names a file of one folder."""
     if "/" in image_id or "\\" in image_id or ".." in image_id or "\0" in image_id:
         raise LabelsError(f"{where}: a picture's id must be a plain name without '/', '\\' or '..', got {image_id!r}.")
+
+
+def check_picture_path(relative: str, where: str) -> str:
+    """Return the path of a picture below the data folder, without "./"; LabelsError if it leads elsewhere."""
+    path = PurePosixPath(relative)
+    if not relative or "\\" in relative or "\0" in relative or path.is_absolute() or ".." in path.parts:
+        raise LabelsError(f"{where}: image must be a path below the data folder, with '/', got {relative!r}.")
+    return str(path)
 
 
 def image_id_of(relative: str) -> str:

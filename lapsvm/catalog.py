@@ -139,7 +139,8 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Parameters
     ----------
     name : str
-        One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "digits", or your own.
+        One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "coco", "imagefolder",
+        "digits", or your own.
     root : str or Path
         Its folder.
     **options

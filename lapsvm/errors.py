@@ -13,7 +13,7 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   └── OptionError                    an option or a name that does not exist
     ├── DataError (ValueError)             what a file says is wrong
     │   ├── ImageError                     a picture that does not open, or not whole
-    │   ├── AnnotationError                an XML file that is broken or refused
+    │   ├── AnnotationError                a file of annotations that is broken or refused
     │   ├── LabelsError                    a list or table of labels that cannot be read
     │   ├── ResultsError                   a file of detections that cannot be read
     │   ├── ForeignFileError               another program's file of windows or features that cannot be taken

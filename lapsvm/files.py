@@ -1,15 +1,17 @@
-"""Files that are whole or absent: a reader never meets one that is half written, and never waits for a pipe."""
+"""Files and folders that are whole or absent: a reader never meets one that is half written, or waits for a pipe."""
 
+import fcntl
 import os
 import re
+import shutil
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from lapsvm.errors import MissingError, WriteError
+from lapsvm.errors import LapsvmError, MissingError, OptionError, WriteError
 
 SUFFIX = ".partial"
 _TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re.DOTALL)
@@ -110,7 +112,7 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     try:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        _sync(path.parent)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise WriteError(f"file {path} could not be written: {reason}.") from error
@@ -154,6 +156,93 @@ def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = Non
     return stale
 
 
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `path` when the block ends without an error.
+
+    The temporary folder lies beside `path` as ``.<name>.<random>.partial``. Its files are synced before it is renamed.
+    After an error or an interruption it is removed, and `path` is as it was. A killed process leaves its temporary
+    folder behind; the next call for the same `path` removes it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that is empty or does not exist; its parents are made.
+
+    Yields
+    ------
+    Path
+
+    Raises
+    ------
+    OptionError
+        If `path` is a file, or a folder that is not empty.
+    WriteError
+        If the system refuses, for instance because the disk is full.
+    """
+    path = Path(path).resolve()
+    _check_vacant(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
+        with _temporary_folder(path) as temporary:
+            yield temporary
+            _sync_tree(temporary)
+            os.replace(temporary, path)
+            _sync(path.parent)
+    except OSError as error:
+        if isinstance(error, LapsvmError):
+            raise
+        raise WriteError(f"folder {path} could not be written: {error.strerror or error}.") from error
+
+
+def _check_vacant(path: Path) -> None:
+    """Raise OptionError unless a new folder may take this name."""
+    if path.is_dir() and any(path.iterdir()):
+        raise OptionError(f"folder {path} must be empty or not exist, got a folder with files in it.")
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"folder {path} must be empty or not exist, got a file of that name.")
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a locked folder beside `path`, removed at the end if it is still there."""
+    temporary = temporary_name(path)
+    temporary.mkdir()
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield temporary
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary folders for `path` whose process has ended: a living one holds the lock on its own."""
+    for temporary in path.parent.iterdir():
+        found = _TEMPORARY.fullmatch(temporary.name)
+        if found is None or found["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
+            continue
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(temporary, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Wait until every file and name below a folder is on the disk; what links lead to is left alone."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if not path.is_symlink():
+                _sync(path)
+        _sync(Path(parent))
+
+
 def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
     """Write a new file and wait until it is on the disk."""
     with path.open("xb") as file:
@@ -162,9 +251,9 @@ def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
-    """Wait until a new name in a folder is on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until a folder's names, or a file's content, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -233,18 +233,33 @@ def evaluate(
     out: Annotated[Path | None, typer.Option("--out", help="A run folder.", **PATH)] = None,
     root: Annotated[Path | None, typer.Option("--root", help="VOC layout with the ground truth.", **PATH)] = None,
     set_name: Annotated[str, typer.Option("--set", help="Its set; with --root.")] = "test",
-    results: Annotated[Path | None, typer.Option("--results", help="Comp3/comp4 files; with --root.", **PATH)] = None,
+    coco: Annotated[Path | None, typer.Option("--coco", help="COCO annotations with the ground truth.", **PATH)] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", help="Folder of comp3/comp4 files, with --root; COCO results, with --coco.", **PATH),
+    ] = None,
     iou: Annotated[float, typer.Option("--iou", help="Least overlap of a true positive.")] = 0.5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures there.", **PATH)] = None,
+    metrics: Annotated[str, typer.Option("--metrics", help="voc, coco or voc,coco; with --coco.")] = "voc",
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Not used: evaluation draws nothing.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
 ) -> None:
-    """Stage 5, or any result files against any ground truth in VOC layout.
+    """Stage 5, or any result files against any ground truth, in VOC layout or as COCO files.
 
     Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
     """
+    if coco is not None:
+        if out is not None or root is not None or results is None or set_name != "test":
+            raise OptionError("option --coco goes with --results FILE, --iou and --json, and no other source.")
+        from .evaluate import chosen_metrics, evaluate_coco
+
+        check_device(device)
+        evaluate_coco(coco, results, iou, json_file, quiet, chosen_metrics(metrics))
+        return
+    if metrics != "voc":
+        raise OptionError(f"option --metrics goes with --coco; others get the figures of VOC, got {metrics!r}.")
     if out is not None and root is None and results is None:
         if json_file is not None or set_name != "test" or iou != 0.5:
             raise OptionError(
@@ -255,7 +270,9 @@ def evaluate(
         _stages(options, ("evaluate",))
         return
     if out is not None or root is None or results is None:
-        raise OptionError("evaluate needs either --out RUN, or --root VOCDIR and --results DIR.")
+        raise OptionError(
+            "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco FILE and --results FILE."
+        )
     from .evaluate import evaluate_files
 
     check_device(device)
@@ -328,6 +345,34 @@ def predict(
         threads=jobs or os.cpu_count() or 1, seed=seed, quiet=quiet, skip_bad=skip_bad, windows=windows,
         device=device,
     )  # fmt: skip
+
+
+@app.command()
+def export(
+    out: Annotated[Path, typer.Option("--out", help="The run folder.", show_default=False, **PATH)],
+    to: Annotated[Path, typer.Option("--to", help="Folder to write: empty, or not there.", show_default=False, **PATH)],
+    format_name: Annotated[
+        str, typer.Option("--format", help="coco, yolo, voc, label-studio or cvat.", show_default=False)
+    ],
+    set_name: Annotated[str | None, typer.Option("--set", help="Default: test, or the training set.")] = None,
+    threshold: Annotated[float | None, typer.Option("--threshold", help="Boxes of at least this probability.")] = None,
+    per_class: Annotated[int | None, typer.Option("--per-class", help="So many best boxes of each class.")] = None,
+    labelled_only: Annotated[
+        bool, typer.Option("--labelled-only", help="Only classes that the picture is labelled with.")
+    ] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy the pictures (yolo, voc); otherwise links.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No message.")] = False,
+) -> None:
+    """Boxes of a run as annotations of another program; by default the best box of each class of a picture's labels.
+
+    Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
+    """
+    from lapsvm.detection.export import BoxChoice
+
+    from .export import export_run
+
+    choice = BoxChoice(threshold, per_class, labelled_only)
+    export_run(out, to, format_name, choice, set_name=set_name, copy=copy, quiet=quiet)
 
 
 @app.command()

@@ -9,12 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from lapsvm.catalog import GroundTruth, ImageRecord, open_dataset
-from lapsvm.errors import StageError
+from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import (
     CorLocReport,
     Detections,
     VocReport,
     class_table,
+    coco_evaluation,
+    coco_rows,
     corloc,
     evaluate_voc,
     image_average_precision,
@@ -30,8 +33,13 @@ TITLES = {
     "ap_area": "AP area",
     "corloc": "CorLoc",
     "image_ap": "image AP",
+    "coco_ap": "COCO AP",
+    "coco_ap50": "AP50",
+    "coco_ap75": "AP75",
+    "coco_ar100": "AR100",
     "npos": "objects",
 }
+METRICS = ("voc", "coco")
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out, image-level AP stands alone"
 
 
@@ -142,6 +150,41 @@ def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_fi
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{set_name} set, IoU {iou:g}")
+
+
+def chosen_metrics(text: str) -> tuple[str, ...]:
+    """Return the names of a comma list; OptionError for one that is not known."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in METRICS:
+            raise OptionError(f"option --metrics must be of {', '.join(METRICS)}, got {name!r}.")
+    return names
+
+
+def evaluate_coco(
+    truth: Path, results: Path, iou: float, json_file: Path | None, quiet: bool, metrics: Sequence[str] = ("voc",)
+) -> None:
+    """Evaluate COCO results against COCO annotations.
+
+    Parameters
+    ----------
+    truth, results : Path
+        JSON files; the classes are the categories of `truth`.
+    iou : float
+        For the figures of VOC.
+    json_file : Path or None
+    quiet : bool
+    metrics : sequence of "voc", "coco"
+    """
+    file = read_coco(truth, boxes=True)
+    rows = read_coco_results(results, file)
+    columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
+    columns += [coco_rows(file, rows)] if "coco" in metrics else []
+    table = class_table(*columns)
+    if json_file is not None:
+        write_json(json_file, table)
+    if not quiet:
+        print_table(table, f"{results.name}, IoU {iou:g}")
 
 
 def print_table(table: Mapping[str, Any], title: str) -> None:

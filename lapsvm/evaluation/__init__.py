@@ -5,6 +5,8 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
+from lapsvm.evaluation.coco import coco_evaluation
+from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     BootstrapDifference,
@@ -22,6 +24,7 @@ from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 
 __all__ = [
+    "COCO_MEASURES",
     "BootstrapDifference",
     "ClassCorLoc",
     "ClassResult",
@@ -33,6 +36,8 @@ __all__ = [
     "average_precision_area",
     "bootstrap_difference",
     "class_table",
+    "coco_evaluation",
+    "coco_rows",
     "corloc",
     "detection_ap_draws",
     "draw_pictures",

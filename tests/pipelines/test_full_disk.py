@@ -127,3 +127,16 @@ def test_files_that_may_not_grow_are_told_in_one_line(
     check_nothing_is_half_written(run_copy, before, files(finished))
     assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, "--quiet", *fast).status == 0
     assert made(run_copy) == made(finished)
+
+
+@pytest.mark.parametrize("export_format", [["voc", "--copy"], ["coco"]])
+def test_an_export_onto_a_full_disk_leaves_nothing(small_disk, finished, tmp_path, export_format, refused, command):
+    export = ["export", "--out", finished, "--set", "trainval", "--format", *export_format]
+    target = small_disk / "exported"
+    fill(small_disk, 8192)
+    assert "could not be written: No space left on device" in refused(*export, "--to", target)
+    assert os.listdir(small_disk) == [BALLAST]
+    (small_disk / BALLAST).unlink()
+    assert command(*export, "--to", target).status == 0
+    assert command(*export, "--to", tmp_path / "wide").status == 0
+    assert files(target) == files(tmp_path / "wide")

@@ -1,0 +1,272 @@
+"""COCO JSON files: pictures, categories and annotations, checked against each other.
+
+A file is read without its boxes unless they are asked for, so that who needs labels alone never holds a box.
+"""
+
+import json
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import AnnotationError, DataError, ResultsError
+from lapsvm.files import NOT_PARSED, read_regular
+
+Corners = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class CocoAnnotation:
+    """One object.
+
+    Attributes
+    ----------
+    image_id, category_id : int or str
+    is_crowd : bool
+        The region holds several objects that are not told apart.
+    corners : tuple of float, or None
+        x1, y1, x2, y2; None where boxes were not asked for.
+    area : float or None
+        As the file says it, that of a mask for instance; None where boxes were not asked for.
+    """
+
+    image_id: Hashable
+    category_id: Hashable
+    is_crowd: bool
+    corners: Corners | None = None
+    area: float | None = None
+
+
+@dataclass(frozen=True)
+class CocoFile:
+    """The content of a file of annotations.
+
+    Attributes
+    ----------
+    path : Path
+    file_names : mapping of image id to ``file_name``, in file order
+        "" where the file has none.
+    categories : mapping of category id to name
+    annotations : tuple of CocoAnnotation
+    """
+
+    path: Path
+    file_names: Mapping[Hashable, str]
+    categories: Mapping[Hashable, str]
+    annotations: tuple[CocoAnnotation, ...]
+
+
+@dataclass(frozen=True)
+class CocoResult:
+    """One detection of a results file, with the same attributes."""
+
+    image_id: Hashable
+    category_id: Hashable
+    score: float
+    corners: Corners
+
+
+def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
+    """Read a file of annotations.
+
+    Parameters
+    ----------
+    path : str or Path
+    boxes : bool, default False
+        Whether boxes are read, and checked, too. Segmentations, as polygons or run lengths, are passed over.
+
+    Returns
+    -------
+    CocoFile
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    AnnotationError
+        If it is no JSON or no COCO file; an id stands twice; two categories have one name; an annotation has a picture
+        or a category that the file does not list; or, with `boxes`, a box is no four finite numbers or is empty.
+    """
+    path = Path(path)
+    content = _load(path, "file of annotations", AnnotationError)
+    if not isinstance(content, dict):
+        raise AnnotationError(f"{path} must hold a JSON object with images, got {_short(content)}.")
+    images = _by_id(content, "images", path)
+    categories = _by_id(content, "categories", path)
+    names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
+    _check_names(list(names.values()), path)
+    rows = _listed(content, "annotations", path)
+    annotations = [_annotation(row, place, images, names, path, boxes) for place, row in enumerate(rows)]
+    _check_annotation_ids(rows, path)
+    files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
+    return CocoFile(path, files, names, tuple(annotations))
+
+
+def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
+    """Read a file of results: a list of objects with image_id, category_id, bbox and score.
+
+    Parameters
+    ----------
+    path : str or Path
+    truth : CocoFile
+        Whose pictures and categories the results belong to.
+
+    Returns
+    -------
+    list of CocoResult
+        In file order; boxes as given, also inverted ones.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ResultsError
+        If it is no list of results, or one has a picture or a category that `truth` does not list.
+    """
+    path = Path(path)
+    rows = _load(path, "file of results", ResultsError)
+    if not isinstance(rows, list):
+        raise ResultsError(f"{path} must hold a JSON list of results, got {_short(rows)}.")
+    results = []
+    for place, row in enumerate(rows):
+        where = f"{path}: result {place}"
+        if not isinstance(row, dict):
+            raise ResultsError(f"{where} must be an object, got {_short(row)}.")
+        image = _known(row, "image_id", truth.file_names, f"{where} must be in an image of {truth.path}", ResultsError)
+        category = _known(row, "category_id", truth.categories, f"{where} must have its categories", ResultsError)
+        score = _numbers([row.get("score")], 1)
+        if score is None:
+            raise ResultsError(f"{where} must have a finite score, got {_short(row.get('score'))}.")
+        results.append(CocoResult(image, category, score[0], _corners(row.get("bbox"), where, ResultsError)))
+    return results
+
+
+def _load(path: Path, what: str, error: type[DataError]) -> Any:
+    """Return the content of a JSON file."""
+    content = read_regular(path, what)
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except NOT_PARSED as problem:
+        raise error(f"{path} cannot be read as JSON: {problem}.") from None
+
+
+def _listed(content: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
+    """Return a list of objects of a file."""
+    rows = content.get(key)
+    if not isinstance(rows, list):
+        raise AnnotationError(f"{path} must have a list {key!r}, got {_short(rows)}.")
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise AnnotationError(f"{path}: entry {place} of {key} must be an object, got {_short(row)}.")
+    return rows
+
+
+def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, dict[str, Any]]:
+    """Return id -> object of a list, in file order."""
+    found: dict[Hashable, dict[str, Any]] = {}
+    for place, row in enumerate(_listed(content, key, path)):
+        if not _is_id(row.get("id")):
+            raise AnnotationError(
+                f"{path}: entry {place} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
+            )
+        if row["id"] in found:
+            raise AnnotationError(f"{path}: ids of {key} must differ, got {row['id']!r} twice.")
+        found[row["id"]] = row
+    return found
+
+
+def _annotation(
+    row: Mapping[str, Any], place: int, images: Mapping[Hashable, Any], names: Mapping[Hashable, str], path: Path,
+    boxes: bool,
+) -> CocoAnnotation:  # fmt: skip
+    """Return one annotation, checked."""
+    where = f"{path}: annotation {row.get('id', place)}"
+    image = _known(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
+    category = _known(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
+    crowd = row.get("iscrowd", 0)
+    if crowd not in (0, 1):
+        raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
+    if not boxes:
+        return CocoAnnotation(image, category, bool(crowd))
+    x1, y1, x2, y2 = corners = _corners(row.get("bbox"), where, AnnotationError)
+    if x1 >= x2 or y1 >= y2:
+        raise AnnotationError(f"{where} must have a bbox with a width and a height above 0, got {_short(row['bbox'])}.")
+    area = _numbers([row.get("area")], 1)
+    return CocoAnnotation(image, category, bool(crowd), corners, area[0] if area else (x2 - x1) * (y2 - y1))
+
+
+def _known(row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule: str, error: type[DataError]) -> Any:
+    """Return an id of another list."""
+    value = row.get(key)
+    if not _is_id(value) or value not in known:
+        raise error(f"{rule}, got {key} {_short(value)}.")
+    return value
+
+
+def corners_of_bbox(bbox: Any) -> Corners | None:
+    """Return x1, y1, x2, y2 of a box that JSON gives as x, y, width and height; None unless they are finite numbers."""
+    numbers = _numbers(bbox, 4)
+    if numbers is None:
+        return None
+    x, y, width, height = numbers
+    return (x, y, x + width, y + height) if math.isfinite(x + width) and math.isfinite(y + height) else None
+
+
+def _corners(bbox: Any, where: str, error: type[DataError]) -> Corners:
+    """Return the corners of a box that is given as x, y, width and height."""
+    corners = corners_of_bbox(bbox)
+    if corners is None:
+        raise error(f"{where} must have four finite numbers as bbox: x, y, width, height; got {_short(bbox)}.")
+    return corners
+
+
+def _numbers(values: Any, count: int) -> list[float] | None:
+    """Return so many finite numbers; None if they are anything else."""
+    if not isinstance(values, list) or len(values) != count:
+        return None
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return None
+    try:
+        numbers = [float(value) for value in values]
+    except OverflowError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    """Raise AnnotationError if two categories have one name."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            raise AnnotationError(f"{path}: names of categories must differ, got {name!r} twice.")
+        seen.add(name)
+
+
+def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
+    """Raise AnnotationError if two annotations that have an id share it."""
+    seen = set()
+    for row in rows:
+        key = row.get("id")
+        if key is not None and (not _is_id(key) or key in seen):
+            raise AnnotationError(f"{path}: ids of annotations must be numbers or texts and differ, got {_short(key)}.")
+        seen.add(key)
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+    """Return a text of an entry."""
+    value = entry.get(key, default)
+    if not isinstance(value, str):
+        raise AnnotationError(f"{where} must have a text as {key}, got {_short(value)}.")
+    return value
+
+
+def _is_id(value: Any) -> bool:
+    """Return whether a value can be an id."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _short(value: Any) -> str:
+    """Return the beginning of a value, for a sentence."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

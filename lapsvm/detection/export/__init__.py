@@ -1,0 +1,16 @@
+"""Detections as the annotations of other programs."""
+
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, clip_boxes, picture_size
+from lapsvm.detection.export.choice import BoxChoice
+from lapsvm.detection.export.formats import EXPORT_FORMATS, check_export, write_export
+
+__all__ = [
+    "EXPORT_FORMATS",
+    "AnnotatedPicture",
+    "Annotations",
+    "BoxChoice",
+    "check_export",
+    "clip_boxes",
+    "picture_size",
+    "write_export",
+]

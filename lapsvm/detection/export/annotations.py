@@ -1,0 +1,130 @@
+"""Boxes of a set of pictures, ready for the files of another program."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
+from lapsvm.boxes import as_boxes
+from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
+from lapsvm.files import open_regular
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatedPicture:
+    """A picture and the boxes that are exported with it.
+
+    Attributes
+    ----------
+    name : str
+        Its path below the data folder, with ``/``: other programs know it by that name.
+    path : Path
+        Where it lies.
+    width, height : int
+        Size in pixels, as the picture is shown (its EXIF orientation applied).
+    classes : tuple of n str
+    boxes : ndarray of shape (n, 4), float64
+        x1, y1, x2, y2, 0-based, half-open, inside the picture.
+    scores : ndarray of shape (n,), float64
+    probabilities : ndarray of shape (n,), float64, or None
+        Where the models are calibrated.
+
+    Raises
+    ------
+    ShapeError, NotFiniteError
+        If the arrays do not fit, or a number is NaN or infinite.
+    InputError
+        If a box has no area inside the picture.
+    """
+
+    name: str
+    path: Path
+    width: int
+    height: int
+    classes: tuple[str, ...] = ()
+    boxes: Float64 = field(default_factory=lambda: np.empty((0, 4)))
+    scores: Float64 = field(default_factory=lambda: np.empty(0))
+    probabilities: Float64 | None = None
+
+    def __post_init__(self) -> None:
+        boxes, scores = as_boxes(self.boxes), as_floats("scores", self.scores, 1)
+        check_finite("boxes", boxes)
+        check_same_length("boxes", boxes, "scores", scores)
+        if len(self.classes) != len(boxes):
+            raise ShapeError(f"a picture must have one class per box, got {len(self.classes)} and {len(boxes)}.")
+        whole = np.array([self.width, self.height] * 2)
+        outside = (boxes < 0).any(axis=1) | (boxes > whole).any(axis=1) | (boxes[:, :2] >= boxes[:, 2:]).any(axis=1)
+        if outside.any():
+            raise InputError(
+                f"picture {self.name!r}: a box must have an area inside {self.width} x {self.height} pixels, got "
+                f"{boxes[outside][0].tolist()}."
+            )
+        object.__setattr__(self, "boxes", boxes)
+        object.__setattr__(self, "scores", scores)
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What is exported.
+
+    Attributes
+    ----------
+    set_name : str
+    classes : tuple of str
+        All classes, in their fixed order; a picture's boxes are of these.
+    pictures : tuple of AnnotatedPicture
+        Pictures without boxes included: for the formats that have them, they are negatives.
+    """
+
+    set_name: str
+    classes: tuple[str, ...]
+    pictures: tuple[AnnotatedPicture, ...]
+
+    @property
+    def n_boxes(self) -> int:
+        """Number of boxes in all pictures."""
+        return sum(len(picture.boxes) for picture in self.pictures)
+
+    @property
+    def class_numbers(self) -> Mapping[str, int]:
+        """Class name -> its place in `classes`, from 0."""
+        return {name: number for number, name in enumerate(self.classes)}
+
+
+def clip_boxes(boxes: Float64, width: int, height: int) -> tuple[Float64, NDArray[np.bool_]]:
+    """Return boxes cut to a picture, (n, 4), and for each whether an area is left."""
+    clipped = np.clip(boxes, 0.0, np.array([width, height] * 2, dtype=np.float64))
+    return clipped, np.asarray((clipped[:, :2] < clipped[:, 2:]).all(axis=1))
+
+
+def picture_size(path: Path) -> tuple[int, int, bool]:
+    """Return width and height of a picture as it is shown, and whether EXIF data turn or mirror it.
+
+    Only the beginning of the file is read.
+
+    Raises
+    ------
+    MissingError, ImageError
+        If the picture is not there, or does not open.
+    """
+    from PIL import Image
+
+    try:
+        with open_regular(path, "picture") as file, Image.open(file) as picture:
+            orientation = picture.getexif().get(_ORIENTATION, 1)
+            width, height = picture.size
+    except MissingError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
+        raise ImageError(f"picture {path} does not open: {' '.join(str(error).split())}.") from None
+    if orientation in _SIDEWAYS:
+        width, height = height, width
+    return width, height, orientation in _TURNED
+
+
+_ORIENTATION = 0x0112  # the EXIF tag
+_SIDEWAYS = range(5, 9)  # orientations that exchange width and height
+_TURNED = range(2, 9)

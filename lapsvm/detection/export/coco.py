@@ -1,0 +1,67 @@
+"""COCO: annotations.json in the form of ground truth, and results.json with scores.
+
+Pictures and categories are numbered from 1 in their order. ``file_name`` is the path below the data folder.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lapsvm.arrays import Float64
+from lapsvm.detection.export.annotations import Annotations
+from lapsvm.detection.export.names import check_names, is_text
+
+
+def check_coco(annotations: Annotations) -> None:
+    """Raise InputError for a name that is no text."""
+    check_names(annotations, "coco", is_text)
+
+
+def write_coco(annotations: Annotations, folder: Path, copy: bool = False) -> None:  # noqa: ARG001 - as all writers
+    """Write annotations.json, which has no scores, and results.json, which has them."""
+    (folder / "annotations.json").write_text(_text(coco_ground_truth(annotations)), encoding="utf-8")
+    (folder / "results.json").write_text(_text(coco_results(annotations)), encoding="utf-8")
+
+
+def coco_ground_truth(annotations: Annotations) -> dict[str, Any]:
+    """Return images, categories and annotations as a COCO object."""
+    images = [
+        {"id": number, "file_name": picture.name, "width": picture.width, "height": picture.height}
+        for number, picture in enumerate(annotations.pictures, start=1)
+    ]
+    categories = [{"id": number + 1, "name": name} for name, number in annotations.class_numbers.items()]
+    objects = [
+        {"id": number, **_placed(result), "area": result["bbox"][2] * result["bbox"][3], "iscrowd": 0}
+        for number, result in enumerate(coco_results(annotations), start=1)
+    ]
+    return {"images": images, "annotations": objects, "categories": categories}
+
+
+def coco_results(annotations: Annotations) -> list[dict[str, Any]]:
+    """Return one object per box, with ``score`` and, where it is known, ``probability``."""
+    numbers = annotations.class_numbers
+    results = []
+    for image_id, picture in enumerate(annotations.pictures, start=1):
+        for place, name in enumerate(picture.classes):
+            result = {"image_id": image_id, "category_id": numbers[name] + 1, "bbox": _xywh(picture.boxes[place])}
+            result["score"] = float(picture.scores[place])
+            if picture.probabilities is not None:
+                result["probability"] = float(picture.probabilities[place])
+            results.append(result)
+    return results
+
+
+def _placed(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what a result says without its scores."""
+    return {key: result[key] for key in ("image_id", "category_id", "bbox")}
+
+
+def _xywh(box: Float64) -> list[float]:
+    """Return x, y, width and height of a box, whole numbers without a fraction."""
+    x1, y1, x2, y2 = box.tolist()
+    return [int(value) if value == int(value) else value for value in (x1, y1, x2 - x1, y2 - y1)]
+
+
+def _text(content: Any) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"

@@ -1,0 +1,79 @@
+"""The formats by name, and the one function that writes any of them, whole or not at all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lapsvm.detection.export.annotations import Annotations
+from lapsvm.detection.export.coco import check_coco, write_coco
+from lapsvm.detection.export.cvat import check_cvat, write_cvat
+from lapsvm.detection.export.label_studio import check_label_studio, write_label_studio
+from lapsvm.detection.export.voc import check_voc, write_voc
+from lapsvm.detection.export.yolo import check_yolo, write_yolo
+from lapsvm.errors import OptionError
+from lapsvm.files import new_folder
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """A format of another program.
+
+    Attributes
+    ----------
+    check : callable
+        ``check(annotations)`` raises InputError if the format cannot hold a name.
+    write : callable
+        ``write(annotations, folder, copy)`` writes into an empty folder.
+    with_pictures : bool
+        Whether the pictures themselves stand in the folder.
+    """
+
+    check: Callable[[Annotations], None]
+    write: Callable[[Annotations, Path, bool], None]
+    with_pictures: bool = False
+
+
+EXPORT_FORMATS = {
+    "coco": ExportFormat(check_coco, write_coco),
+    "yolo": ExportFormat(check_yolo, write_yolo, with_pictures=True),
+    "voc": ExportFormat(check_voc, write_voc, with_pictures=True),
+    "label-studio": ExportFormat(check_label_studio, write_label_studio),
+    "cvat": ExportFormat(check_cvat, write_cvat),
+}
+
+
+def check_export(format_name: str, copy: bool) -> None:
+    """Raise OptionError unless the format is known, and pictures are copied only where it has them."""
+    if format_name not in EXPORT_FORMATS:
+        raise OptionError(f"option --format must be one of {', '.join(EXPORT_FORMATS)}, got {format_name!r}.")
+    if copy and not EXPORT_FORMATS[format_name].with_pictures:
+        having = " or ".join(name for name, one in EXPORT_FORMATS.items() if one.with_pictures)
+        raise OptionError(f"option --copy goes with a format that holds pictures ({having}), got {format_name}.")
+
+
+def write_export(annotations: Annotations, folder: str | Path, format_name: str, *, copy: bool = False) -> None:
+    """Write annotations as another program reads them.
+
+    Parameters
+    ----------
+    annotations : Annotations
+    folder : str or Path
+        Must be empty or not exist. It appears with all that belongs in it, or not at all.
+    format_name : {"coco", "yolo", "voc", "label-studio", "cvat"}
+    copy : bool, default False
+        Whether pictures are copied into the folder; otherwise they are links. For "yolo" and "voc".
+
+    Raises
+    ------
+    OptionError
+        If the format is not known, or takes no pictures, or the folder is not empty.
+    InputError
+        If the format cannot hold a name.
+    WriteError
+        If the system refuses, for instance because the disk is full.
+    """
+    check_export(format_name, copy)
+    chosen = EXPORT_FORMATS[format_name]
+    chosen.check(annotations)
+    with new_folder(folder) as temporary:
+        chosen.write(annotations, temporary, copy)

@@ -1,0 +1,89 @@
+"""YOLO: a text file of boxes per picture, and data.yaml that says where the pictures lie.
+
+::
+
+    data.yaml                               train and val folders, class names
+    train.txt  val.txt                      the same pictures, one path per line
+    images/train/<path>  images/val/<path>  links to the pictures, or copies
+    labels/train/<path>.txt  labels/val/... one row per box: class cx cy width height, as shares of the picture
+
+A row has exactly five numbers: readers take a sixth for the score of a prediction. A picture without boxes has an empty
+file of labels. ``<path>`` is the picture's path below the data folder, so that equal names in different folders stay
+apart. A folder called "images" inside it becomes "images_", because readers find labels by replacing the last "images"
+of a path.
+"""
+
+from hashlib import blake2b
+from json import dumps
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
+from lapsvm.detection.export.names import check_names, check_unique, is_line, without_suffix
+from lapsvm.detection.export.placing import place_picture
+
+VAL_SHARE = 0.1
+_HEADER = "# Paths are relative to this file. Programs that look elsewhere need its folder: path: /absolute/path\n"
+
+
+def check_yolo(annotations: Annotations) -> None:
+    """Raise InputError for a name that is no line of text, or two pictures that would share a file of labels."""
+    check_names(annotations, "yolo", is_line)
+    check_unique((without_suffix(_place(picture)) for picture in annotations.pictures), "yolo")
+
+
+def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> None:
+    """Write a YOLO data set, with a tenth of the pictures for validation."""
+    parts = split_pictures(annotations.pictures)
+    for part, pictures in parts.items():
+        for picture in pictures:
+            _write_picture(annotations, picture, folder, part, copy)
+        lines = (f"./images/{part}/{_place(picture)}\n" for picture in pictures)
+        (folder / f"{part}.txt").write_text("".join(lines), encoding="utf-8")
+    (folder / "data.yaml").write_text(_yaml(annotations.classes), encoding="utf-8")
+
+
+def split_pictures(pictures: tuple[AnnotatedPicture, ...]) -> dict[str, list[AnnotatedPicture]]:
+    """Return the pictures for training and for validation, each in order.
+
+    A tenth, and at least one, goes to validation, chosen by a hash of the name: the same pictures in every export. A
+    single picture stands in both.
+    """
+    by_hash = sorted(pictures, key=lambda picture: blake2b(picture.name.encode(), digest_size=8).digest())
+    chosen = {picture.name for picture in by_hash[: max(1, round(VAL_SHARE * len(pictures)))]}
+    val = [picture for picture in pictures if picture.name in chosen]
+    return {"train": [picture for picture in pictures if picture.name not in chosen] or val, "val": val}
+
+
+def yolo_rows(picture: AnnotatedPicture, numbers: dict[str, int]) -> list[str]:
+    """Return the rows of a picture's file of labels: class number, centre, width and height."""
+    corners = picture.boxes / np.array([picture.width, picture.height] * 2)
+    centres, sides = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+    table = np.column_stack([centres, sides]).tolist()
+    return [
+        " ".join([str(numbers[name]), *(f"{value:.8f}" for value in row)])
+        for name, row in zip(picture.classes, table, strict=True)
+    ]
+
+
+def _write_picture(annotations: Annotations, picture: AnnotatedPicture, folder: Path, part: str, copy: bool) -> None:
+    """Write a picture and its file of labels."""
+    place = _place(picture)
+    place_picture(picture.path, folder / "images" / part / place, copy)
+    labels = folder / "labels" / part / f"{without_suffix(place)}.txt"
+    labels.parent.mkdir(parents=True, exist_ok=True)
+    rows = yolo_rows(picture, dict(annotations.class_numbers))
+    labels.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+
+def _place(picture: AnnotatedPicture) -> str:
+    """Return the path of a picture below its part."""
+    *folders, name = PurePosixPath(picture.name).parts
+    return "/".join([*("images_" if one == "images" else one for one in folders), name])
+
+
+def _yaml(classes: tuple[str, ...]) -> str:
+    """Return the text of data.yaml; names are quoted as JSON, which is YAML for one line of text."""
+    names = "".join(f"  {number}: {dumps(name, ensure_ascii=False)}\n" for number, name in enumerate(classes))
+    return f"{_HEADER}train: images/train\nval: images/val\nnc: {len(classes)}\nnames:\n{names}"

@@ -1,0 +1,194 @@
+"""COCO annotations: labels from categories, boxes for evaluation alone."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lapsvm.catalog import open_dataset
+from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.errors import AnnotationError, DataError, LabelsError, MissingError, OptionError, ResultsError
+
+IMAGES = [{"id": 7, "file_name": "a b.jpg"}, {"id": 3, "file_name": "sub/a b.jpg"}, {"id": 9, "file_name": "犬.png"}]
+CATEGORIES = [{"id": 1, "name": "cat"}, {"id": 5, "name": "dog"}, {"id": 6, "name": "bird"}]
+RLE = {"counts": [0, 4, 12], "size": [4, 4]}
+OBJECTS = [
+    {"id": 1, "image_id": 7, "category_id": 1, "bbox": [1, 2, 3.5, 4], "iscrowd": 0, "segmentation": [[1, 2, 3]]},
+    {"id": 2, "image_id": 7, "category_id": 1, "bbox": [0, 0, 9, 9], "iscrowd": 1, "segmentation": RLE},
+    {"id": 3, "image_id": 3, "category_id": 5, "bbox": [0, 0, 9, 9], "iscrowd": 1, "segmentation": RLE},
+    {"id": 4, "image_id": 3, "category_id": 1, "bbox": [5, 5, 1, 1]},
+]
+
+
+def content(**changes):
+    return {"images": IMAGES, "categories": CATEGORIES, "annotations": OBJECTS} | changes
+
+
+def write(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def pictures(folder):
+    for image in IMAGES:
+        (folder / image["file_name"]).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 10)).save(folder / image["file_name"])
+
+
+LAYOUTS = {
+    "coco": ("annotations/instances_train.json", "train"),
+    "coco with images": ("annotations/instances_train.json", "images/train"),
+    "flat": ("annotations/instances_train.json", "images"),
+    "roboflow": ("train/_annotations.coco.json", "train"),
+    "single": ("annotations.json", "."),
+    "single with images": ("annotations.json", "images"),
+}
+
+
+@pytest.mark.parametrize(("file", "folder"), LAYOUTS.values(), ids=LAYOUTS)
+def test_each_layout_gives_labels_and_boxes(tmp_path, file, folder):
+    write(tmp_path / file, content())
+    pictures(tmp_path / folder)
+    dataset = open_dataset("coco", tmp_path, train_set="train")
+    assert (dataset.classes, dataset.sets) == (("bird", "cat", "dog"), ("train",))
+    records = dataset.records("train")
+    assert [record.id for record in records] == ["a%20b", "sub/a%20b", "犬"]
+    assert [record.labels for record in records] == [
+        {"bird": -1, "cat": 1, "dog": -1},
+        {"bird": -1, "cat": 1, "dog": 0},
+        {"bird": -1, "cat": -1, "dog": -1},
+    ]
+    assert records[1].pixels().shape == (10, 20, 3)
+    truth = dataset.ground_truth("train")
+    assert {name: set(of_class) for name, of_class in truth.items()} == {
+        name: {record.id for record in records} for name in dataset.classes
+    }
+    np.testing.assert_array_equal(truth["cat"]["a%20b"].boxes, [[1, 2, 4.5, 6], [0, 0, 9, 9]])
+    assert truth["cat"]["a%20b"].difficult.tolist() == [False, True]
+    assert truth["dog"]["sub/a%20b"].difficult.tolist() == [True]
+    assert truth["bird"]["犬"].boxes.shape == (0, 4)
+
+
+def test_classes_and_sets_are_chosen(tmp_path):
+    write(tmp_path / "annotations/instances_train2017.json", content())
+    write(tmp_path / "annotations/instances_val2017.json", content(categories=[*CATEGORIES, {"id": 8, "name": "fox"}]))
+    write(tmp_path / "annotations/captions_val2017.json", "{}")
+    dataset = open_dataset("coco", tmp_path, classes=("dog",), train_set="train2017", test_set="val2017")
+    assert (dataset.classes, dataset.sets) == (("dog",), ("train2017", "val2017"))
+    assert list(dataset.records("val2017")[0].labels) == ["dog"]
+    assert open_dataset("coco", tmp_path, train_set="train2017", test_set="val2017").classes[-1] == "fox"
+    with pytest.raises(OptionError, match="set 'test' is not there"):
+        dataset.records("test")
+    with pytest.raises(OptionError, match="class 'cow' is not there"):
+        open_dataset("coco", tmp_path, classes=("cow",))
+
+
+def test_labels_need_no_boxes_and_do_not_look_at_them(tmp_path):
+    bare = [{key: value for key, value in one.items() if key != "bbox"} for one in OBJECTS]
+    write(tmp_path / "annotations.json", content(annotations=bare))
+    dataset = open_dataset("coco", tmp_path)
+    assert [record.labels["cat"] for record in dataset.records("trainval")] == [1, 1, -1]
+    assert all(one.corners is None for one in read_coco(tmp_path / "annotations.json").annotations)
+    with pytest.raises(AnnotationError, match="annotation 1 must have four finite numbers as bbox"):
+        dataset.ground_truth("trainval")
+
+
+def changed(**changes):
+    return content(annotations=[OBJECTS[0] | changes])
+
+
+DEEP = '{"images": ' + "[" * 100_000 + "]" * 100_000 + "}"
+BAD = {
+    "no JSON": ("{", "cannot be read as JSON"),
+    "not text": ('{"images": "\ud800"}'.encode("utf-8", "surrogatepass"), "cannot be read as JSON"),
+    "deep": (DEEP, "cannot be read as JSON"),
+    "a list": ([], "must hold a JSON object with images"),
+    "no images": ({}, "must have a list 'images', got None"),
+    "images of another kind": (content(images={"7": 1}), "must have a list 'images'"),
+    "an image that is none": (content(images=[7]), "entry 0 of images must be an object, got 7"),
+    "an id that is none": (content(images=[{"id": [7]}]), "whole number or a text as id, got [7]"),
+    "an id of NaN": ('{"images": [{"id": NaN}], "categories": [], "annotations": []}', "as id, got nan"),
+    "an image twice": (content(images=IMAGES * 2), "ids of images must differ, got 7 twice"),
+    "a category twice": (content(categories=CATEGORIES * 2), "ids of categories must differ, got 1 twice"),
+    "a name twice": (content(categories=[*CATEGORIES, {"id": 8, "name": "cat"}]), "names of categories must differ"),
+    "a category without a name": (content(categories=[{"id": 1}]), "must have a text as name"),
+    "an annotation twice": (content(annotations=OBJECTS * 2), "ids of annotations must be numbers or texts and differ"),
+    "no such image": (changed(image_id=99), "annotation 1 must have an image of the file, got image_id 99"),
+    "no such category": (changed(category_id=99), "annotation 1 must have a category of the file, got category_id 99"),
+    "a category that is none": (changed(category_id={}), "got category_id {}"),
+    "crowd of another kind": (changed(iscrowd="yes"), "0 or 1 as iscrowd, got 'yes'"),
+    "a box of no width": (changed(bbox=[1, 2, 0, 4]), "width and a height above 0, got [1, 2, 0, 4]"),
+    "a box turned inside out": (changed(bbox=[1, 2, 3, -4]), "width and a height above 0"),
+    "a box of three": (changed(bbox=[1, 2, 3]), "four finite numbers as bbox"),
+    "no box": (changed(bbox=None), "four finite numbers as bbox"),
+    "an empty box": (changed(bbox=[]), "four finite numbers as bbox"),
+    "a box of words": (changed(bbox=["1", "2", "3", "4"]), "four finite numbers as bbox"),
+    "a box of NaN": (changed(bbox=[float("nan")] * 4), "four finite numbers as bbox"),
+    "a box without an end": (changed(bbox=[10**400, 0, 1, 1]), "four finite numbers as bbox"),
+    "a box whose end is infinite": (changed(bbox=[1.7e308, 0, 1.7e308, 1]), "four finite numbers as bbox"),
+    "a path that leads out": (content(images=[IMAGES[0] | {"file_name": "../a.jpg"}, *IMAGES[1:]]), "path below"),
+    "an absolute path": (content(images=[IMAGES[0] | {"file_name": "/a.jpg"}, *IMAGES[1:]]), "path below"),
+    "no path": (content(images=[{"id": 7}, *IMAGES[1:]]), "path below"),
+    "a path that is none": (content(images=[{"id": 7, "file_name": 7}, *IMAGES[1:]]), "must have a text as file_name"),
+    "two suffixes": (content(images=[*IMAGES, {"id": 1, "file_name": "a b.png"}]), "more than its suffix"),
+    "a name that is no file's": (content(categories=[*CATEGORIES, {"id": 8, "name": "a/b"}]), "printable, without '/'"),
+}
+
+
+@pytest.mark.parametrize(("value", "message"), BAD.values(), ids=BAD)
+def test_a_broken_file_is_one_sentence(tmp_path, value, message):
+    path = tmp_path / "annotations.json"
+    if isinstance(value, bytes):
+        path.write_bytes(value)
+    else:
+        write(path, value)
+
+    def everything():
+        dataset = open_dataset("coco", tmp_path)
+        dataset.records("trainval")
+        dataset.ground_truth("trainval")
+
+    with pytest.raises(DataError) as caught:
+        everything()
+    assert message in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert isinstance(caught.value, AnnotationError | LabelsError)
+
+
+def test_a_folder_without_annotations_or_with_two_files_for_a_set_is_refused(tmp_path):
+    with pytest.raises(MissingError, match=r"holds no annotations/instances_<set>\.json"):
+        open_dataset("coco", tmp_path)
+    write(tmp_path / "annotations/instances_train.json", content())
+    write(tmp_path / "train/_annotations.coco.json", content())
+    with pytest.raises(AnnotationError, match="set 'train' must have one file"):
+        open_dataset("coco", tmp_path)
+
+
+BAD_RESULTS = {
+    "an object": ({}, "must hold a JSON list"),
+    "a number": ([1], "result 0 must be an object"),
+    "no such image": ([{"image_id": 99}], "must be in an image of"),
+    "no such category": ([{"image_id": 7, "category_id": 99}], "must have its categories, got category_id 99"),
+    "no score": ([{"image_id": 7, "category_id": 1, "bbox": [1, 1, 1, 1]}], "must have a finite score, got None"),
+    "no box": ([{"image_id": 7, "category_id": 1, "score": 1, "bbox": [1]}], "four finite numbers as bbox"),
+    "no JSON": ("[", "cannot be read as JSON"),
+}
+
+
+@pytest.mark.parametrize(("value", "message"), BAD_RESULTS.values(), ids=BAD_RESULTS)
+def test_broken_results_are_one_sentence(tmp_path, value, message):
+    truth = read_coco(write(tmp_path / "truth.json", content()))
+    with pytest.raises(ResultsError, match=message):
+        read_coco_results(write(tmp_path / "results.json", value), truth)
+
+
+def test_files_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(MissingError, match=r"file of annotations .*none\.json is not there"):
+        read_coco(tmp_path / "none.json")
+    truth = read_coco(write(tmp_path / "truth.json", content()))
+    with pytest.raises(MissingError, match=r"file of results .*none\.json is not there"):
+        read_coco_results(tmp_path / "none.json", truth)

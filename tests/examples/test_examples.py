@@ -1,0 +1,122 @@
+"""The scripts in examples/, run on generated pictures."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FAST = ["--windows", "grid", "--max-windows", "30", "--C", "1", "--quiet"]
+
+
+def run_example(name, *arguments):
+    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def save_picture(path, rng, bright):
+    """Noise, with a bright or a dark square somewhere."""
+    pixels = rng.integers(90, 160, (64, 80, 3)).astype(np.uint8)
+    y, x = rng.integers(0, 40, 2)
+    pixels[y : y + 20, x : x + 20] = 250 if bright else 5
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """One folder per class, with equal names in both."""
+    root, rng = tmp_path_factory.mktemp("data") / "my pictures", np.random.default_rng(0)
+    for name, bright in (("bright", True), ("dark", False)):
+        for number in range(8):
+            save_picture(root / name / f"{number} é.png", rng, bright)
+    return root
+
+
+@pytest.fixture(scope="module")
+def worked(pictures, tmp_path_factory):
+    """What the first example leaves."""
+    work = tmp_path_factory.mktemp("examples") / "work"
+    run_example("labels_to_yolo.py", pictures, work, *FAST)
+    return work
+
+
+@pytest.mark.slow
+def test_labels_become_yolo_training_data(worked):
+    rows = {
+        path.relative_to(worked / "yolo/labels"): path.read_text() for path in worked.rglob("yolo/labels/*/*/*.txt")
+    }
+    assert len(rows) == 16
+    for path, text in rows.items():
+        (row,) = text.splitlines()
+        number, *place = row.split()
+        assert int(number) == ["bright", "dark"].index(path.parts[1])
+        assert len(place) == 4
+        assert (worked / "yolo/images" / path).with_suffix(".png").is_file()
+    assert (worked / "run/page/index.html").is_file()
+
+
+@pytest.mark.slow
+def test_predictions_become_supervision_arguments(worked, pictures):
+    picture = next((pictures / "bright").iterdir())
+    assert str(picture) in run_example("supervision_detections.py", worked / "run/models", picture, "--quiet")
+    spec = importlib.util.spec_from_file_location("supervision_detections", EXAMPLES / "supervision_detections.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (found,) = module.predictions(str(worked / "run/models"), [str(picture)], ["--quiet"])
+    arguments = module.detection_arrays(found, ["bright", "dark"])
+    n = len(found["detections"])
+    assert n > 0
+    assert arguments["xyxy"].shape == (n, 4)
+    assert (arguments["xyxy"][:, 2:] > arguments["xyxy"][:, :2]).all()
+    assert arguments["confidence"].tolist() == pytest.approx([one["score"] for one in found["detections"]])
+    assert set(arguments["class_id"].tolist()) == {0, 1}
+    assert module.detection_arrays({"detections": []}, [])["xyxy"].shape == (0, 4)
+
+
+@pytest.mark.slow
+def test_cached_features_become_detectors(tmp_path):
+    rng = np.random.default_rng(1)
+    for folder in ("VOC/ImageSets/Main", "cache"):
+        (tmp_path / folder).mkdir(parents=True)
+    for set_name in ("trainval", "test"):
+        ids, flags = [f"{set_name}{number}" for number in range(8)], [1, -1] * 4
+        for image_id, flag in zip(ids, flags, strict=True):
+            save_picture(tmp_path / f"VOC/JPEGImages/{image_id}.jpg", rng, flag == 1)
+            boxes = np.vstack([[0, 0, 80, 64], np.tile([5, 5, 30, 30], (4, 1)) + rng.integers(0, 9, (4, 4))])
+            features = rng.normal(size=(5, 6))
+            features[rng.integers(0, 5), 0] += 5 * (flag == 1)
+            np.savez(tmp_path / f"cache/{image_id}.npz", boxes=boxes, features=features)
+        lists = tmp_path / "VOC/ImageSets/Main"
+        (lists / f"{set_name}.txt").write_text("".join(f"{one}\n" for one in ids))
+        rows = "".join(f"{one} {flag}\n" for one, flag in zip(ids, flags, strict=True))
+        (lists / f"bright_{set_name}.txt").write_text(rows)
+    run_example(
+        "cached_rcnn_features.py", tmp_path / "cache", tmp_path / "VOC", tmp_path / "RUN", "--C", "1", "--quiet"
+    )
+    table = json.loads((tmp_path / "RUN/evaluation.json").read_text())
+    assert table["sets"]["test"]["classes"]["bright"]["image_ap"] > 0.8
+    assert (tmp_path / "RUN/page/index.html").is_file()
+
+
+@pytest.mark.slow
+def test_an_own_backbone_is_the_extractor(pictures, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    run_example("own_torch_backbone.py", pictures, tmp_path / "RUN", *FAST)
+    assert "own_torch_backbone:edge_network" in (tmp_path / "RUN/run.toml").read_text()
+    assert len(list((tmp_path / "RUN/models").glob("*.safetensors"))) == 2
+
+
+def test_every_script_is_listed_and_tested():
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    tests = Path(__file__).read_text(encoding="utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert f"({path.name})" in text
+        assert f'"{path.name}"' in tests

@@ -1,0 +1,108 @@
+"""`lapsvm export`: a finished run's detections leave the program."""
+
+import json
+import shutil
+
+import pytest
+
+from lapsvm.catalog import open_dataset
+from lapsvm.evaluation import read_results
+
+FORMATS = ["coco", "yolo", "voc", "label-studio", "cvat"]
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_every_format_is_written_from_a_run(command, finished, tmp_path, format_name):
+    result = command("export", "--out", finished, "--to", tmp_path / "out", "--format", format_name)
+    assert result.status == 0, result.err
+    assert list((tmp_path / "out").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def exported(command, run, folder, *options):
+    """Return picture name -> [(class, score, box)] of an export as COCO results."""
+    result = command("export", "--out", run, "--to", folder, "--format", "coco", "--quiet", *options)
+    assert (result.status, result.err) == (0, "")
+    truth = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    files = {one["id"]: one["file_name"] for one in truth["images"]}
+    names = {one["id"]: one["name"] for one in truth["categories"]}
+    found = {name: [] for name in files.values()}
+    for one in json.loads((folder / "results.json").read_text(encoding="utf-8")):
+        x, y, w, h = one["bbox"]
+        found[files[one["image_id"]]].append((names[one["category_id"]], one["score"], [x, y, x + w, y + h]))
+    return found
+
+
+@pytest.mark.parametrize("set_name", ["test", "trainval"])
+def test_by_default_each_label_of_a_picture_gets_its_best_box(command, finished, digits, tmp_path, set_name):
+    found = exported(command, finished, tmp_path / "out", "--set", set_name)
+    results = read_results(finished / "detections" / set_name, set_name)
+    records = open_dataset("voc", digits, classes=("six", "three")).records(set_name)
+    assert len(found) == len(records)
+    for record in records:
+        rows = {label: (score, box) for label, score, box in found[f"JPEGImages/{record.path.name}"]}
+        assert set(rows) == {name for name, flag in record.labels.items() if flag == 1}
+        for name, (score, box) in rows.items():
+            own = [row for row, image in enumerate(results[name].image_ids) if image == record.id]
+            assert score == results[name].scores[own].max()
+            assert box == results[name].boxes[own[0]].tolist()
+
+
+def test_per_class_takes_unlabelled_classes_unless_told_otherwise(command, finished, tmp_path):
+    every = exported(command, finished, tmp_path / "a", "--per-class", "2")
+    labelled = exported(command, finished, tmp_path / "b", "--per-class", "2", "--labelled-only")
+    assert all({label for label, _, _ in rows} == {"six", "three"} for rows in every.values())
+    assert 0 < sum(map(len, labelled.values())) < sum(map(len, every.values()))
+    assert all(set(map(str, labelled[name])) <= set(map(str, every[name])) for name in every)
+
+
+def test_without_probabilities_a_threshold_is_refused(refused, finished, tmp_path):
+    line = refused("export", "--out", finished, "--to", tmp_path / "o", "--format", "coco", "--threshold", "0.5")
+    assert "this run's models have no probabilities for --threshold; use --per-class K" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--format", "pascal"], "--format must be one of coco, yolo, voc, label-studio, cvat"),
+        (["--format", "coco", "--copy"], "--copy goes with"),
+        (["--format", "coco", "--set", "val"], "--set must be a set of the run (trainval, test), got 'val'"),
+        (["--format", "coco", "--per-class", "0"], "whole number of 1 or more"),
+        (["--format", "coco", "--per-class", "2", "--threshold", ".5"], "exclude each other"),
+        (["--format", "coco", "--threshold", "2"], "between 0 and 1"),
+    ],
+)
+def test_wrong_options_are_one_sentence(refused, finished, tmp_path, options, words):
+    assert words in refused("export", "--out", finished, "--to", tmp_path / "out", *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_folder_no_run_and_no_detections_are_one_sentence(refused, finished, run_copy, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").touch()
+    common = ("--format", "coco", "--to")
+    assert "must be empty or not exist" in refused("export", "--out", finished, *common, tmp_path / "full")
+    assert "holds no run.toml" in refused("export", "--out", tmp_path, *common, tmp_path / "o")
+    shutil.rmtree(run_copy / "detections")
+    assert "run lapsvm detect first" in refused("export", "--out", run_copy, *common, tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_no_box_to_export_is_one_sentence(refused, run_copy, tmp_path):
+    for path in (run_copy / "detections/test").glob("*.txt"):
+        path.write_text("".join(f"{line.split()[0]} 1 900 900 950 950\n" for line in path.read_text().splitlines()[:3]))
+    line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "yolo", "--per-class", "1")
+    assert "there must be a box to export, but none of set 'test' has an area inside its picture" in line
+
+
+def test_a_picture_that_has_gone_is_named(refused, digits, run_copy, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(digits, moved)
+    settings = run_copy / "run.toml"
+    settings.write_text(settings.read_text().replace(str(digits), str(moved)))
+    missing = (moved / "ImageSets/Main/test.txt").read_text().split()[3]
+    (moved / "JPEGImages" / f"{missing}.jpg").unlink()
+    line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "yolo")
+    assert f"{missing}.jpg is not there" in line
+    assert not (tmp_path / "o").exists()
