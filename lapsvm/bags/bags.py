@@ -108,7 +108,7 @@ class Bags:
     ) -> "Bags":
         """Return the bags of `split` in a run folder: its shards, by name, one after the other.
 
-        As many shards as fit stay in memory; a pass reads the others from their files. Every answer has the same bits.
+        As many shards as fit stay in memory; a pass reads the others from files. Every answer has the same bits.
 
         Parameters
         ----------
@@ -164,9 +164,7 @@ class Bags:
         return self._view(self._selection.subset(chosen))
 
     def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
-        """Return these bags, of which bag i has only its window index[i], or all where that is -1; nothing is copied.
-
-        Errors call the index by its `name`.
+        """Return these bags, bag i of its window index[i] alone, or of all where that is -1; errors call it `name`.
 
         Raises
         ------
@@ -261,7 +259,7 @@ class Bags:
 
     @property
     def exact(self) -> bool:
-        """Whether `best` tells windows apart whose scores differ by less than float32's rounding; a GPU does not."""
+        """Whether `best` tells near ties apart, scores that differ by less than float32's rounding; a GPU does not."""
         return self._store.device is None
 
     @property
@@ -319,26 +317,13 @@ class Bags:
         return self.subset(key)
 
     def best(self, weights: ArrayLike) -> BestWindows:
-        """Return the best window of every bag for each weight vector, in one pass over the features.
-
-        Parameters
-        ----------
-        weights : (d,) or (d, k)
-            One weight vector, or one per column.
+        """Return the best window of every bag for each column of `weights`, (d,) or (d, k), in one pass.
 
         Returns
         -------
         BestWindows
-            `index` and `score`, (n_bags,) for one vector or (n_bags, k): the first window of the highest score, summed
-            in float64. Windows compete with float32 sums (float64 where the features are), and all that are within
-            their rounding of the best sum are scored again. The answer does not depend on threads, on where windows
-            lie or on what else is asked: a column is answered as it is alone. A GPU does not score near ties again
-            (see `exact`).
-
-        Raises
-        ------
-        NotFiniteError
-            If the weights are NaN or infinite, or a bag's scores overflow.
+            `index` and `score`, (n_bags,) or (n_bags, k): the first window of the highest float64 score, whatever else
+            is asked; a GPU may take another of near ties (see `exact`). Overflow is a NotFiniteError.
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded

@@ -3,9 +3,9 @@
 Copies of the first windows of a store's parts, as many as fit, lie on the device as they are stored. Tiles of them are
 widened to float32 there and multiplied with the weight vectors of all that ask, without TF32; the first maximum of each
 bag is found on the device, and only its number comes back. Its score is summed in float64 by the processor, as
-everywhere. float32 sums are made in another order than the processor makes them, one that may depend on how many
-windows and weight vectors are multiplied at once, and near ties are not scored again. So where two windows are equal
-but for float32's rounding, another one may win, here and beside other weight vectors.
+everywhere. float32 sums are made in another order than the processor makes them, which may depend on how many windows
+and weight vectors are multiplied at once, and near ties are not scored again. So where two windows are equal but for
+float32's rounding, another one may win, here and beside other weight vectors.
 """
 
 from collections.abc import Iterator, Sequence

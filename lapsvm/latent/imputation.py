@@ -65,8 +65,8 @@ class ImputedWindows:
     def improved(self, other: "ImputedWindows", w: Float64) -> tuple["ImputedWindows", int]:
         """Return, for each image, its windows in `other` if they score more at `w`, and how many images changed.
 
-        Near ties, which a pass on a GPU decides in float32, so neither raise the objective nor keep CCCP from resting.
-        Both must have as many windows per image.
+        Ties but for rounding so neither raise the objective nor keep CCCP from resting. Both must have as many windows
+        per image.
         """
         old = self.scores(w)
         better = other.scores(w) > old + _TIE * np.abs(old)

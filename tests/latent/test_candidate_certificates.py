@@ -63,9 +63,9 @@ def pairs(above, below):
     return rows, np.repeat(np.arange(n), SIZE), np.full(n, C / n)
 
 
-@pytest.mark.parametrize("top", [1, 2])
+@pytest.mark.parametrize("top", [1, 3])
 @pytest.mark.parametrize(("risk", "program", "n_bags"), [(HingeRisk(2.0), hinges, 14), (RankRisk("auc"), pairs, 8)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(1, 5))  # of which none ends at w = 0, where windows say nothing
 def test_dual_and_objective_on_candidates_enclose_the_minimum_over_all_windows(risk, program, n_bags, top, seed):
     windows, y = planted(seed, n_bags, shift=4.0)
     problem = LatentProblem(y, risk=risk, C=C, top=top, tol=1e-7, init="random", seed=seed, max_iter=200)
