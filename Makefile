@@ -32,8 +32,7 @@ debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bo
 	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest -m "not slow" $(KERNEL_TESTS) tests/features
 
 # a sanitizer's runtime comes first in the process, before Python; libstdc++ too, for its exceptions are watched
-CC ?= gcc
-preload = LD_PRELOAD="$$($(CC) -print-file-name=lib$(1).so) $$($(CC) -print-file-name=libstdc++.so.6)"
+preload = LD_PRELOAD="$$(gcc -print-file-name=lib$(1).so) $$(gcc -print-file-name=libstdc++.so.6)"
 
 # Leaks are not looked for: Python itself leaves blocks behind at its exit. PYTHONMALLOC=malloc shows every block of
 # Python to the sanitizer; its own allocator would hide what lies side by side in one arena.

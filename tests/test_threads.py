@@ -68,7 +68,7 @@ DOORS = {
     **{f"ranking {loss}": lambda loss=loss: ranking(loss) for loss in ("ap", "ndcg", "auc", "mrr", "pos_at_top")},
     **{f"ranking by {way}": lambda way=way: ranking("ap", way, 3000) for way in ("optranks", "search", "greedy")},
     "ranking with a table": lambda: [ranking(DISCOUNTED, n=n) for n in (1000, 9000, 20_000)],
-    "ranking by a user's loss": lambda: ranking(USERS),
+    "ranking by a user's loss": lambda: ranking(USERS, n=2000),
     "psi": lambda: (psi(ROWS, WEIGHTS), psi(ROWS.astype(np.float32), WEIGHTS), psi(SPARSE, WEIGHTS)),
     "best windows": lambda: [tuple(bags.best(VECTORS)) for bags in (*BAGS, VIEW)],
     "scores of windows": lambda: [bags.score_windows(VECTORS[:, 0]) for bags in (*BAGS, VIEW)],
