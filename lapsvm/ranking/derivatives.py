@@ -20,10 +20,10 @@ from lapsvm.errors import InputError
 if TYPE_CHECKING:
     from lapsvm.ranking.losses import RankLoss
 
-# rows up to which all are compared, and how many otherwise; each costs a call of the user's method
-_ROWS = 512
-# derivatives up to which all are compared
-_VALUES = 1 << 20
+# rows, and derivatives, up to which all are compared; a row costs a call of the user's method, once per object and size
+_ROWS, _VALUES = 1 << 14, 1 << 22
+# rows, and derivatives, of the sample that is compared otherwise
+_SAMPLED_ROWS, _SAMPLED_VALUES = 512, 1 << 20
 # P N d_j(i) beyond it is as good as infinite: sums of scores and gains must stay finite
 _LARGEST = 1e290
 # Delta is of the order of 1, and derivatives are often differences of such numbers
@@ -136,7 +136,7 @@ def value(loss: "RankLoss", above: Index, n_neg: int) -> float:
 def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
     """Raise InputError if the loss breaks C2 for so many positives and negatives; done once per object and size.
 
-    Up to 512 negatives (and 2^20 derivatives) that is a proof, beyond it a sample of rows.
+    Up to 16,384 negatives and 2^22 derivatives the check is a proof, beyond that it compares a sample of rows.
     """
     if _passed.holds(loss.identity, (n_pos, n_neg)):
         return
@@ -151,13 +151,14 @@ def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
 
 def _sampled_positions(n_pos: int, n_neg: int) -> list[int]:
     """Return the positions whose derivatives are compared, ascending: all, or the first ones and ever fewer later."""
-    count = max(16, min(_ROWS, _VALUES // n_pos))
-    if n_neg <= count:
+    if n_neg <= _ROWS and n_neg * n_pos <= _VALUES:
         return list(range(1, n_neg + 1))
+    count = max(16, min(_SAMPLED_ROWS, _SAMPLED_VALUES // n_pos))
     first = range(1, count // 4 + 1)
     later = np.geomspace(count // 4, n_neg - 1, count // 4).astype(int)
     even = np.linspace(1, n_neg, count // 4).astype(int)
-    return sorted({*first, *later.tolist(), *(later + 1).tolist(), *even.tolist()})
+    sampled = sorted({*first, *later.tolist(), *(later + 1).tolist(), *even.tolist()})
+    return [position for position in sampled if position <= n_neg]
 
 
 def _shown(answer: object) -> str:

@@ -70,7 +70,7 @@ def test_precision_at_3_is_refused(method):
 
 
 @pytest.mark.parametrize("method", METHODS[:2])
-@pytest.mark.parametrize(("k", "n_neg"), [(5, 600), (300, 600), (5, 9_000), (5, 100_000)])
+@pytest.mark.parametrize(("k", "n_neg"), [(5, 600), (300, 600), (5, 9_000), (300, 9_000), (5, 100_000)])
 def test_precision_at_k_is_refused_among_many_negatives(method, n_neg, k):
     scores, labels = small_problem(n_neg)
     with pytest.raises(InputError, match="breaks condition C2"):
