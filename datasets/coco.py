@@ -22,15 +22,7 @@ from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import is_named
 
 from .labelled import labelled_records
-from .names import (
-    check_file_name,
-    check_folder,
-    check_picture_path,
-    check_set,
-    choose_classes,
-    image_id_of,
-    order_sets,
-)
+from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 
 _PREFIX, _BESIDE, _SINGLE = "instances_", "_annotations.coco.json", "annotations.json"
 

@@ -16,7 +16,7 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   ├── AnnotationError                a file of annotations that is broken or refused
     │   ├── LabelsError                    a list or table of labels that cannot be read
     │   ├── ResultsError                   a file of detections that cannot be read
-    │   ├── ForeignFileError               another program's file of windows or features that cannot be taken
+    │   ├── ExternalFileError               another program's file of windows or features that cannot be taken
     │   ├── ShardError                     a shard that is truncated, damaged or of another kind
     │   └── ModelFileError                 a model file that is damaged or of an unknown version
     ├── CertificateError (ValueError)      a lower bound of a minimum that is above an objective
@@ -73,7 +73,7 @@ class ResultsError(DataError):
     """A file of detections cannot be read."""
 
 
-class ForeignFileError(DataError):
+class ExternalFileError(DataError):
     """Another program's file of windows or features cannot be taken."""
 
 

@@ -1,6 +1,6 @@
 """``python -m lapsvm.pipelines`` is the command ``lapsvm``."""
 
-from .entry import main
+from .commands.entry import main
 
 if __name__ == "__main__":
     main()

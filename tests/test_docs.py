@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lapsvm.pipelines.cli import app
+from lapsvm.pipelines.commands.verbs import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

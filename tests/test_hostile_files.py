@@ -21,7 +21,7 @@ from lapsvm.catalog import MAX_PIXELS, read_image
 from lapsvm.detection import Detector
 from lapsvm.errors import AnnotationError, ImageError, LabelsError, LapsvmError, MissingError, ResultsError, WriteError
 from lapsvm.evaluation import read_results
-from lapsvm.features import open_foreign, read_header
+from lapsvm.features import open_external, read_header
 from lapsvm.files import is_named, open_regular, read_regular, write_atomically
 
 
@@ -79,11 +79,11 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("comp3_det_test_cat.txt", lambda path: read_results(path.parent, "test"), MissingError),
         ("a.safetensors", Detector.load, MissingError),
         ("a.safetensors", read_header, MissingError),
-        ("a.json", lambda path: open_foreign(path, "json"), MissingError),
-        ("windows/a.npz", lambda path: open_foreign(path.parent), MissingError),
-        ("windows/a.mat", lambda path: open_foreign(path.parent), MissingError),
-        ("windows/index.json", lambda path: open_foreign(path.parent, "npy"), MissingError),
-        ("windows/boxes.npy", lambda path: open_foreign(path.parent, "npy"), MissingError),
+        ("a.json", lambda path: open_external(path, "json"), MissingError),
+        ("windows/a.npz", lambda path: open_external(path.parent), MissingError),
+        ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
+        ("windows/index.json", lambda path: open_external(path.parent, "npy"), MissingError),
+        ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
     ],
 )
 def test_no_reader_waits_for_a_pipe(pipe, name, read, kind):
@@ -219,10 +219,10 @@ def test_a_broken_link_in_place_of_flags_of_truth_is_not_passed_over(tmp_path):
     np.save(tmp_path / "boxes.npy", np.array([[0.0, 0, 5, 5]]))
     np.save(tmp_path / "offsets.npy", np.array([0, 1]))
     (tmp_path / "ids.txt").write_text("a\n")
-    assert open_foreign(tmp_path).keys == ("a",)
+    assert open_external(tmp_path).keys == ("a",)
     (tmp_path / "gt.npy").symlink_to("nowhere")
     with pytest.raises(LapsvmError, match=r"gt\.npy is not there: the link leads to nothing"):
-        open_foreign(tmp_path)
+        open_external(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 255, "a" * 5000, "\ud800"])

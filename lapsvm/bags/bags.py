@@ -23,12 +23,12 @@ from lapsvm.arrays import (
 )
 from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
 from lapsvm.bags.opening import open_folder
-from lapsvm.bags.parts import MemoryPart
 from lapsvm.bags.passes import Pass, plan
-from lapsvm.bags.reading import Reading, Visitor
 from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.store import Store
+from lapsvm.bags.stores.local import Store
+from lapsvm.bags.stores.parts import MemoryPart
+from lapsvm.bags.stores.reading import Reading, Visitor
 from lapsvm.bags.totals import bag_means, copies, mean_norm, window_scores
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster

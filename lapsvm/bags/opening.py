@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from lapsvm.arrays import Index
-from lapsvm.bags.fleet import open_fleet
-from lapsvm.bags.memory import as_bytes
-from lapsvm.bags.on_gpu import place
-from lapsvm.bags.parts import FilePart, MemoryPart, Part
-from lapsvm.bags.reading import Reading, check_finite, file_part
 from lapsvm.bags.scoring import aligned_empty
-from lapsvm.bags.store import Store
+from lapsvm.bags.stores.gpu import place
+from lapsvm.bags.stores.local import Store
+from lapsvm.bags.stores.memory import as_bytes
+from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
+from lapsvm.bags.stores.reading import Reading, check_finite, file_part
+from lapsvm.bags.stores.remote import open_remote_store
 from lapsvm.cluster import Cluster
 from lapsvm.errors import StageError
 from lapsvm.features import ShardSet, open_shards
@@ -35,14 +35,14 @@ def open_folder(
     OptionError
         If `memory` is no size, or the device is not there.
     ShardError, NotFiniteError, ClusterError
-        As `open_store` and `open_fleet`.
+        As `open_store` and `open_remote_store`.
     """
     limit = as_bytes(memory)
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
     if cluster is not None:
         whole = Path(os.path.abspath(folder))
-        return open_fleet(open_shards(whole), None if memory is None else limit, reading, cluster)
+        return open_remote_store(open_shards(whole), None if memory is None else limit, reading, cluster)
     store, sizes = open_store(open_shards(folder), limit, reading)
     place(store, device)
     return store, sizes

@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.parts import Room
+from lapsvm.bags.requests import Answer, Best, Work
 from lapsvm.bags.scoring import BestWindows, Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.store import Store
-from lapsvm.bags.work import Answer, Best, Work
+from lapsvm.bags.stores.local import Store
+from lapsvm.bags.stores.parts import Room
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
 """Windows, or their bytes, after which a chunk ends, with the bag that they end in."""
@@ -74,7 +74,7 @@ class Pass:
             answer = answering(block, _excluded(self.selection, chunk))
             put(chunk, answer)
             if isinstance(work, Best) and not self.store.parts[chunk.part].resident:
-                self._keep_winners(chunk, block, answer[0])
+                self._keep_best(chunk, block, answer[0])
 
         with _device_thread(bool(there)) as pool:
             ahead = pool.submit(self._answer_there, there, work, put) if pool is not None else None
@@ -103,7 +103,7 @@ class Pass:
             self.store.keep(chunk.part, rows, features)
             put(chunk, (index, row_scores(features, again.reshape(index.shape), work.weights)))
 
-    def _keep_winners(self, chunk: Chunk, block: Block, index: Index) -> None:
+    def _keep_best(self, chunk: Chunk, block: Block, index: Index) -> None:
         """Keep the winners of a chunk that was read from a file: they are what is asked for next."""
         starts = self.selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
@@ -135,7 +135,7 @@ def run(
         _side_by_side(lambda chunk: work(chunk, block(chunk)), here, threads)
         return
     there = [chunk for chunk in chunks if not store.parts[chunk.part].resident]
-    ahead = _ReadAhead(here, there, block, threads)
+    ahead = _Prefetcher(here, there, block, threads)
     try:
         _side_by_side(lambda _: ahead.work(work), range(threads), threads)
     finally:
@@ -153,7 +153,7 @@ def _side_by_side(work: Callable[[T], None], jobs: Iterable[T], threads: int) ->
             pass
 
 
-class _ReadAhead:
+class _Prefetcher:
     """Chunks to work on: those that a thread of its own has read, and, while it reads, those in memory."""
 
     def __init__(

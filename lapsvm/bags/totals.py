@@ -4,9 +4,9 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.passes import Pass, plan
+from lapsvm.bags.requests import Copies, Means, Norms, Scores
 from lapsvm.bags.selection import Mask, Selection
-from lapsvm.bags.store import Store
-from lapsvm.bags.work import Copies, Means, Norms, Scores
+from lapsvm.bags.stores.local import Store
 
 
 def window_scores(over: Pass, weights: Float64) -> Float64:

@@ -1,14 +1,15 @@
 """Feature extractors, and the shards that keep their numbers."""
 
-from lapsvm.features.extractor import Concatenation, Extractor, open_extractor
-from lapsvm.features.foreign import ArrayNames, BoxConvention, ForeignSource, ForeignWindows
-from lapsvm.features.foreign_formats import FORMATS, open_foreign
-from lapsvm.features.hog import HOG
-from lapsvm.features.pooled_network import PooledNetwork
+from lapsvm.features.external.formats import FORMATS, open_external
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
+from lapsvm.features.extractors.extractor import Concatenation, Extractor, open_extractor
+from lapsvm.features.extractors.hog import HOG
+from lapsvm.features.extractors.pooled_network import PooledNetwork
 from lapsvm.features.projection import Projected, Projection, fit_projection, load_projection, save_projection
 from lapsvm.features.scaling import BlockNorms, block_scales, mean_block_norms
-from lapsvm.features.shard import PictureWindows, Shard, ShardHeader, assemble_shard
-from lapsvm.features.shard_set import (
+from lapsvm.features.shards.shard import PictureWindows, Shard, ShardHeader, assemble_shard
+from lapsvm.features.shards.shard_file import read_header, read_shard, write_shard
+from lapsvm.features.shards.shard_folder import (
     ShardSet,
     check_settings,
     open_shards,
@@ -16,7 +17,6 @@ from lapsvm.features.shard_set import (
     shard_name,
     shard_paths,
 )
-from lapsvm.features.shards import read_header, read_shard, write_shard
 
 __all__ = [
     "FORMATS",
@@ -25,9 +25,9 @@ __all__ = [
     "BlockNorms",
     "BoxConvention",
     "Concatenation",
+    "ExternalSource",
+    "ExternalWindows",
     "Extractor",
-    "ForeignSource",
-    "ForeignWindows",
     "PictureWindows",
     "PooledNetwork",
     "Projected",
@@ -41,8 +41,8 @@ __all__ = [
     "fit_projection",
     "load_projection",
     "mean_block_norms",
+    "open_external",
     "open_extractor",
-    "open_foreign",
     "open_shards",
     "read_header",
     "read_shard",

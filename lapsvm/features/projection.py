@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
-from lapsvm.features.extractor import Extractor
-from lapsvm.features.shard_set import settings_difference
+from lapsvm.features.extractors.extractor import Extractor
+from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm projection"

@@ -1,24 +1,24 @@
 """Training with latent windows: initialisation, imputation, CCCP, many problems side by side."""
 
-from lapsvm.latent.many import fit_many
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
+from lapsvm.latent.cccp.risks import HingeRisk, RankRisk
+from lapsvm.latent.cccp.structural import StructuralProblem
 from lapsvm.latent.multifold import fit_multifold
-from lapsvm.latent.passes import Tally
-from lapsvm.latent.paths import fit_paths
-from lapsvm.latent.problem import LatentProblem, LatentSolution
 from lapsvm.latent.refinement import Refinement, refine
-from lapsvm.latent.resume import AnswerLog
-from lapsvm.latent.risks import HingeRisk, RankRisk
-from lapsvm.latent.structural import StructuralProblem
+from lapsvm.latent.scheduling.many import fit_many
+from lapsvm.latent.scheduling.passes import PassCounts
+from lapsvm.latent.scheduling.paths import fit_paths
+from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 __all__ = [
-    "AnswerLog",
     "HingeRisk",
     "LatentProblem",
     "LatentSolution",
+    "PassCounts",
     "RankRisk",
     "Refinement",
+    "ReplayLog",
     "StructuralProblem",
-    "Tally",
     "fit_many",
     "fit_multifold",
     "fit_paths",

@@ -14,11 +14,11 @@ import numpy as np
 from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
-from lapsvm.latent.candidates import CANDIDATES
-from lapsvm.latent.many import fit_many
-from lapsvm.latent.passes import Tally
-from lapsvm.latent.problem import LatentProblem, LatentSolution
-from lapsvm.latent.resume import AnswerLog
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
+from lapsvm.latent.scheduling.candidates import CANDIDATES
+from lapsvm.latent.scheduling.many import fit_many
+from lapsvm.latent.scheduling.passes import PassCounts
+from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 
 def fit_multifold(
@@ -28,8 +28,8 @@ def fit_multifold(
     rounds: int = 10,
     *,
     candidates: int = CANDIDATES,
-    tally: Tally | None = None,
-    log: AnswerLog | None = None,
+    tally: PassCounts | None = None,
+    log: ReplayLog | None = None,
 ) -> LatentSolution:
     """Train a problem, the positives' windows chosen by models of the other folds.
 

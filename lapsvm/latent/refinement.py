@@ -21,10 +21,10 @@ from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.latent.candidates import CANDIDATES
-from lapsvm.latent.many import fit_many
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.multifold import deal
-from lapsvm.latent.problem import LatentProblem, LatentSolution
+from lapsvm.latent.scheduling.candidates import CANDIDATES
+from lapsvm.latent.scheduling.many import fit_many
 
 NEAR = 0.7
 FAR = 0.3

@@ -4,7 +4,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk
-from lapsvm.latent.candidates import CANDIDATES
+from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.models.latent_estimator import Callback, LatentEstimator
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 

@@ -2,10 +2,10 @@
 
 from lapsvm.ranking.batch import ViolatedRankings, most_violated_rankings
 from lapsvm.ranking.discounts import RankBiased
-from lapsvm.ranking.features import psi
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
+from lapsvm.ranking.psi import psi
 
 __all__ = [
     "APLoss",

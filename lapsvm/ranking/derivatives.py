@@ -9,16 +9,13 @@ one of a loss that agrees with the user's in every derivative asked for; that th
 
 import math
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from lapsvm._ext import inference as _kernel
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError
-
-if TYPE_CHECKING:
-    from lapsvm.ranking.losses import RankLoss
 
 # rows, and derivatives, up to which all are compared; a row costs a call of the user's method, once per object and size
 _ROWS, _VALUES = 1 << 14, 1 << 22
@@ -30,16 +27,30 @@ _LARGEST = 1e290
 _ROUNDING = 1e-12
 
 
+class UserLoss(Protocol):
+    """What the checks need of a `lapsvm.ranking.RankLoss`."""
+
+    @property
+    def identity(self) -> object:
+        """The object that defines the loss."""
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> Any:
+        """Return d_j(i) for ranks i."""
+
+    def value(self, above: Index, n_neg: int) -> Any:
+        """Return Delta."""
+
+
 class AskedDerivatives:
     """Answers the kernels' questions for derivatives and keeps the answers.
 
     Parameters
     ----------
-    loss : RankLoss
+    loss : UserLoss
     n_pos, n_neg : int
     """
 
-    def __init__(self, loss: "RankLoss", n_pos: int, n_neg: int) -> None:
+    def __init__(self, loss: UserLoss, n_pos: int, n_neg: int) -> None:
         self._loss, self._n_pos, self._n_neg = loss, n_pos, n_neg
         self._rows: list[Float64] = []
         self._asked: list[tuple[int, int]] = []
@@ -115,7 +126,7 @@ class AskedDerivatives:
         )
 
 
-def value(loss: "RankLoss", above: Index, n_neg: int) -> float:
+def value(loss: UserLoss, above: Index, n_neg: int) -> float:
     """Return Delta as the loss gives it.
 
     Raises
@@ -133,7 +144,7 @@ def value(loss: "RankLoss", above: Index, n_neg: int) -> float:
     return delta
 
 
-def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
+def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
     """Raise InputError if the loss breaks C2 for so many positives and negatives; done once per object and size.
 
     Up to 16,384 negatives and 2^22 derivatives the check is a proof, beyond that it compares a sample of rows.

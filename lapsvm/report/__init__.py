@@ -1,15 +1,6 @@
 """The page that shows what a run found: `write_page` and the values that fill it."""
 
-from lapsvm.report.contents import (
-    CccpStep,
-    ClassSummary,
-    Contents,
-    Curve,
-    Example,
-    LabelCounts,
-    RunSummary,
-    SetSummary,
-)
+from lapsvm.report.contents import CccpStep, ClassSummary, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
 from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (

@@ -7,10 +7,10 @@ import pytest
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import central_windows
-from lapsvm.errors import ForeignFileError, InputError, ShapeError
+from lapsvm.errors import ExternalFileError, InputError, ShapeError
 from lapsvm.features import Shard
-from lapsvm.features.foreign import ArrayNames
-from lapsvm.features.foreign_numpy import open_npy
+from lapsvm.features.external.arrays import open_npy
+from lapsvm.features.external.windows import ArrayNames
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5))
 OFFSETS = [0, 3, 6, 9, 12]
@@ -73,7 +73,7 @@ def test_shards_with_such_offsets_are_refused():
 def test_imports_with_such_offsets_are_refused(tmp_path, offsets):
     np.save(tmp_path / "boxes.npy", np.zeros((12, 4)))
     (tmp_path / "index.json").write_text(json.dumps({"ids": ["a", "b", "c"], "offsets": offsets}))
-    with pytest.raises(ForeignFileError, match="offsets must"):
+    with pytest.raises(ExternalFileError, match="offsets must"):
         open_npy(tmp_path, ArrayNames())
 
 

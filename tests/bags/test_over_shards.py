@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from lapsvm.bags import Bags
-from lapsvm.bags.memory import as_bytes
-from lapsvm.bags.passes import _ReadAhead
+from lapsvm.bags.passes import _Prefetcher
 from lapsvm.bags.scoring import Block
 from lapsvm.bags.selection import Chunk
+from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
 from lapsvm.features import read_shard, write_shard
@@ -102,7 +102,7 @@ def test_the_means_of_bags_are_read_once(tmp_path, monkeypatch):
     arrays = [np.full((size, 3), size, dtype=np.float16) for size in (20, 50, 30)]
     bags = Bags.open(write_run(tmp_path, arrays, np.float16, 1), "trainval", memory=0)
     first = bags.means()
-    monkeypatch.setattr("lapsvm.bags.parts.FilePart.block", None)
+    monkeypatch.setattr("lapsvm.bags.stores.parts.FilePart.block", None)
     np.testing.assert_array_equal(bags.scaled(2.0).means([2, 0]), 2 * first[[2, 0]])
     np.testing.assert_array_equal(first, [[20.0] * 3, [50.0] * 3, [30.0] * 3])
 
@@ -181,7 +181,7 @@ def test_a_shard_that_is_another_one_by_now_is_refused_and_named(harm, tmp_path)
 def test_what_ends_a_pass_empties_its_list_under_the_lock(tmp_path):
     chunks = [Chunk(0, first, first + 1) for first in range(5)]
     block = Block(np.zeros((1, 1)), np.array([0]), np.array([1]))
-    ahead = _ReadAhead(chunks, [], lambda *_: block, 1)
+    ahead = _Prefetcher(chunks, [], lambda *_: block, 1)
     begun, go_on = Event(), Event()
 
     def fail(*_):
@@ -213,7 +213,7 @@ def test_an_error_in_the_work_ends_the_pass(threads, tmp_path, monkeypatch):
         raise RuntimeError("no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lapsvm.bags.work.best_in", fail)
+        patch.setattr("lapsvm.bags.requests.best_in", fail)
         with pytest.raises(RuntimeError, match="no more"):
             bags.best(np.ones(21))
     assert np.isfinite(bags.best(np.ones(21)).score).all()

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import OptionError
-from lapsvm.features import open_extractor, reference
-from lapsvm.features.pooling import pool_cells, pool_windows
+from lapsvm.features import open_extractor
+from lapsvm.features.extractors import reference
+from lapsvm.features.extractors.pooling import pool_cells, pool_windows
 
 pytest.importorskip("onnxruntime")
 PICTURE = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)  # 3 x 4 cells of 32

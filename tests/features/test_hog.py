@@ -5,9 +5,9 @@ import pytest
 
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 from lapsvm.features import HOG, open_extractor
-from lapsvm.features.hog import CLIP
-from lapsvm.features.picture import grey_levels
-from lapsvm.features.reference import hog as slow_hog
+from lapsvm.features.extractors.hog import CLIP
+from lapsvm.features.extractors.picture import grey_levels
+from lapsvm.features.extractors.reference import hog as slow_hog
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (60, 70, 3), dtype=np.uint8)
 WINDOWS = {

@@ -9,7 +9,7 @@ import pytest
 from lapsvm.catalog import read_image
 from lapsvm.errors import DataError, DependencyError, MissingError, NotFiniteError, OptionError
 from lapsvm.features import open_extractor
-from lapsvm.features.pooled_network import network_size
+from lapsvm.features.extractors.pooled_network import network_size
 
 pytest.importorskip("onnxruntime")
 PICTURE = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)  # 3 x 4 cells of 32

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lapsvm.features import reference
-from lapsvm.features.picture import l2_normalise
-from lapsvm.features.pooling import cell_shares, enlarge, pool_rings, pool_windows
+from lapsvm.features.extractors import reference
+from lapsvm.features.extractors.picture import l2_normalise
+from lapsvm.features.extractors.pooling import cell_shares, enlarge, pool_rings, pool_windows
 
 MAP = np.random.default_rng(0).normal(size=(5, 6, 7)).astype(np.float32)
 FINE = 16
@@ -61,7 +61,7 @@ def test_the_smallest_window_there_is_gives_its_cell():
 def test_more_windows_than_one_product_takes(monkeypatch):
     windows = grid_windows(100)
     whole = pool_windows(MAP, windows)
-    monkeypatch.setattr("lapsvm.features.pooling._ROWS", 7)
+    monkeypatch.setattr("lapsvm.features.extractors.pooling._ROWS", 7)
     np.testing.assert_allclose(pool_windows(MAP, windows), whole, atol=1e-6)
 
 

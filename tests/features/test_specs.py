@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features import open_extractor
-from lapsvm.features.specs import (
+from lapsvm.features.extractors.specs import (
     number,
     one_or_three_numbers,
     one_or_three_positive_numbers,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import OptionError
-from lapsvm.features import open_extractor, reference, settings_difference
+from lapsvm.features import open_extractor, settings_difference
+from lapsvm.features.extractors import reference
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

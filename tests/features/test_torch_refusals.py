@@ -175,7 +175,7 @@ def test_without_torch_the_extra_is_named(monkeypatch):
 
 def test_torch_is_not_imported_before_a_network_is_opened():
     code = (
-        "import sys, lapsvm.features, lapsvm.pipelines.cli, lapsvm.pipelines.extract;"
+        "import sys, lapsvm.features, lapsvm.pipelines.commands.verbs, lapsvm.pipelines.shards.extraction;"
         "lapsvm.features.open_extractor('hog'); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

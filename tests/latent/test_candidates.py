@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
-from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem, Tally, fit_many, fit_paths
-from lapsvm.latent.pool import Pool, Wish
+from lapsvm.latent import HingeRisk, LatentProblem, PassCounts, RankRisk, StructuralProblem, fit_many, fit_paths
+from lapsvm.latent.scheduling.pool import Pool, WindowRequest
 
 SIZE, COUNT = 24, 3  # windows of a bag, and parts; small enough for candidates to be worth while
 
@@ -75,7 +75,7 @@ def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solve
 
 def test_passes_are_few_and_counted():
     bags, y, _ = planted(2, n_bags=90, dim=30, shift=1.5)
-    problem, tally = LatentProblem(y, C=100.0), Tally()
+    problem, tally = LatentProblem(y, C=100.0), PassCounts()
     seen = []
 
     class CountedBags(Bags):
@@ -135,7 +135,7 @@ def test_threads_do_not_change_the_solution(dtype, monkeypatch):
     monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     (one, y, places), (three, _, _) = (planted(5, dtype=dtype, threads=threads) for threads in (1, 3))
-    tallies = Tally(), Tally()
+    tallies = PassCounts(), PassCounts()
     for first, second in zip(
         fit_many(mixed(y, places), one, candidates=COUNT, tally=tallies[0]),
         fit_many(mixed(y, places), three, candidates=COUNT, tally=tallies[1]),
@@ -180,7 +180,7 @@ def test_a_negatives_excluded_windows_make_no_plane_at_zero():
 
 def test_a_path_keeps_its_candidates():
     bags, y, _ = planted(8, n_bags=60, dim=20)
-    tally = Tally()
+    tally = PassCounts()
     path = fit_paths([LatentProblem(y)], [[100.0, 10.0, 1.0]], bags, candidates=COUNT, tally=tally)[0]
     assert all(found.converged for found in path)
     assert tally.passes == sum(found.n_passes for found in path)
@@ -228,7 +228,7 @@ def test_a_pool_holds_what_is_wished_for_and_nothing_else():
     for _ in range(30):
         wishes = [rng.choice(bags.n_windows, rng.integers(1, 80), replace=False) for _ in range(3)]
         for owner, needed in enumerate(wishes):
-            pool.wish(owner, Wish(needed, np.empty((0, 0), dtype=np.intp)))
+            pool.wish(owner, WindowRequest(needed, np.empty((0, 0), dtype=np.intp)))
         pool.renew()
         assert pool.n_rows == len(np.unique(np.concatenate(wishes)))
         for owner, needed in enumerate(wishes):
@@ -247,7 +247,7 @@ def test_where_memory_is_short_the_better_half_of_the_spare_windows_is_held():
     needed = np.arange(bags.n_bags) * SIZE
     for rows, held in ((400, 8), (200, 4), (100, 2), (10, 1)):
         pool = Pool(bags, COUNT, most_bytes=rows * 6 * 8)
-        pool.wish("one", Wish(needed, spare))
+        pool.wish("one", WindowRequest(needed, spare))
         pool.renew()
         assert np.array_equal(pool.granted("one"), spare[:, :held].ravel())
     found = on_candidates(LatentProblem(planted(13)[1], C=10.0), bags)
@@ -256,6 +256,6 @@ def test_where_memory_is_short_the_better_half_of_the_spare_windows_is_held():
 
 def test_memory_for_the_needed_windows_alone_still_ends_certified(monkeypatch):
     bags, y, _ = planted(14)
-    monkeypatch.setattr("lapsvm.latent.pool._MOST_SHARE", 0.0)
+    monkeypatch.setattr("lapsvm.latent.scheduling.pool._MOST_SHARE", 0.0)
     problem = LatentProblem(y, C=10.0)
     assert on_candidates(problem, bags).converged

@@ -9,7 +9,7 @@ import pytest
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem, fit_many, fit_paths
-from lapsvm.latent.early import LAST, EarlyStep, early_steps, soft_shares, spread, stand_ins
+from lapsvm.latent.cccp.early import LAST, EarlyStep, early_steps, soft_shares, soft_targets, spread
 from lapsvm.models import LatentRankSVM, LatentSVM
 
 EARLY = [{"anneal": 0.5}, {"pace": 0.3}, {"anneal": 2.0, "pace": 0.6}]
@@ -100,10 +100,10 @@ def test_stand_ins_are_weighted_means_of_the_images_with_the_highest_scores():
     easiest = np.sort(np.argsort(-np.sort(scores, axis=1)[:, -2:].mean(axis=1))[:3])
     heat = 0.3 * spread(list(scores))
     means = [soft_shares(scores[i], heat, 2) @ windows[positives[i]] for i in easiest]
-    found = stand_ins(bags, positives, w, counts, EarlyStep(0.3, 0.3))
+    found = soft_targets(bags, positives, w, counts, EarlyStep(0.3, 0.3))
     np.testing.assert_allclose(found.scores(w), np.array(means) @ w)
     np.testing.assert_allclose(found.weighted_sum(np.arange(3.0)), np.arange(3.0) @ np.array(means))
-    hard = stand_ins(bags, positives, w, counts, LAST)
+    hard = soft_targets(bags, positives, w, counts, LAST)
     np.testing.assert_allclose(hard.scores(w), np.sort(scores, axis=1)[:, -2:].mean(axis=1))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
-from lapsvm.latent.joint_inference import greedy_joint_ranking
+from lapsvm.latent.cccp.joint_inference import greedy_joint_ranking
 from lapsvm.ranking import most_violated_ranking
 
 LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top")

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from lapsvm.bags import Bags
 from lapsvm.errors import CertificateError, InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many
-from lapsvm.latent.imputation import top_counts, top_windows
-from lapsvm.latent.risks import Violation
+from lapsvm.latent.cccp.imputation import top_counts, top_windows
+from lapsvm.latent.cccp.risks import Violation
 from lapsvm.ranking import average_precision
 
 LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top")

@@ -6,11 +6,11 @@ import pytest
 from lapsvm.bags import Bags
 from lapsvm.errors import WriteError
 from lapsvm.latent import (
-    AnswerLog,
     HingeRisk,
     LatentProblem,
+    PassCounts,
+    ReplayLog,
     StructuralProblem,
-    Tally,
     fit_many,
     fit_multifold,
     fit_paths,
@@ -48,11 +48,11 @@ def alike(found, expected):
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path):
     bags, y = planted()
-    whole, expected = Tally(), fit_many(problems(y), bags, candidates=candidates)
+    whole, expected = PassCounts(), fit_many(problems(y), bags, candidates=candidates)
     fit_many(problems(y), bags, candidates=candidates, tally=whole)
     steps = sum(len(found.history) for found in expected)
     for number in range(0, steps, 9):
-        told, first, second = [], Tally(), Tally()
+        told, first, second = [], PassCounts(), PassCounts()
 
         def kill(place, record, told=told, number=number):
             told.append(record)
@@ -60,9 +60,9 @@ def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path
                 raise KilledError
 
         path = tmp_path / f"{number}.answers"
-        with AnswerLog(path) as log, pytest.raises(KilledError):
+        with ReplayLog(path) as log, pytest.raises(KilledError):
             fit_many(problems(y), bags, kill, candidates=candidates, tally=first, log=log)
-        with AnswerLog(path) as log:
+        with ReplayLog(path) as log:
             alike(fit_many(problems(y), bags, candidates=candidates, tally=second, log=log), expected)
             assert log.n_known == first.passes
         assert first.passes + second.passes == whole.passes
@@ -72,13 +72,13 @@ def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path
 def test_a_log_that_is_cut_or_broken_anywhere_is_used_up_to_there(candidates, tmp_path):
     bags, y = planted(1)
     path, rng = tmp_path / "one.answers", np.random.default_rng(0)
-    with AnswerLog(path) as log:
+    with ReplayLog(path) as log:
         expected = fit_many(problems(y), bags, candidates=candidates, log=log)
     content = path.read_bytes()
     for place in rng.integers(len(content), size=4):
         for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
             path.write_bytes(damaged)
-            with AnswerLog(path) as log:
+            with ReplayLog(path) as log:
                 alike(fit_many(problems(y), bags, candidates=candidates, log=log), expected)
             assert path.read_bytes() == content
 
@@ -86,13 +86,13 @@ def test_a_log_that_is_cut_or_broken_anywhere_is_used_up_to_there(candidates, tm
 def test_a_whole_log_needs_no_pass_and_the_log_of_other_problems_none_of_it(tmp_path):
     bags, y = planted(2)
     path = tmp_path / "one.answers"
-    with AnswerLog(path) as log:
+    with ReplayLog(path) as log:
         expected = fit_many(problems(y), bags, candidates=3, log=log)
-    again, other = Tally(), Tally()
-    with AnswerLog(path) as log:
+    again, other = PassCounts(), PassCounts()
+    with ReplayLog(path) as log:
         alike(fit_many(problems(y), bags, candidates=3, tally=again, log=log), expected)
     assert again.passes == 0
-    with AnswerLog(path) as log:
+    with ReplayLog(path) as log:
         alike(
             fit_many(problems(-y), bags, candidates=3, tally=other, log=log), fit_many(problems(-y), bags, candidates=3)
         )
@@ -106,8 +106,8 @@ def test_paths_and_folds_continue_too(tmp_path):
     expected = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3)
     folds = fit_multifold(LatentProblem(y), bags, 2, candidates=3)
     for _ in range(2):
-        tally = Tally()
-        with AnswerLog(tmp_path / "both.answers") as log:
+        tally = PassCounts()
+        with ReplayLog(tmp_path / "both.answers") as log:
             found = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3, tally=tally, log=log)
             alike(found[0], expected[0])
             alike([fit_multifold(LatentProblem(y), bags, 2, candidates=3, tally=tally, log=log)], [folds])
@@ -116,12 +116,12 @@ def test_paths_and_folds_continue_too(tmp_path):
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path):
     with pytest.raises(WriteError, match=r"gone/one.answers could not be written: No such file or directory"):
-        AnswerLog(tmp_path / "gone" / "one.answers")
+        ReplayLog(tmp_path / "gone" / "one.answers")
 
 
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     bags, y = planted()
-    with AnswerLog(tmp_path / "one.answers") as log:
+    with ReplayLog(tmp_path / "one.answers") as log:
 
         class Full:
             def __getattr__(self, name):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from lapsvm.errors import InputError, OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem, fit_many
-from lapsvm.latent.structural import TRUTHS
+from lapsvm.latent.cccp.structural import TRUTHS
 from lapsvm.ranking import average_precision
 
 

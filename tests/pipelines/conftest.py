@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.cli import main
+from lapsvm.pipelines.commands.verbs import main
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]

@@ -15,12 +15,12 @@ from lapsvm.features import (
     open_extractor,
     read_header,
     read_shard,
-    reference,
     write_shard,
 )
-from lapsvm.features.hog import CLIP
-from lapsvm.features.picture import grey_levels
-from lapsvm.features.pooling import pool_windows
+from lapsvm.features.extractors import reference
+from lapsvm.features.extractors.hog import CLIP
+from lapsvm.features.extractors.picture import grey_levels
+from lapsvm.features.extractors.pooling import pool_windows
 
 few = settings(max_examples=40, deadline=None)
 sides = st.integers(1, 9)

@@ -14,13 +14,14 @@ from lapsvm.datasets.annotations import read_objects
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
-from lapsvm.pipelines.settings import Settings, check_settings
+from lapsvm.pipelines.run.checks import check_settings
+from lapsvm.pipelines.run.settings import Settings
 from scipy.io import savemat
 
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, ModelFileError
 from lapsvm.evaluation import Detections, read_result_file, write_results
-from lapsvm.features import PictureWindows, assemble_shard, open_foreign, open_shards, read_shard, write_shard
+from lapsvm.features import PictureWindows, assemble_shard, open_external, open_shards, read_shard, write_shard
 from lapsvm.model_files import read_model, write_model
 from lapsvm.models import RankSVM, estimator_files
 
@@ -60,7 +61,7 @@ def changed(rng, content):
 
 
 def read_windows(path):
-    source = open_foreign(path)
+    source = open_external(path)
     for key in source.keys:
         source.read(key).content_hash  # noqa: B018 - what is read is used
 

@@ -124,11 +124,11 @@ def test_the_ranges_nest_though_nothing_is_checked():
             ranks, _, above, _, _ = inference.most_violated(
                 scores, np.arange(n_pos), 6, 1.0, None, noise[seed % 2], method
             )
-            in_order = ranks[np.argsort(-scores[n_pos:])]
-            assert (np.diff(in_order) >= 0).all()
-            assert in_order[0] >= 1
-            assert in_order[-1] <= n_pos + 1
-            assert (above == np.searchsorted(in_order, np.arange(1, n_pos + 1), side="right")).all()
+            prefetched = ranks[np.argsort(-scores[n_pos:])]
+            assert (np.diff(prefetched) >= 0).all()
+            assert prefetched[0] >= 1
+            assert prefetched[-1] <= n_pos + 1
+            assert (above == np.searchsorted(prefetched, np.arange(1, n_pos + 1), side="right")).all()
 
 
 def test_what_inference_asked_for_is_compared_where_a_sample_misses_it():

@@ -201,10 +201,10 @@ def test_refinement_extents_and_neighbours_equal_their_twins(name):
     assert_same(cells.ravel(), reference.refine(labels[:, atoms].reshape(3, -1))[0])
     for ours, twins in zip(regions.extents(cells, count), reference.extents(cells, count), strict=True):
         assert_same(ours, twins)
-    assert_same(in_order(regions.neighbours(cells, count)), reference.neighbours(cells, count))
+    assert_same(prefetched(regions.neighbours(cells, count)), reference.neighbours(cells, count))
 
 
-def in_order(pairs):
+def prefetched(pairs):
     return pairs[np.lexsort(pairs.T[::-1])]
 
 
@@ -216,7 +216,7 @@ def test_refinement_and_neighbours_of_scattered_labels_equal_their_twins(seed):
     assert_same(cells, reference.refine(labels)[0])
     assert len(np.unique(labels, axis=1).T) == count
     cells = cells.reshape(9, 11)
-    assert_same(in_order(regions.neighbours(cells, count)), reference.neighbours(cells, count))
+    assert_same(prefetched(regions.neighbours(cells, count)), reference.neighbours(cells, count))
 
 
 @each_many_pixels
@@ -237,7 +237,7 @@ def test_histograms_and_their_sums_equal_their_twins(name, channels):
     *expected, expected_pairs = reference.pool(*arguments)
     for ours, twins in zip(pooled, expected, strict=True):
         assert_same(ours, twins)
-    assert_same(in_order(pairs), expected_pairs)
+    assert_same(prefetched(pairs), expected_pairs)
     # the same as if the segmentation had been counted by itself
     assert_same(pooled[0], regions.describe(labels[1], n_regions, planes, smoothed, 5))
 

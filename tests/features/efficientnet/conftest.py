@@ -2,8 +2,8 @@
 
 import pytest
 
-from lapsvm.features.efficientnet import photos_installed
-from lapsvm.features.efficientnet.package import read_checkpoint_file
+from lapsvm.features.extractors.efficientnet import photos_installed
+from lapsvm.features.extractors.efficientnet.package import read_checkpoint_file
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def cache(checkpoint, tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def network(checkpoint, tmp_path_factory):
     """The network, opened from the ONNX file that is made of the checkpoint."""
-    from lapsvm.features.efficientnet.architecture import onnx_network
-    from lapsvm.features.efficientnet.checkpoint import read_legacy_checkpoint
-    from lapsvm.features.networks import RuntimeNetwork
+    from lapsvm.features.extractors.efficientnet.architecture import onnx_network
+    from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
+    from lapsvm.features.extractors.networks import RuntimeNetwork
 
     return RuntimeNetwork("efficientnet_lite0", onnx_network(read_legacy_checkpoint(checkpoint)), 1)

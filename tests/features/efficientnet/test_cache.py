@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lapsvm.errors import WriteError
-from lapsvm.features.efficientnet import cache as cache_module
-from lapsvm.features.efficientnet.cache import cached
+from lapsvm.features.extractors.efficientnet import cache as cache_module
+from lapsvm.features.extractors.efficientnet.cache import cached
 
 CONTENT = bytes(range(256)) * 100
 DIGEST = sha256(CONTENT).hexdigest()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapsvm.errors import DataError
-from lapsvm.features.efficientnet.checkpoint import read_legacy_checkpoint
+from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -146,7 +146,7 @@ def test_a_damaged_byte_is_refused_or_read_as_another_value(change):
     [(0, (7,), (1,)), (6, (1,), (1,)), (0, (2, 3), (3, 2)), (0, (2,), (-1,)), (-1, (2,), (1,)), (0, (2, 2), (1,))],
 )
 def test_a_tensor_outside_of_its_storage_is_refused(offset, shape, strides):
-    from lapsvm.features.efficientnet.checkpoint import _as_array, _FormatError, _Storage, _View
+    from lapsvm.features.extractors.efficientnet.checkpoint import _as_array, _FormatError, _Storage, _View
 
     view = _View(_Storage("1", np.dtype("<f4"), 6), offset, shape, strides)
     with pytest.raises(_FormatError):

@@ -9,8 +9,8 @@ import pytest
 
 from lapsvm.errors import DataError, DependencyError, MissingError, OptionError
 from lapsvm.features import Concatenation, open_extractor
-from lapsvm.features.efficientnet import package, photos_installed
-from lapsvm.features.extractor import described_texts, sees_surroundings
+from lapsvm.features.extractors.efficientnet import package, photos_installed
+from lapsvm.features.extractors.extractor import described_texts, sees_surroundings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (90, 130, 3), dtype=np.uint8)
 BOXES = [[0, 0, 130, 90], [20, 10, 60, 70], [5.5, 3.25, 40, 31]]

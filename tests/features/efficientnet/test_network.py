@@ -5,8 +5,8 @@ import pytest
 
 from lapsvm.catalog import read_image
 from lapsvm.features import open_extractor
-from lapsvm.features.efficientnet.architecture import INPUT, MAPS, onnx_network
-from lapsvm.features.efficientnet.checkpoint import read_legacy_checkpoint
+from lapsvm.features.extractors.efficientnet.architecture import INPUT, MAPS, onnx_network
+from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
 
 LINEAR = ("stride8", "stride16")  # maps without ReLU6: their values reach 40, so rounding is measured by the largest
 SIZES = [(1, 1), (31, 33), (47, 97), (64, 96), (65, 130)]

@@ -1,0 +1,63 @@
+"""What box voting gives with other constants: `python benchmarks/pictures/voting.py RUN`.
+
+RUN is a finished run, whose other settings of detection stay. The table is of its training pictures, with boxes read to
+evaluate alone: mean 11-point AP and CorLoc over the classes, for every temperature (0 is no voting) and overlap.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from lapsvm.pipelines.results.detections import detect_windows
+from lapsvm.pipelines.results.detectors import load_detectors
+from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.progress import Reporter
+from lapsvm.pipelines.run.settings import DetectSettings
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.catalog import GroundTruth
+from lapsvm.detection import score_many
+from lapsvm.evaluation import Detections, corloc, evaluate_voc
+from lapsvm.features import open_shards
+
+TEMPERATURES, OVERLAPS = (0.25, 0.5, 0.7, 1.0), (0.3, 0.4, 0.5, 0.6)
+Picture = tuple[str, Array, Float64]
+
+
+def main(folder: str) -> None:
+    """Print the table."""
+    run = RunFolder(Path(folder))
+    context = RunContext(run, run.settings(), 1, Reporter(True))
+    detectors, set_name = load_detectors(context, "voting"), context.settings.data.train_set
+    pictures: list[Picture] = []
+    for shard in open_shards(run.shards(set_name)):
+        scores, cuts = score_many(detectors, shard.features), shard.offsets[1:-1]
+        pictures += zip(shard.image_ids, np.split(shard.boxes, cuts), np.split(scores, cuts), strict=True)
+    truth = context.data.dataset.ground_truth(set_name)
+    names = [detector.class_name for detector in detectors]
+    print("| temperature | overlap | AP 11-point | CorLoc |\n|---|---|---|---|")
+    grid = [(0.0, OVERLAPS[0]), *((temperature, near) for near in OVERLAPS for temperature in TEMPERATURES)]
+    for temperature, near in grid:
+        settings = replace(context.settings.detect, vote=temperature, vote_near=near)
+        ap, located = _measured(pictures, names, settings, truth)
+        print(f"| {temperature:g} | {near:g} | {ap:.3f} | {located:.3f} |", flush=True)
+
+
+def _measured(
+    pictures: list[Picture], names: list[str], settings: DetectSettings, truth: Mapping[str, Mapping[str, GroundTruth]]
+) -> tuple[float | None, float | None]:
+    """Return the mean AP and the mean CorLoc of what is detected with these settings."""
+    found = {
+        name: Detections.from_images(
+            (image, *detect_windows(scores[:, column], boxes, settings)) for image, boxes, scores in pictures
+        )
+        for column, name in enumerate(names)
+    }
+    return evaluate_voc(found, truth).mean_ap_11point, corloc(found, truth).mean_corloc
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""Readers of windows and features in other programs' files."""

@@ -1,0 +1,66 @@
+"""The formats of other programs' windows by name: which file is of which."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lapsvm.errors import ExternalFileError, MissingError, OptionError
+from lapsvm.features.external.arrays import INDEX, open_npy, open_npz
+from lapsvm.features.external.json_files import open_json
+from lapsvm.features.external.mat_files import open_mat
+from lapsvm.features.external.windows import ArrayNames, ExternalSource
+
+FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {
+    "npz": open_npz,
+    "npy": open_npy,
+    "json": open_json,
+    "mat": open_mat,
+}
+
+
+def open_external(path: str | Path, kind: str = "", names: ArrayNames | None = None) -> ExternalSource:
+    """Open windows, with or without features, from another program.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or a folder of files.
+    kind : {"", "npz", "npy", "json", "mat"}, default ""
+        "" tells it by the suffix, of a folder by the suffix of the files in it.
+    names : ArrayNames, optional
+        Under which names the arrays are looked for.
+
+    Returns
+    -------
+    ExternalSource
+
+    Raises
+    ------
+    MissingError
+        If the file or folder, or one that it needs, is not there.
+    OptionError
+        If there is no such kind.
+    ExternalFileError
+        If the kind cannot be told, or the files break a rule.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise MissingError(f"file or folder {path} of windows is not there.")
+    if kind and kind not in FORMATS:
+        raise OptionError(f"a format of windows must be one of {', '.join(FORMATS)}, got {kind!r}.")
+    return FORMATS[kind or _kind_of(path)](path, names or ArrayNames())
+
+
+def _kind_of(path: Path) -> str:
+    """Return the name of a file's or folder's format."""
+    if path.is_file():
+        suffixes = {path.suffix.lower().removeprefix(".")}
+    elif (path / INDEX).is_file() or (path / "boxes.npy").is_file():
+        return "npy"
+    else:
+        suffixes = {file.suffix.removeprefix(".") for file in path.rglob("*") if not file.name.startswith(".")}
+        suffixes &= {"npz", "mat"}
+    found = sorted(suffixes & set(FORMATS))
+    if len(found) == 1:
+        return found[0]
+    got = f"files of {' and '.join(found)}" if found else f"none in {path}"
+    raise ExternalFileError(f"{path} must be a file, or a folder of files, of one of {', '.join(FORMATS)}; got {got}.")

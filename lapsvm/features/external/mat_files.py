@@ -1,0 +1,148 @@
+"""Windows from MATLAB's files up to version 7: R-CNN's feature caches, and the lists of boxes of Fast R-CNN and WSDDN.
+
+Version 7.3 is another format (HDF5), which is refused with the way out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lapsvm.arrays import Array
+from lapsvm.errors import ExternalFileError, MissingError
+from lapsvm.features.external.arrays import FilePerPicture, check_different, files_below
+from lapsvm.features.external.matlab import read_mat_variables
+from lapsvm.features.external.windows import (
+    BOX_NAMES,
+    FEATURE_NAMES,
+    TRUTH_NAME,
+    ArrayNames,
+    BoxConvention,
+    ExternalSource,
+    ExternalWindows,
+    checked_windows,
+)
+
+IMAGES = "images"
+CACHE = BoxConvention("xyxy", 1, "inclusive")
+LIST = BoxConvention("yxyx", 1, "inclusive")
+EDGE_BOXES = BoxConvention("xywh", 1, "inclusive")
+
+
+@dataclass(frozen=True)
+class MatList:
+    """One file with cell arrays: the pictures' names, their boxes, and perhaps their features.
+
+    Attributes
+    ----------
+    where : str
+    places : mapping of name to number
+    boxes : sequence of arrays
+    features : sequence of arrays, or None
+    convention : BoxConvention
+    """
+
+    where: str
+    places: Mapping[str, int]
+    boxes: Sequence[Array]
+    features: Sequence[Array] | None
+    convention: BoxConvention
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The pictures' names."""
+        return tuple(self.places)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether there are features, not boxes alone."""
+        return self.features is not None
+
+    def read(self, key: str, features: bool = True) -> ExternalWindows:
+        """Return the windows of a picture."""
+        place = self.places[key]
+        values = self.features[place] if features and self.features is not None else None
+        return checked_windows(f"{self.where}, picture {key}", self.boxes[place], values)
+
+
+def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
+    """Open a ``.mat`` file of all pictures, or a folder with one for each.
+
+    A file of all pictures has the cell array ``images`` of names and one of boxes, which are taken as y1, x1, y2, x2,
+    1-based, the last pixels inside, as selective search, MCG and WSDDN write them. A file of one picture has an array
+    of boxes (or a struct with one): with features, as R-CNN caches them, these are x1, y1, x2, y2, 1-based, the last
+    pixels inside, and rows whose ``gt`` is 1 are annotated objects; ``bbs`` are EdgeBoxes' x, y, width, height; others
+    are taken as those of a list.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    ExternalFileError
+        If the first one is of version 7.3, truncated, or lacks its boxes.
+    """
+    files = files_below(path, ".mat")
+    if not files:
+        raise MissingError(f"folder {path} holds no .mat file.")
+    first = next(iter(files.values()))
+    content = read_mat_variables(first, lambda name: name == IMAGES or not _is_features(name, names))
+    if IMAGES in content:
+        if path.is_dir() and len(files) > 1:
+            raise ExternalFileError(
+                f"folder {path} holds lists of pictures such as {first}; name the files themselves."
+            )
+        return _list(first, names)
+    fields = _fields(content, names)
+    has_features = names.features_in(fields, str(first)) is not None
+    boxes = names.boxes_in(fields, str(first))
+    convention = CACHE if has_features else EDGE_BOXES if boxes == "bbs" else LIST
+    return FilePerPicture(path, files, read_mat, has_features, names, convention)
+
+
+def read_mat(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
+    """Return the windows of one picture's file."""
+    where = str(path)
+    fields = _fields(read_mat_variables(path, lambda name: features or not _is_features(name, names)), names)
+    boxes = fields[names.boxes_in(fields, where)]
+    name = names.features_in(fields, where) if features else None
+    return checked_windows(where, boxes, None if name is None else fields[name], fields.get(TRUTH_NAME))
+
+
+def _is_features(name: str, names: ArrayNames) -> bool:
+    """Tell whether a variable may be large and is not always read."""
+    return name in ((names.features,) if names.features else FEATURE_NAMES)
+
+
+def _fields(content: Mapping[str, Any], names: ArrayNames) -> Mapping[str, Any]:
+    """Return the variables of one picture's file, or the fields of its only struct if that holds the boxes."""
+    structs = [value for value in content.values() if isinstance(value, dict)]
+    wanted = (names.boxes,) if names.boxes else BOX_NAMES
+    if len(structs) == 1 and not any(name in content for name in wanted):
+        return dict(structs[0])
+    return content
+
+
+def _list(path: Path, names: ArrayNames) -> MatList:
+    """Return the lists of a file of all pictures."""
+    content, where = read_mat_variables(path), str(path)
+    boxes_name, features_name = names.boxes_in(content, where), names.features_in(content, where)
+    cells = {name: content[name] for name in (IMAGES, boxes_name, features_name) if name is not None}
+    for name, own in cells.items():
+        if not isinstance(own, list):
+            raise ExternalFileError(f"{where}: {name} must be a cell array, got {type(own).__name__}.")
+        if len(own) != len(cells[IMAGES]):
+            raise ExternalFileError(
+                f"{where}: {name} must have one cell per picture, got {len(own)} for {len(cells[IMAGES])}."
+            )
+    keys = [_text(where, cell) for cell in cells[IMAGES]]
+    places = {key: place for place, key in enumerate(keys)}
+    check_different(keys, f"{where} must name each picture once")
+    return MatList(where, places, cells[boxes_name], None if features_name is None else cells[features_name], LIST)
+
+
+def _text(where: str, cell: Any) -> str:
+    """Return the text of a cell, which may be wrapped in another one."""
+    inner = cell[0] if isinstance(cell, list) and len(cell) == 1 else cell
+    if not isinstance(inner, str):
+        raise ExternalFileError(f"{where}: {IMAGES} must be names of pictures, got {type(inner).__name__}.")
+    return inner.strip()

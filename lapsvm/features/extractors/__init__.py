@@ -1,0 +1,1 @@
+"""Extractors: what is measured in the windows of a picture."""

@@ -1,0 +1,205 @@
+"""What an extractor is, how one is opened by its text, and several at once."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32
+from lapsvm.errors import InputError, OptionError
+from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
+from lapsvm.features.extractors.hog import hog_text, open_hog
+from lapsvm.features.extractors.pooled_network import open_pooled_network, pooling_options
+from lapsvm.features.extractors.specs import Machine, Spec, parse_spec
+from lapsvm.features.extractors.torch_specs import open_torch, way_of
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Turns the windows of a picture into rows of numbers; several threads may call it at once."""
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Numbers of features of the parts that stand side by side; they sum to `dim`."""
+
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part is a window's features followed by as many of its surroundings."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the features depend on, as plain JSON.
+
+        No path is in it: a file is known by the hash of its content. What stands below the key "runtime" is recorded,
+        but need not match (see `check_settings`).
+        """
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features of the windows of one picture.
+
+        Parameters
+        ----------
+        pixels : ndarray of shape (h, w, 3), uint8 RGB
+        boxes : array-like of shape (n, 4)
+            In the house's convention; what lies outside of the picture is cut off.
+
+        Returns
+        -------
+        ndarray of shape (n, dim), float32
+            All finite. A window that has no area inside the picture gets zeros.
+
+        Raises
+        ------
+        ShapeError, InputError
+            If the picture or the boxes have another shape or type.
+        NotFiniteError
+            If a box is NaN or infinite.
+        """
+
+
+class Concatenation:
+    """Several extractors side by side.
+
+    Parameters
+    ----------
+    parts : sequence of Extractor, at least two
+    """
+
+    def __init__(self, parts: Sequence[Extractor]) -> None:
+        self.parts = tuple(parts)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return sum(self.blocks)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Numbers of features of each part, in order."""
+        return tuple(size for part in self.parts for size in part.blocks)
+
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part has two halves."""
+        return tuple(half for part in self.parts for half in part.halves)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the parts' descriptions."""
+        return {
+            "kind": "concatenation",
+            "blocks": list(self.blocks),
+            "halves": list(self.halves),
+            "parts": {str(index): part.describe() for index, part in enumerate(self.parts)},
+        }
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the parts' features side by side, float32 of shape (n, dim)."""
+        return np.concatenate([part(pixels, boxes) for part in self.parts], axis=1)
+
+
+OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
+    "hog": open_hog,
+    "onnx": open_pooled_network,
+    "onnx-cv2": open_pooled_network,
+    "torch": open_torch,
+    KIND: open_efficientnet,
+}
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "auto") -> Extractor:
+    """Open an extractor by its text.
+
+    Parameters
+    ----------
+    specs : str or sequence of str
+        ``hog[?size=48&cell=8&bins=9]``,
+        ``efficientnet_lite0[?output=stride8|stride16|stride16_expanded|stride32]`` (or several with commas between
+        them), with the options of ``onnx``,
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
+        ``surroundings=beside`` in place of the contrast;
+        ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime;
+        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
+        torch. docs/features.md has every option. Of several, the features stand side by side.
+    threads : int, default 1
+        Threads that a network may use.
+    device : "auto", "cpu" or "cuda"
+        Where torch runs a network; "auto" is CUDA where torch can use it.
+
+    Returns
+    -------
+    Extractor
+
+    Raises
+    ------
+    OptionError
+        If the kind, an option or its value is not known, or an output must be chosen.
+    MissingError
+        If the file is not there.
+    DataError
+        If it is no network that can be read, or has no map among its outputs, or its weights do not fit.
+    DependencyError
+        If ONNX Runtime, torch, or the package with the weights is not installed.
+    WriteError
+        If a network cannot be kept in the cache folder.
+    """
+    texts = [specs] if isinstance(specs, str) else list(specs)
+    if not texts:
+        raise InputError("an extractor needs at least one spec, got none.")
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}.")
+    if device not in DEVICES:
+        raise OptionError(f"device must be one of {', '.join(DEVICES)}, got {device!r}.")
+    machine = Machine(threads, device)
+    parts = [_open_one(parse_spec(text), machine) for text in texts]
+    return parts[0] if len(parts) == 1 else Concatenation(parts)
+
+
+def sees_surroundings(text: str) -> bool:
+    """Tell whether an extractor's text names a network whose map is pooled, which knows a window's surroundings."""
+    spec = parse_spec(text)
+    return spec.kind in (KIND, "onnx", "onnx-cv2") or (spec.kind == "torch" and way_of(spec) == "pooled")
+
+
+def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the texts that open the extractor of a description, every option named.
+
+    Parameters
+    ----------
+    description : mapping
+        What `Extractor.describe` returned; it may come from a file by anybody.
+
+    Returns
+    -------
+    tuple of str or None
+        None if an extractor needs a file, or code, that no description names, or if this is no description.
+    """
+    try:
+        return tuple(_described(description))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _described(description: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a description's extractors; LookupError for one that needs more than that."""
+    if description["kind"] == "concatenation":
+        parts = description["parts"]
+        for number in range(len(parts)):
+            yield from _described(parts[str(number)])
+    elif description["kind"] == "hog":
+        yield hog_text(description)
+    elif description["network"] == KIND:
+        yield f"{KIND}?{pooling_options(description)}"
+    else:
+        raise LookupError(description["network"])
+
+
+def _open_one(spec: Spec, machine: Machine) -> Extractor:
+    """Return the extractor of one spec."""
+    if spec.kind not in OPENERS:
+        raise OptionError(f"extractor {spec.text!r} is not known; choose from {', '.join(OPENERS)}.")
+    return OPENERS[spec.kind](spec, machine)

@@ -1,0 +1,174 @@
+"""Networks read from ONNX files, run by ONNX Runtime or, when asked for, by OpenCV."""
+
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float32
+from lapsvm.errors import DataError, DependencyError, MissingError
+from lapsvm.features.extractors.onnx_content import check_self_contained
+
+_QUIET = 4  # only fatal messages: failures reach the user as errors
+
+
+class Network(Protocol):
+    """A network with one picture as its input; several threads may run it at once.
+
+    Attributes
+    ----------
+    runtime : dict of str to str
+        Name and version of what runs it.
+    fixed_size : tuple of int or None
+        Height and width, where the network takes no others.
+    """
+
+    runtime: dict[str, str]
+    fixed_size: tuple[int, int] | None
+
+    def run(self, batch: Float32) -> dict[str, Array]:
+        """Return every output by name, for a batch of shape (1, 3, h, w).
+
+        Raises
+        ------
+        DataError
+            If the network cannot take a picture of that size.
+        """
+
+
+def read_network_file(path: str | Path) -> bytes:
+    """Return the content of a network's file.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise MissingError(f"network {path} is not there.")
+    return path.read_bytes()
+
+
+class RuntimeNetwork:
+    """A network run by ONNX Runtime on the CPU, with the same result for every number of threads.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    content : bytes
+        The ONNX file. Weights in files of their own are refused: they would escape the hash.
+    threads : int
+    install : str, default 'pip install "lapsvm[onnx]"'
+        What installs ONNX Runtime, for the message that it is missing.
+
+    Raises
+    ------
+    DependencyError
+        If ONNX Runtime is not installed.
+    DataError
+        If the content is no ONNX network, keeps weights in other files, or does not take one picture of 3 channels.
+    """
+
+    def __init__(self, name: str, content: bytes, threads: int, install: str = 'pip install "lapsvm[onnx]"') -> None:
+        try:
+            import onnxruntime
+            from onnxruntime.capi import onnxruntime_pybind11_state as state
+        except ImportError:
+            raise DependencyError(f"network {name} needs ONNX Runtime, which is not installed; {install}.") from None
+        check_self_contained(name, content)
+        self._name = name
+        self._errors = tuple(kind for kind in vars(state).values() if _is_exception(kind))
+        self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.use_deterministic_compute = True
+        options.enable_mem_pattern = False  # pictures differ in size
+        options.log_severity_level = _QUIET
+        try:
+            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except self._errors as error:
+            raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
+        self._input, self.fixed_size = self._picture_input()
+
+    def _picture_input(self) -> tuple[str, tuple[int, int] | None]:
+        """Return the name of the one input and the size it insists on."""
+        inputs = self._session.get_inputs()
+        shape = inputs[0].shape if len(inputs) == 1 else None
+        if not shape or len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
+            got = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs) or "none"
+            raise DataError(f"network {self._name} must have one input of shape (1, 3, height, width), got {got}.")
+        height, width = shape[2:]
+        fixed = (height, width) if isinstance(height, int) and isinstance(width, int) else None
+        return inputs[0].name, fixed
+
+    def run(self, batch: Float32) -> dict[str, Array]:
+        """Return every output by name."""
+        names = [output.name for output in self._session.get_outputs()]
+        try:
+            return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
+        except self._errors as error:
+            raise DataError(cannot_take(self._name, batch, error)) from None
+
+
+class OpenCVNetwork:
+    """A network run by OpenCV's dnn module.
+
+    OpenCV ignores the padding of a 1 x 1 convolution, and its results may depend on its version; so this is only used
+    when asked for.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    content : bytes
+        The ONNX file.
+
+    Raises
+    ------
+    DataError
+        If OpenCV cannot read the content, or it keeps weights in other files.
+    """
+
+    fixed_size: tuple[int, int] | None = None
+
+    def __init__(self, name: str, content: bytes) -> None:
+        import cv2
+
+        check_self_contained(name, content)
+        self._name = name
+        self.runtime = {"name": "opencv", "version": cv2.__version__}
+        self._error = cv2.error
+        self._one_at_a_time = Lock()  # a cv2 network holds its input
+        try:
+            self._net = cv2.dnn.readNetFromONNX(np.frombuffer(content or b"\0", dtype=np.uint8))
+        except cv2.error as error:
+            raise DataError(f"network {name} is no ONNX file that OpenCV can read: {one_line(error)}.") from None
+
+    def run(self, batch: Float32) -> dict[str, Array]:
+        """Return every output by name."""
+        names = self._net.getUnconnectedOutLayersNames()
+        try:
+            with self._one_at_a_time:
+                self._net.setInput(batch)
+                return dict(zip(names, (np.array(output) for output in self._net.forward(names)), strict=True))
+        except self._error as error:
+            raise DataError(cannot_take(self._name, batch, error)) from None
+
+
+def _is_exception(kind: Any) -> bool:
+    """Say whether a name of a module is an exception class."""
+    return isinstance(kind, type) and issubclass(kind, Exception)
+
+
+def one_line(error: Exception) -> str:
+    """Return what an exception says, without line breaks and the full stop."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def cannot_take(name: str, batch: Any, error: Exception) -> str:
+    """Return the sentence for a picture that a network fails on."""
+    height, width = batch.shape[2:]
+    return f"network {name} cannot take a picture of {height} x {width}: {one_line(error)}."

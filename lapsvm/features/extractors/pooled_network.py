@@ -1,0 +1,347 @@
+"""Features of windows pooled from one feature map: one forward pass per picture, whatever the number of windows.
+
+The picture is brought to a longest side of ``size`` pixels, both sides rounded to multiples of 32 (so that the strides
+of common backbones divide them), and runs through the network once. A window's features are the exact area mean of the
+map, taken as constant inside its cells, over the window's place in the map, and by default brought to length 1.
+
+A network's map says what is near a place as much as what is at it, and pictures with an object differ from others by
+their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
+times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
+them. docs/features.md has what that gives.
+
+Several maps of one network may be taken at once; each gives a part of its own.
+
+The window may be cut into cells, each with a mean of its own (spatial pyramids: S. Lazebnik et al., CVPR 2006).
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from hashlib import blake2b
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.errors import DataError, NotFiniteError, OptionError
+from lapsvm.features.extractors.networks import Network, OpenCVNetwork, RuntimeNetwork, read_network_file
+from lapsvm.features.extractors.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
+from lapsvm.features.extractors.pooling import Grids, pool_cells, pool_rings, pool_windows
+from lapsvm.features.extractors.specs import (
+    Machine,
+    Spec,
+    cell_grids,
+    choice,
+    one_or_three_numbers,
+    one_or_three_positive_numbers,
+    read_options,
+    share,
+    switch,
+    whole_number,
+    word,
+)
+
+DEFAULT_SIZE = 640
+MULTIPLE = 32
+_PROBE = (224, 224)
+WHOLE = ((1, 1),)
+_read_size = whole_number(MULTIPLE, 8192)
+OPTIONS = {
+    "output": word,
+    "order": choice("rgb", "bgr"),
+    "mean": one_or_three_numbers,
+    "scale": one_or_three_positive_numbers,
+    "size": _read_size,
+    "norm": choice("l2", "none"),
+    "cells": cell_grids,
+    "flip": switch,
+    "contrast": share,
+    "surroundings": choice("none", "beside"),
+}
+
+
+class PooledNetwork:
+    """A network's map of the whole picture, or several of its maps, averaged over each window.
+
+    The network sees ``(pixels - mean) * scale``, with channels in `order`.
+
+    Parameters
+    ----------
+    network : Network
+    weights : str
+        Hash of the network's file, or of its weights.
+    output : str or sequence of str, optional
+        Which output is the map, or which are the maps; by default the only one with 4 dimensions.
+    order : "rgb" or "bgr"
+    mean : tuple of 3 floats, default 127.5 each
+        In the network's order of channels.
+    scale : float or tuple of 3 floats, default 1/127.5
+    size : int, default 640
+        Longest side of the picture that the network sees.
+    norm : "l2" or "none"
+        Whether each window's features are brought to length 1.
+    contrast : float, default 0
+        How much of the features of a window's surroundings is taken away from its own, in [0, 1]; less where the
+        picture ends (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
+    surroundings : "none" or "beside"
+        Whether the features of the surroundings, weighted so, stand beside the window's own: twice as many numbers.
+    cells : sequence of (int, int), default 1 x 1
+        Rows and columns into which a window is cut, see `lapsvm.features.extractors.pooling.pool_cells`. The
+        surroundings of all
+        cells are those of the window.
+    flip : bool, default False
+        Whether the features are the mean of those in the picture and in its mirror image.
+    name : str, optional
+        Which network it is, where its weights do not say.
+
+    Attributes
+    ----------
+    strides : tuple of float
+        Pixels of what the network sees per row of each map.
+    stride : float
+        That of the first map.
+    fixed_size : tuple of int or None
+        Height and width, where the network takes no others.
+
+    Raises
+    ------
+    OptionError
+        If there is no such output, or several to choose from, or `size` is given to a network of fixed size.
+    DataError
+        If no output has 4 dimensions.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        weights: str,
+        *,
+        output: str | Sequence[str] | None = None,
+        order: str = "rgb",
+        mean: tuple[float, float, float] = (127.5, 127.5, 127.5),
+        scale: float | tuple[float, float, float] = 1 / 127.5,
+        size: int | None = None,
+        norm: str = "l2",
+        contrast: float = 0.0,
+        surroundings: str = "none",
+        cells: Grids = WHOLE,
+        flip: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if contrast and surroundings == "beside":
+            raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
+        if size is not None and network.fixed_size is not None:
+            raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
+        self._network, self._weights = network, weights
+        self._colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
+        self._norm, self._contrast, self._grids, self._flip, self._name = norm, contrast, tuple(cells), flip, name
+        self._beside = surroundings == "beside"
+        self._size = DEFAULT_SIZE if size is None else size
+        height, width = network.fixed_size or _PROBE
+        outputs = network.run(np.zeros((1, 3, height, width), dtype=np.float32))
+        shapes = {name: np.shape(value) for name, value in outputs.items()}
+        wanted = [output] if output is None or isinstance(output, str) else output
+        self._outputs = tuple(_map_output(shapes, name) for name in wanted)
+        self._channels = tuple(int(shapes[name][1]) for name in self._outputs)
+        self.strides: tuple[float, ...] = tuple(height / shapes[name][2] for name in self._outputs)
+        self.fixed_size = network.fixed_size
+
+    def at_size(self, size: int) -> Self:
+        """Return an extractor with the same network, opened once, that sees pictures at another size.
+
+        Raises
+        ------
+        OptionError
+            If the size breaks its rule, or the network's is fixed.
+        """
+        try:
+            checked = _read_size(str(size))
+        except ValueError as error:
+            raise OptionError(f"size must be {error}, got {size}.") from None
+        if self.fixed_size is not None:
+            raise OptionError(f"size must not be given: the network takes only {self.fixed_size}, got {size}.")
+        other = copy(self)
+        other._size = checked
+        return other
+
+    def coarser_than(self, stride: float) -> Self | None:
+        """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
+        chosen = [index for index, own in enumerate(self.strides) if own > stride]
+        if not chosen:
+            return None
+        other = copy(self)
+        for name in ("_outputs", "_channels", "strides"):
+            setattr(other, name, tuple(getattr(self, name)[index] for index in chosen))
+        return other
+
+    @property
+    def stride(self) -> float:
+        """Pixels of what the network sees per row of its first map."""
+        return float(self.strides[0])
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window, those of all maps."""
+        return sum(self.blocks)
+
+    @property
+    def _n_cells(self) -> int:
+        return sum(rows * columns for rows, columns in self._grids)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """One part for each map: its channels, times the number of cells, times two with the surroundings."""
+        return tuple(channels * self._n_cells * (1 + self._beside) for channels in self._channels)
+
+    @property
+    def halves(self) -> tuple[bool, ...]:
+        """Whether each part is a window's features, then those of its surroundings."""
+        return (self._beside,) * len(self._outputs)
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that the features depend on."""
+        return {
+            "kind": "pooled-network",
+            "version": 2,
+            "blocks": list(self.blocks),
+            "halves": list(self.halves),
+            "engine": self._network.runtime["name"],
+            "weights": self._weights,
+            "output": self._outputs[0] if len(self._outputs) == 1 else list(self._outputs),
+            **self._colours.describe(),
+            "size": list(self._network.fixed_size or ()) or self._size,
+            "norm": self._norm,
+            "contrast": float(self._contrast),
+            "runtime": self._network.runtime,
+            **self._where_not_plain(),
+        }
+
+    def _where_not_plain(self) -> dict[str, Any]:
+        """Return the settings without which shards were made before these existed: they stay valid."""
+        cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
+        settings = {"cells": None if self._grids == WHOLE else cells, "flip": self._flip or None, "network": self._name}
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+        check_pixels(pixels)
+        return mean_with_mirror(self._measure, pixels, boxes) if self._flip else self._measure(pixels, boxes)
+
+    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features in one picture, not in its mirror image."""
+        height, width = pixels.shape[:2]
+        windows = clip_boxes(boxes, height, width)
+        parts = [self._measure_map(found, windows, height, width) for found in self.feature_maps(pixels)]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def _measure_map(self, feature_map: Float32, windows: Float64, height: int, width: int) -> Float32:
+        """Return what one map of a picture of that height and width says of windows."""
+        rows, columns = feature_map.shape[1:]
+        places = windows * [columns / width, rows / height, columns / width, rows / height]
+        pooled = pool_cells(feature_map, places, self._grids)
+        own = self._normalised(pooled)
+        if not (self._contrast or self._beside):
+            return own
+        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, places)
+        means, weights = pool_rings(feature_map, places, inside)
+        around = weights[:, None] * self._normalised(np.tile(means, (1, self._n_cells)))
+        return np.hstack([own, around]) if self._beside else np.asarray(own - np.float32(self._contrast) * around)
+
+    def _normalised(self, pooled: Float32) -> Float32:
+        return l2_normalise(pooled) if self._norm == "l2" else pooled
+
+    def feature_map(self, pixels: Array) -> Float32:
+        """Return the network's map of a picture, the first of several; see `feature_maps`."""
+        return self.feature_maps(pixels)[0]
+
+    def feature_maps(self, pixels: Array) -> list[Float32]:
+        """Return the network's maps of a picture, each float32 of shape (channels, rows, columns).
+
+        Raises
+        ------
+        DataError
+            If the network cannot take the picture.
+        NotFiniteError
+            If a map is not finite.
+        """
+        found = self._network.run(self._batch(pixels))
+        for name in self._outputs:
+            if not np.isfinite(found[name]).all():
+                raise NotFiniteError(f"output {name!r} of the network must be finite, got NaN or infinity.")
+        return [np.asarray(found[name][0], dtype=np.float32) for name in self._outputs]
+
+    def _batch(self, pixels: Array) -> Float32:
+        """Return a picture as the network takes it, (1, 3, h, w)."""
+        import cv2
+
+        height, width = self._network.fixed_size or network_size(pixels.shape[0], pixels.shape[1], self._size)
+        how = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
+        seen = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=how)
+        return self._colours(seen)[None]
+
+
+def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
+    """Return the size at which the network sees a picture, both sides multiples of 32 and at least that.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the picture.
+    longest : int
+        FitRequest for the longer side.
+
+    Returns
+    -------
+    tuple of int
+        Height and width.
+    """
+    scale = longest / max(height, width)
+    first, second = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in (height, width))
+    return first, second
+
+
+def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
+    """Return the extractor that an ``onnx:`` or ``onnx-cv2:`` spec asks for (see `open_extractor`)."""
+    if not spec.file:
+        raise OptionError(f"extractor {spec.text!r} needs a file, as in {spec.kind}:network.onnx.")
+    options = read_options(spec, OPTIONS)
+    content = read_network_file(spec.file)
+    network: Network = (
+        OpenCVNetwork(spec.file, content)
+        if spec.kind == "onnx-cv2"
+        else RuntimeNetwork(spec.file, content, machine.threads)
+    )
+    weights = blake2b(content, digest_size=16).hexdigest()
+    try:
+        return PooledNetwork(network, weights, **options)
+    except (OptionError, DataError) as error:
+        raise type(error)(f"extractor {spec.text!r}: {error}") from None
+
+
+def pooling_options(description: Mapping[str, Any]) -> str:
+    """Return the options, as in an extractor's text, that give the settings of a description of a `PooledNetwork`."""
+    listed = ("output", "order", "mean", "scale", "size", "norm")
+    texts = {name: _joined(description[name]) for name in listed}
+    beside = all(description["halves"])
+    texts |= {"surroundings": "beside"} if beside else {"contrast": repr(description["contrast"])}
+    texts |= {"cells": description["cells"]} if "cells" in description else {}
+    texts |= {"flip": "yes"} if "flip" in description else {}
+    return "&".join(f"{name}={text}" for name, text in texts.items())
+
+
+def _joined(value: Any) -> str:
+    """Return a value as text, the items of a list with commas between them."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _map_output(shapes: dict[str, tuple[int, ...]], wanted: str | None) -> str:
+    """Return the name of the output that is the map."""
+    maps = [name for name, shape in shapes.items() if len(shape) == 4]
+    shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    if wanted is not None and wanted not in maps:
+        raise OptionError(f"output must be one with 4 dimensions, got {wanted!r}; there are {shown}.")
+    if not maps:
+        raise DataError(f"the network needs an output with 4 dimensions; there are {shown}.")
+    if wanted is None and len(maps) > 1:
+        raise OptionError(f"output must be chosen, as in output={maps[0]}; there are {shown}.")
+    return wanted or maps[0]

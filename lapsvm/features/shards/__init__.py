@@ -1,0 +1,1 @@
+"""The shard store: files of boxes and features."""

@@ -1,0 +1,212 @@
+"""Shards: the windows and features of consecutive pictures in one ``.safetensors`` file.
+
+A file holds the tensors ``boxes``, ``features``, ``offsets`` and ``sizes``, and ONE metadata key whose value is JSON
+with sorted keys (several keys would be written in another order by every process): the ids, the pictures' hashes, the
+provenance, and a checksum over all of it. Equal content gives equal bytes.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lapsvm.arrays import Array, check_finite
+from lapsvm.bfloat16 import BFLOAT16, type_name, widened
+from lapsvm.errors import InputError, MissingError, ShardError
+from lapsvm.features.shards.shard import Shard, ShardHeader, to_json
+from lapsvm.files import NOT_PARSED, write_atomically
+
+METADATA_KEY = "lapsvm"
+FORMAT = "lapsvm shard 1"
+_TENSORS = {"boxes": ("F32",), "features": ("F16", "F32", "BF16"), "offsets": ("I64",), "sizes": ("I32",)}
+_NUMPY_TYPES: dict[str, Any] = {"F16": "<f2", "F32": "<f4", "BF16": BFLOAT16, "I64": "<i8", "I32": "<i4"}
+
+
+def write_shard(path: str | Path, shard: Shard) -> None:
+    """Write a shard so that a reader sees it whole or not at all; equal shards give equal bytes.
+
+    Parameters
+    ----------
+    path : str or Path
+    shard : Shard
+
+    Raises
+    ------
+    NotFiniteError
+        If a feature or a box is NaN or infinite; the picture is named.
+    MissingError, WriteError
+        If the folder does not exist, or the system refuses to write (a full disk).
+    """
+    _check_windows_are_finite(shard)
+    fields = {
+        "format": FORMAT,
+        "image_ids": list(shard.image_ids),
+        "pixel_hashes": list(shard.pixel_hashes),
+        "provenance": shard.provenance,
+    }
+    header = to_json(fields | {"checksum": _checksum(fields, shard.tensors)})
+    write_atomically(path, _serialised(shard.tensors, header))
+
+
+def _serialised(tensors: Mapping[str, Array], header: str) -> bytes:
+    """Return the bytes of a file; safetensors does not know our bfloat16, which goes through it as whole numbers."""
+    plain = {name: tensor.view(np.uint16) if tensor.dtype == BFLOAT16 else tensor for name, tensor in tensors.items()}
+    content = save(plain, metadata={METADATA_KEY: header})
+    if tensors["features"].dtype != BFLOAT16:
+        return content
+    end = 8 + int.from_bytes(content[:8], "little")
+    table = content[8:end].replace(b'"dtype":"U16"', b'"dtype":"BF16"').rstrip()
+    table += b" " * (-len(table) % 8)
+    return len(table).to_bytes(8, "little") + table + content[end:]
+
+
+def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -> Shard:
+    """Read a shard.
+
+    Parameters
+    ----------
+    path : str or Path
+    mapped : bool, default False
+        True: the arrays are read-only views of the file, read by the system when they are touched.
+    verify : bool, default True
+        Compare the checksum, which reads every byte. False still finds a file that is cut short.
+
+    Returns
+    -------
+    Shard
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ShardError
+        If it is truncated, damaged, or no shard.
+    """
+    path = Path(path)
+    fields = _read_fields(path)
+    tensors = _map_tensors(path)
+    if verify and _checksum({k: v for k, v in fields.items() if k != "checksum"}, tensors) != fields["checksum"]:
+        raise ShardError(
+            f"shard {path} is damaged: its content does not match its checksum; "
+            "run lapsvm extract, or import, again to have just this one made anew."
+        )
+    if not mapped:
+        tensors = {name: np.array(tensor) for name, tensor in tensors.items()}
+    try:
+        return Shard(
+            image_ids=tuple(fields["image_ids"]),
+            pixel_hashes=tuple(fields["pixel_hashes"]),
+            provenance=fields["provenance"],
+            **tensors,
+        )
+    except InputError as error:
+        raise ShardError(f"shard {path} is damaged: {error}") from None
+
+
+def read_header(path: str | Path) -> ShardHeader:
+    """Read what a shard says of itself, without its tensors.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    ShardHeader
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ShardError
+        If it is cut short, or no shard. Damage inside the tensors is found by `read_shard`.
+    """
+    path = Path(path)
+    fields = _read_fields(path)
+    layout = _layout(path)["features"]
+    return ShardHeader(
+        path=path,
+        image_ids=tuple(fields["image_ids"]),
+        pixel_hashes=tuple(fields["pixel_hashes"]),
+        provenance=fields["provenance"],
+        checksum=fields["checksum"],
+        n_windows=layout["shape"][0],
+        dim=layout["shape"][1],
+        dtype=type_name(_NUMPY_TYPES[layout["dtype"]]),
+        place=layout["place"].start,
+    )
+
+
+def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
+    """Return the hash of a shard's content, 32 hex digits."""
+    digest = blake2b(to_json(fields).encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        kind = "bfloat16" if tensor.dtype == BFLOAT16 else tensor.dtype.str
+        digest.update(f"{name} {kind} {tensor.shape}".encode())
+        digest.update(tensor.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    """Return the JSON of a file's one metadata key, having checked that the file is whole and a shard."""
+    if not path.is_file():
+        raise MissingError(f"shard {path} is not there.")
+    try:
+        with safe_open(path, framework="numpy") as file:  # checks the lengths
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ShardError(f"shard {path} is truncated or damaged: {str(error).rstrip('.')}.") from None
+    try:
+        fields: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, "{}"))
+    except NOT_PARSED as error:
+        raise ShardError(f"shard {path} is damaged: its header is no JSON ({error}).") from None
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise ShardError(f"file {path} is no shard of the format {FORMAT!r}.")
+    kinds = {"image_ids": list, "pixel_hashes": list, "provenance": dict, "checksum": str}
+    wrong = [name for name, kind in kinds.items() if not isinstance(fields.get(name), kind)]
+    if wrong:
+        raise ShardError(f"shard {path} is damaged: its header has no {wrong[0]}.")
+    return fields
+
+
+def _layout(path: Path) -> dict[str, Any]:
+    """Return type, shape and place of each tensor; places count from the start of the file."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        layout: dict[str, Any] = json.loads(file.read(length))
+    layout.pop("__metadata__")
+    for name, types in _TENSORS.items():
+        if name not in layout or layout[name]["dtype"] not in types:
+            raise ShardError(f"shard {path} is damaged: its {name} are missing or of another type.")
+    if set(layout) != set(_TENSORS) or len(layout["features"]["shape"]) != 2:
+        raise ShardError(f"shard {path} is damaged: it holds other tensors than a shard's.")
+    for tensor in layout.values():
+        tensor["place"] = slice(*(8 + length + offset for offset in tensor["data_offsets"]))
+    return layout
+
+
+def _map_tensors(path: Path) -> dict[str, Array]:
+    """Return read-only views of a whole shard's tensors."""
+    layout = _layout(path)
+    content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    return {
+        name: content[tensor["place"]].view(_NUMPY_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
+        for name, tensor in layout.items()
+    }
+
+
+def _check_windows_are_finite(shard: Shard) -> None:
+    """Raise NotFiniteError, naming the picture, unless all boxes and features are finite."""
+    for name in ("boxes", "features"):
+        array = widened(getattr(shard, name))
+        finite = np.isfinite(array).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            picture = int(np.searchsorted(shard.offsets, row, side="right")) - 1
+            window = row - int(shard.offsets[picture])
+            check_finite(f"{name} of picture {shard.image_ids[picture]}, window {window},", array[row])

@@ -1,0 +1,204 @@
+"""A folder of shards, opened without loading it, and the check that it was made with the wanted settings."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import MissingError, SettingsError, ShardError
+from lapsvm.features.shards.shard import Shard, ShardHeader, as_plain_json
+from lapsvm.features.shards.shard_file import read_header, read_shard
+
+SUFFIX = ".safetensors"
+RECORDED_ONLY = frozenset({"runtime", "left_out", "imported"})
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class ShardSet:
+    """The shards of a folder in the order of their names; tensors are read one shard at a time.
+
+    Attributes
+    ----------
+    headers : tuple of ShardHeader, at least one
+    """
+
+    headers: tuple[ShardHeader, ...]
+
+    def __len__(self) -> int:
+        return len(self.headers)
+
+    def __iter__(self) -> Iterator[Shard]:
+        return (self.read(index) for index in range(len(self)))
+
+    @property
+    def image_ids(self) -> tuple[str, ...]:
+        """Every picture's id, in order."""
+        return tuple(chain.from_iterable(header.image_ids for header in self.headers))
+
+    @property
+    def pixel_hashes(self) -> tuple[str, ...]:
+        """Every picture's hash, in order."""
+        return tuple(chain.from_iterable(header.pixel_hashes for header in self.headers))
+
+    @property
+    def n_images(self) -> int:
+        """Number of pictures."""
+        return sum(len(header.image_ids) for header in self.headers)
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows."""
+        return sum(header.n_windows for header in self.headers)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return self.headers[0].dim
+
+    @property
+    def dtype(self) -> str:
+        """How features are stored: "float16", "float32" or "bfloat16"."""
+        return self.headers[0].dtype
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """How the shards were made, without what is only recorded."""
+        return _matching(self.headers[0].provenance)
+
+    def read(self, index: int, *, mapped: bool = True, verify: bool = False) -> Shard:
+        """Return shard `index`, by default as views of its file (see `read_shard`)."""
+        return read_shard(self.headers[index].path, mapped=mapped, verify=verify)
+
+
+def shard_name(index: int) -> str:
+    """Return the file name of shard `index`, so that names sort as numbers do (up to 10 million shards)."""
+    return f"{index:07d}{SUFFIX}"
+
+
+def shard_paths(folder: str | Path) -> list[Path]:
+    """Return the shards of a folder, sorted by name; temporary files are none.
+
+    Raises
+    ------
+    MissingError
+        If there is no such folder.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise MissingError(f"folder {folder} of shards is not there.")
+    return sorted(path for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
+
+
+def open_shards(folder: str | Path) -> ShardSet:
+    """Open every shard of a folder by its header.
+
+    Parameters
+    ----------
+    folder : str or Path
+
+    Returns
+    -------
+    ShardSet
+
+    Raises
+    ------
+    MissingError
+        If there is no such folder, or no shard in it.
+    ShardError
+        If a shard is cut short or no shard, if shards differ in their features' shape or type, or if a picture is in
+        two shards.
+    SettingsError
+        If shards were made with different settings.
+    """
+    headers = tuple(read_header(path) for path in shard_paths(folder))
+    if not headers:
+        raise MissingError(f"folder {folder} holds no shards.")
+    for header in headers[1:]:
+        _check_same_kind(headers[0], header)
+        check_settings(header, headers[0].provenance)
+    _check_each_picture_once(headers)
+    return ShardSet(headers)
+
+
+def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
+    """Refuse a shard that was made with other settings than those wanted.
+
+    What stands below a key named "runtime", "left_out" or "imported", at any depth, is recorded only and may differ.
+
+    Parameters
+    ----------
+    header : ShardHeader
+    wanted : mapping
+        The provenance that a new shard would get.
+
+    Raises
+    ------
+    SettingsError
+        Naming each setting that differs (at most three) by its dotted key, with its value there and here.
+    """
+    difference = settings_difference(header.provenance, wanted)
+    if difference:
+        raise SettingsError(f"shard {header.path} was made with {difference}.")
+
+
+def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Say how two settings differ, for a sentence; an empty text if they do not.
+
+    What stands below a key named "runtime", "left_out" or "imported", at any depth, may differ.
+
+    Parameters
+    ----------
+    made_with, wanted : mapping
+        Plain JSON, for instance what `Extractor.describe` gives.
+
+    Returns
+    -------
+    str
+        For instance ``"extractor.size 640 instead of 448"``; at most three settings are spelt out.
+    """
+    there, here = _flat(_matching(made_with)), _flat(_matching(as_plain_json(wanted)))
+    differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
+    parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
+    return ", ".join(parts) + (f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else "")
+
+
+def _matching(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those that are only recorded, at any depth."""
+    kept = {key: value for key, value in settings.items() if key not in RECORDED_ONLY}
+    return {key: _matching(value) if isinstance(value, Mapping) else value for key, value in kept.items()}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings by dotted key."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _shown(settings: Mapping[str, Any], key: str) -> str:
+    """Return a setting as a sentence shows it."""
+    return repr(settings[key]) if key in settings else "(not set)"
+
+
+def _check_same_kind(first: ShardHeader, other: ShardHeader) -> None:
+    """Raise unless two shards' features have as many columns and one type."""
+    if (first.dim, first.dtype) != (other.dim, other.dtype):
+        raise ShardError(
+            f"shard {other.path} must have {first.dim} features of {first.dtype} as {first.path.name} has, "
+            f"got {other.dim} of {other.dtype}."
+        )
+
+
+def _check_each_picture_once(headers: tuple[ShardHeader, ...]) -> None:
+    """Raise if a picture is in two shards."""
+    owner: dict[str, Path] = {}
+    for header in headers:
+        for image_id in header.image_ids:
+            if owner.setdefault(image_id, header.path) != header.path:
+                raise ShardError(f"picture {image_id} is in two shards, {owner[image_id]} and {header.path}.")

@@ -1,0 +1,1 @@
+"""The concave-convex procedure: problems, imputation, and their training."""

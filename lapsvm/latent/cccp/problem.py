@@ -1,0 +1,229 @@
+"""What is to be trained, and what came out."""
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import (
+    Float64,
+    Index,
+    as_floats,
+    as_whole_numbers,
+    check_count,
+    check_finite,
+    check_positive,
+    check_switch,
+)
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
+from lapsvm.latent.cccp.early import check_early
+from lapsvm.latent.cccp.imputation import Imputed, ImputedVectors, ImputedWindows
+from lapsvm.latent.cccp.risks import RankRisk, Risk
+
+INITS = ("mean", "whole_image", "random")
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """Minimise |w|^2 / 2 + C risk, the positives' windows chosen for the best (the thesis's problem 3.3).
+
+    Parameters
+    ----------
+    y : (n_bags,) of +1, -1 or 0
+        Labels of the images; 0 leaves an image out (a fold, or difficult objects only).
+    risk : Risk, default RankRisk("ap")
+        What is minimised: `RankRisk(loss)` or `HingeRisk(J)`.
+    C : float, default 1.0
+        Weight of the risk, > 0.
+    init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
+        Where the positives' first windows come from. By name: they are the best ones for weights trained on one
+        vector per image, positive or negative: the mean of its windows; its window 0, which by convention is the
+        whole image; or a random window. Whole numbers are the first windows themselves, for instance those that
+        `lapsvm.boxes.central_windows` finds; other numbers are weights whose best windows are taken.
+    tol : float, default 1e-3
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
+    top : float, default 1
+        How many best windows stand for a positive image, by their mean: a number, or, below 1, a share of its
+        windows, rounded up. 1 is the thesis's model; more average the noise out of the choice.
+    max_iter : int, default 50
+        Most outer steps.
+    max_calls : int, default 1000
+        Most loss-augmented inferences in one outer step.
+    seed : int, default 0
+        Seed of the random initialisation.
+    fit_intercept : bool, default False
+        Append a constant 1 to every window, regularised as all features are; a rank risk does not change by it.
+    known_windows : (n_bags,) int, optional
+        The window of each image where it is known, else -1. A known image has no other window: a positive one is not
+        imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
+        latent (the thesis's supervision S = 100 %).
+    ignored : float, default 0.0
+        The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down; at least
+        one window is kept (the thesis's c, section 4.0.1). They are the best-scored ones, chosen anew after every
+        outer step, beginning with none; like imputation this never raises the objective.
+    anneal : float, default 0.0
+        Begin with soft windows: the temperature of the first of some steps in which a positive image is the mean of
+        its windows weighted by the softmax of score / temperature (for `top` > 1 with no weight above one in `top`).
+        In units of the scores' standard deviation within images, 0 for none or at least 0.1; it halves from step to
+        step until below 0.1. In a hot step the means may lie below every negative's best window, so that w = 0 is its
+        optimum; it then passes, and the next one takes the scores of the step before. See
+        `lapsvm.latent.cccp.early` for
+        the sources.
+    pace : float, default 1.0
+        Begin with the easiest positives: the share, in (0, 1], of positive images that takes part in the first step,
+        those whose best windows score highest, at least one; 1.3 times as many in every step that follows, until all
+        do. With `anneal` as well, both go on in the same steps, which come before those that `max_iter` counts; given
+        windows are solved for once before them. Known windows need none. The problem that is solved in the end stays
+        the same. Early steps are solved loosely, and their objectives are those of other problems: only after the last
+        one does the objective never rise.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    y: ArrayLike
+    risk: Risk = field(default_factory=RankRisk)
+    C: float = 1.0
+    init: "str | ArrayLike" = "mean"
+    tol: float = 1e-3
+    top: float = 1
+    max_iter: int = 50
+    max_calls: int = 1000
+    seed: int = 0
+    fit_intercept: bool = False
+    known_windows: ArrayLike | None = None
+    ignored: float = 0.0
+    anneal: float = 0.0
+    pace: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("C", self.C)
+        check_positive("tol", self.tol)
+        if check_positive("top", self.top) > 1 and self.top % 1:
+            raise InputError(f"top must be a share below 1 or a whole number, got {self.top}.")
+        for name, least in (("max_iter", 1), ("max_calls", 1), ("seed", 0)):
+            check_count(name, getattr(self, name), least)
+        check_switch("fit_intercept", self.fit_intercept)
+        if not (isinstance(self.ignored, Real) and 0 <= self.ignored < 1):
+            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored!r}.")
+        check_early(self.anneal, self.pace)
+        if not callable(getattr(self.risk, "violation", None)):
+            raise InputError(f"risk must have a method violation, got {self.risk!r}.")
+        known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
+        if not known:
+            raise OptionError(f"init must be one of {', '.join(INITS)}, windows or weights, got {self.init!r}.")
+
+    def labels(self, bags: Bags) -> Float64:
+        """Return the labels (n_bags,), checked against these bags."""
+        labels = as_floats("y", self.y, ndim=1)
+        if len(labels) != bags.n_bags:
+            raise ShapeError(f"y must have one label per bag, got {len(labels)} for {bags.n_bags} bags.")
+        if not np.isin(labels, (-1, 0, 1)).all():
+            raise InputError(f"y must hold +1, -1 or 0, got {labels[~np.isin(labels, (-1, 0, 1))][0]:g}.")
+        for sign, name in ((1, "positive"), (-1, "negative")):
+            if not (labels == sign).any():
+                raise OneClassError(f"y must have a positive and a negative image, got no {name}.")
+        return labels
+
+    def known(self, bags: Bags) -> Index:
+        """Return the known windows (n_bags,), -1 where they are not."""
+        return (
+            np.full(bags.n_bags, -1)
+            if self.known_windows is None
+            else as_whole_numbers("known_windows", self.known_windows)
+        )
+
+    def given_windows(self, bags: Bags, positives: Index) -> Index | None:
+        """Return the windows that `init` gives to the positives, or None where it gives none."""
+        if not self._gives("iu"):
+            return None
+        given = np.asarray(self.init)
+        if given.shape != (bags.n_bags,):
+            raise ShapeError(f"init must have one window per bag, got shape {given.shape} for {bags.n_bags} bags.")
+        sizes = np.diff(bags.offsets)
+        wrong = positives[(given[positives] < 0) | (given[positives] >= sizes[positives])]
+        if len(wrong):
+            raise InputError(
+                f"init must choose windows inside their bags, got {given[wrong[0]]} for bag {wrong[0]} of "
+                f"{sizes[wrong[0]]} windows."
+            )
+        return given[positives].astype(np.intp)
+
+    def given_weights(self, bags: Bags) -> Float64 | None:
+        """Return the weight vector that `init` gives, or None where it gives none."""
+        if not self._gives("f"):
+            return None
+        weights = np.asarray(self.init, dtype=np.float64)
+        if weights.shape != (bags.dim,):
+            raise ShapeError(f"init must have one weight per feature, got shape {weights.shape} for {bags.dim}.")
+        check_finite("init", weights)
+        return weights
+
+    def first_vectors(self, bags: Bags, images: Index) -> Imputed:
+        """Return the one vector per image that the named initialisation trains its first weights on."""
+        if self.init == "mean":
+            return ImputedVectors(bags.means(images))
+        if self.init == "whole_image":
+            return ImputedWindows(bags, images, np.zeros(len(images), dtype=np.intp))
+        # one draw per bag, so that an image's first window does not depend on which others take part
+        draws = np.random.default_rng(self.seed).random(bags.n_bags)[images]
+        return ImputedWindows(bags, images, np.floor(draws * np.diff(bags.offsets)[images]).astype(np.intp))
+
+    def _gives(self, kinds: str) -> bool:
+        if isinstance(self.init, str):
+            return False
+        try:
+            return np.asarray(self.init).dtype.kind in kinds
+        except ValueError:  # rows of different lengths
+            return False
+
+
+@dataclass(frozen=True)
+class LatentSolution:
+    """A trained problem.
+
+    Attributes
+    ----------
+    coef : (d,) float64
+        Weights.
+    intercept : float
+        Weight of the constant, 0 unless the problem asked for one.
+    objective : float
+        |w|^2 / 2 + C risk at these weights, the positives at the windows of the last outer step.
+    dual : float
+        Lower bound of the minimum of that last convex problem.
+    gap : float
+        (objective - dual) / |objective|.
+    windows : (n_bags,) intp
+        Every image's best window at these weights; those of positives are the imputed ones.
+    history : list of dict
+        One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
+        whose window changed after the step), proved, temperature and share (0 and 1 but in the early steps of `anneal`
+        and `pace`). Where `proved` is False, objective, gap and changed are those on candidates: the objective is a
+        lower bound of the one over all windows and may rise with the next pass.
+    n_calls : int
+        Loss-augmented inferences, on all windows or on candidates.
+    n_passes : int
+        Passes over the windows that this problem took part in.
+    converged : bool
+        Whether the gap is at most tol and CCCP came to rest.
+    n_candidate_calls : int
+        Scorings of the candidates.
+    """
+
+    coef: Float64
+    intercept: float
+    objective: float
+    dual: float
+    gap: float
+    windows: Index
+    history: list[dict[str, Any]]
+    n_calls: int
+    n_passes: int
+    converged: bool
+    n_candidate_calls: int = 0

@@ -1,0 +1,208 @@
+"""The latent structural SVM for ranking, which latent AP-SVM was made to replace: windows inside the ranking.
+
+The true ranking R* and the ranking R that violates its constraint choose their windows apart from each other, so a
+plane no longer couples the windows of positives with their places. Its gradient is
+
+    Psi(R, H) - Psi(R*, H*)
+
+and only the second part, the truth, changes with the imputed windows: planes move to new windows by one vector.
+
+Inference is a greedy search. What it finds are true constraints, so the dual value stays a lower bound of the convex
+problem's minimum; what it misses is missing from the objective.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.bags import Bags, BestWindows
+from lapsvm.errors import OptionError
+from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows
+from lapsvm.latent.cccp.joint_inference import as_rank_loss, greedy_joint_ranking
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
+from lapsvm.latent.cccp.risks import RankRisk
+from lapsvm.latent.cccp.training import Training, start
+from lapsvm.optim import Plane, Solution, cutting_plane, objective_at
+from lapsvm.optim.certificate import relative_gap
+from lapsvm.ranking import RankLoss
+
+TRUTHS = ("any", "imputed")
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class StructuralProblem(LatentProblem):
+    """Minimise |w|^2 / 2 + C max over R, H of { Delta(R) + F(R, H) - F(R*, H*) }, searched greedily.
+
+    The parameters are those of `LatentProblem`, and one more. The risk must be that of a rank loss; its named
+    initialisations and first weights are those of latent AP-SVM.
+
+    Parameters
+    ----------
+    truth : {"any", "imputed"}, default "imputed"
+        The negatives' windows H*_N in the true ranking. "imputed": those that score lowest, chosen with the
+        positives' windows between the convex problems, as in Yu and Joachims, ICML 2009 (the thesis's problem 2.9).
+        "any": the constraint must hold for all of them, hence for the ones that score highest (problem A.1).
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    truth: str = "imputed"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.truth not in TRUTHS:
+            raise OptionError(f"truth must be one of {', '.join(TRUTHS)}, got {self.truth!r}.")
+        if self.fit_intercept:
+            raise OptionError("fit_intercept must be False, for a ranking does not see an intercept, got True.")
+        if self.top != 1:
+            raise OptionError(f"top must be 1, for every ranking chooses one window per image, got {self.top!r}.")
+        if self.ignored:
+            raise OptionError(f"ignored must be 0, for rankings choose among all windows, got {self.ignored!r}.")
+        if self.anneal or self.pace != 1:
+            raise OptionError(
+                f"anneal and pace must be 0 and 1, for every ranking chooses one window of every image, got "
+                f"{self.anneal!r} and {self.pace!r}."
+            )
+        self.rank_loss()
+
+    def rank_loss(self) -> RankLoss:
+        """Return the loss of the risk."""
+        if not isinstance(self.risk, RankRisk):
+            raise OptionError(f"risk must be that of a rank loss, got {self.risk!r}.")
+        return as_rank_loss(self.risk.loss)
+
+
+class StructuralTraining(Training):
+    """One problem on its bags; a point is asked for twice, for the best and for the worst windows."""
+
+    def __init__(self, problem: StructuralProblem, bags: Bags):
+        super().__init__(problem, bags)
+        self._rank_loss, self._any_truth = problem.rank_loss(), problem.truth == "any"
+        self._worst = self._answer  # as self._answer, the worst windows at the best point
+        self._lowest = np.zeros(len(self._negatives), dtype=np.intp)  # the negatives' imputed windows
+
+    def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
+        imputed = yield from super()._initialise()
+        if self._w.any():
+            self._worst = yield from self._worst_windows(self._w)
+        self._lowest = self._worst.index[self._negatives]
+        return imputed
+
+    def _taken_over(self, before: Training) -> tuple[ImputedWindows, list[Plane]]:
+        if isinstance(before, StructuralTraining):
+            self._worst, self._lowest = before._worst, before._lowest
+        return super()._taken_over(before)
+
+    def _solve(
+        self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
+    ) -> Generator[Float64, BestWindows, Solution]:
+        """Solve the convex problem as far as its constraints are found.
+
+        A constraint found late may lie above the best point, which was taken for better than it is; then the search
+        goes on, until the objective there is that of all constraints known.
+        """
+        truth, budget = self._true_psi(imputed), self._problem.max_calls
+        known = [Plane(plane.tag - truth, plane.offset, plane.tag) for plane in planes]
+        while True:
+            found = yield from self._descend(known, truth, tol, budget, proximity)
+            budget -= found.n_calls
+            objective = objective_at(found.w, _highest(known, found.w), self._problem.C)
+            gap = relative_gap(objective, found.dual, self._slack(found))
+            if gap <= tol or not found.converged or budget < 1:
+                n_calls = self._problem.max_calls - budget
+                return found._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
+
+    def _descend(
+        self, known: list[Plane], truth: Float64, tol: float, max_calls: int, proximity: float
+    ) -> Generator[Float64, BestWindows, Solution]:
+        """Run the solver once, adding the planes that are found to `known`."""
+        C, best = self._problem.C, np.inf
+        options: dict[str, Any] = {"start": self._w, "planes": known, "proximity": proximity}
+        steps = cutting_plane(self._dim, C, tol, max_calls=max_calls, exact=False, **options)
+        w = next(steps)
+        while True:
+            answer, worst = self._answer, self._worst
+            if w is not self._w:
+                self._n_passes += 1
+                answer = yield w
+                worst = yield from self._worst_windows(w)
+            known.append(self._violated(answer, worst, truth))
+            plane = _highest(known, w)  # the search may find less than an earlier one did
+            if (objective := objective_at(w, plane, C)) < best:
+                best, self._w, self._answer, self._worst = objective, w, answer, worst
+            try:
+                w = steps.send(plane)
+            except StopIteration as end:
+                solution: Solution = end.value
+                return solution
+
+    def _worst_windows(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+        self._n_passes += 1
+        found = yield -w
+        return BestWindows(found.index, -found.score)
+
+    def _violated(self, best: BestWindows, worst: BestWindows, truth: Float64) -> Plane:
+        """Return the plane of the constraint that the greedy search finds: the thesis's problem A.3."""
+        self._n_calls += 1
+        images = np.append(self._positives, self._negatives)
+        found = greedy_joint_ranking(
+            best.score[images], np.minimum(worst.score, best.score)[images], self._signs, self._rank_loss
+        )
+        windows = np.where(found.coefficients > 0, best.index[images], worst.index[images])
+        psi = self._bags.sum_rows(found.coefficients, images, windows)
+        if self._any_truth:
+            psi += self._mean(best.index[self._negatives])
+        return Plane(psi - truth, found.loss, psi)
+
+    def _true_psi(self, imputed: Imputed) -> Float64:
+        """Return what is imputed of Psi(R*, H*)."""
+        n_pos = len(self._positives)
+        above = imputed.weighted_sum(np.full(n_pos, 1 / n_pos))
+        return above if self._any_truth else above - self._mean(self._lowest)
+
+    def _mean(self, windows: Index) -> Float64:
+        """Return the mean over the negatives of these windows."""
+        n_neg = len(self._negatives)
+        return self._bags.sum_rows(np.full(n_neg, 1 / n_neg), self._negatives, windows)
+
+    def _moved(self, plane: Plane, imputed: Imputed) -> Plane:  # noqa: ARG002 - `_solve` moves all by one vector
+        return plane
+
+    def _impute(self, imputed: ImputedWindows) -> tuple[ImputedWindows, int]:
+        following, changed = super()._impute(imputed)
+        if self._any_truth:
+            return following, changed
+        lower = self._worst.score[self._negatives] < self._bags.score_rows(self._w, self._negatives, self._lowest)
+        self._lowest = np.where(lower, self._worst.index[self._negatives], self._lowest)
+        return following, changed + int(lower.sum())
+
+    def _solution(self) -> LatentSolution:
+        """Return the solution; weights that gain nothing over w = 0 are only rounding, and become 0."""
+        found = super()._solution()
+        n_pos, n_neg = len(self._positives), len(self._negatives)
+        at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
+        if found.objective < at_zero * (1 - _ROUNDING):
+            return found
+        # the certificate is that of w = 0, whose objective no search can miss
+        gap = relative_gap(at_zero, found.dual, self._slack(self._end.solution))
+        return replace(found, coef=np.zeros_like(found.coef), objective=at_zero, gap=gap)
+
+    def _check_fall(self, last: float, objective: float) -> None:
+        """Stay silent: the objective may rise by what the greedy search had missed before."""
+
+
+def _highest(planes: list[Plane], w: Float64) -> Plane:
+    return max(planes, key=lambda plane: plane.value(w))
+
+
+@start.register
+def _(problem: StructuralProblem, bags: Bags) -> Training:
+    return StructuralTraining(problem, bags)

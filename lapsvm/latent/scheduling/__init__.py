@@ -1,0 +1,1 @@
+"""Many problems side by side on shared passes over the windows."""

@@ -1,0 +1,1 @@
+"""The command line's machinery: the application, signals, and the options."""

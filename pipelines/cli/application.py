@@ -1,0 +1,66 @@
+"""The application: every expected failure is one line on standard error and exit status 2."""
+
+import sys
+import warnings
+from io import TextIOWrapper
+
+import typer
+
+from lapsvm.errors import LapsvmError, OptionError
+
+from ..run.limits import printable
+from .interruption import interruptible
+from .option_tables import DEVICES
+from .signals import INTERRUPTED, LINE
+
+# the base of all of the parser's own complaints, wherever typer keeps the parser
+ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
+
+FAILED = 2
+
+
+def call(app: typer.Typer, arguments: list[str]) -> None:
+    """Run an application and exit as `main` does."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # what a picture's decoder has to say is told with its name
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
+    with interruptible() as interruption:
+        try:
+            status, line = _outcome(app, arguments)
+        except BaseException:  # what a half-imported library makes of the interruption
+            if not interruption.came:
+                raise
+        if interruption.came:  # the parser may have caught it and handed out another status
+            status, line = INTERRUPTED, LINE
+    if line:
+        typer.echo(line, err=True)
+    sys.exit(status)
+
+
+def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
+    """Run an application and return its exit status, with the line that tells a failure."""
+    try:
+        return app(arguments, standalone_mode=False) or 0, ""
+    except LapsvmError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
+    except MemoryError as error:
+        reason = f"memory is not enough for this: {error or 'the system has no more'}."
+    except ParserError as error:
+        reason = error.format_message()  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED, LINE
+    except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
+        reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
+    return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
+
+
+def check_device(name: str) -> None:
+    """Raise OptionError unless the device is known and there."""
+    if name not in DEVICES:
+        raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
+    if name == "cuda":
+        from lapsvm.features.extractors.torch_network import choose_device
+
+        choose_device(name)

@@ -1,0 +1,1 @@
+"""The entry and the verbs of the command line."""

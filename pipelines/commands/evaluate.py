@@ -1,0 +1,73 @@
+"""`lapsvm evaluate` for result files of any program."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lapsvm.catalog import open_dataset
+from lapsvm.coco_files import read_coco, read_coco_results
+from lapsvm.errors import OptionError, StageError
+from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
+
+from ..results.tables import print_table
+
+METRICS = ("voc", "coco")
+
+
+def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool) -> None:
+    """Evaluate comp3/comp4 files against a ground truth in VOC layout.
+
+    Parameters
+    ----------
+    root : Path
+        Needs ImageSets/Main/<set>.txt and Annotations only.
+    set_name : str
+    results : Path
+        The classes are those of its files.
+    iou : float
+    json_file : Path or None
+    quiet : bool
+    """
+    found = read_results(results, set_name)
+    truth = open_dataset("voc", root, classes=tuple(found), test_set=set_name, boxes_only=True).ground_truth(set_name)
+    if truth is None:
+        raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
+    table = class_table(evaluate_voc(found, truth, iou).rows())
+    if json_file is not None:
+        write_json(json_file, table)
+    if not quiet:
+        print_table(table, f"{set_name} set, IoU {iou:g}")
+
+
+def chosen_metrics(text: str) -> tuple[str, ...]:
+    """Return the names of a comma list; OptionError for one that is not known."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in METRICS:
+            raise OptionError(f"option --metrics must be of {', '.join(METRICS)}, got {name!r}.")
+    return names
+
+
+def evaluate_coco(
+    truth: Path, results: Path, iou: float, json_file: Path | None, quiet: bool, metrics: Sequence[str] = ("voc",)
+) -> None:
+    """Evaluate COCO results against COCO annotations.
+
+    Parameters
+    ----------
+    truth, results : Path
+        JSON files; the classes are the categories of `truth`.
+    iou : float
+        For the figures of VOC.
+    json_file : Path or None
+    quiet : bool
+    metrics : sequence of "voc", "coco"
+    """
+    file = read_coco(truth, boxes=True)
+    rows = read_coco_results(results, file)
+    columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
+    columns += [coco_rows(file, rows)] if "coco" in metrics else []
+    table = class_table(*columns)
+    if json_file is not None:
+        write_json(json_file, table)
+    if not quiet:
+        print_table(table, f"{results.name}, IoU {iou:g}")

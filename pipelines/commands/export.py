@@ -1,0 +1,185 @@
+"""Detections of a run as annotations of another program."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection.export import (
+    AnnotatedPicture,
+    Annotations,
+    BoxChoice,
+    check_export,
+    clip_boxes,
+    picture_size,
+    write_export,
+)
+from lapsvm.errors import OptionError, StageError
+from lapsvm.evaluation import Detections, read_results
+
+from ..run.dataset import RunData, open_run_data
+from ..run.folder import RunFolder
+from ..run.progress import Reporter
+from ..run.settings import DataSettings
+
+
+@dataclass(frozen=True)
+class ClassDetections:
+    """Detections of one class and which of them are in each picture.
+
+    Attributes
+    ----------
+    found : Detections
+    rows : mapping of image id to indices into `found`
+    probabilities : ndarray of shape (n,), float64, or None
+        That each detection's picture shows the class; None for models without calibration.
+    """
+
+    found: Detections
+    rows: Mapping[str, Index]
+    probabilities: Float64 | None = None
+
+    @classmethod
+    def grouped(cls, found: Detections, probabilities: Float64 | None = None) -> "ClassDetections":
+        """Return detections grouped by picture, in file order inside each."""
+        rows: dict[str, list[int]] = {}
+        for row, image_id in enumerate(found.image_ids):
+            rows.setdefault(image_id, []).append(row)
+        return cls(found, {name: np.array(own, dtype=np.intp) for name, own in rows.items()}, probabilities)
+
+
+def export_run(
+    out: Path, to: Path, format_name: str, choice: BoxChoice, *, set_name: str | None, copy: bool, quiet: bool
+) -> None:
+    """Write detections of a run for another program.
+
+    Parameters
+    ----------
+    out : Path
+        The run folder; it is only read.
+    to : Path
+        Must be empty or not exist.
+    format_name : str
+        See `lapsvm.detection.export.write_export`.
+    choice : BoxChoice
+    set_name : str or None
+        None: the test set, or the training set of a run without one.
+    copy : bool
+        Whether pictures are copied rather than linked.
+    quiet : bool
+
+    Raises
+    ------
+    StageError
+        If the run has no detections of the set.
+    OptionError
+        If the set is not there, no box is chosen, or labels are needed and not known.
+    InputError, WriteError
+        As `write_export`.
+    """
+    check_export(format_name, copy)
+    settings = RunFolder(out).require_settings("export")
+    data = open_run_data(settings.data, settings.seed)
+    chosen_set = _checked_set(data, set_name, settings.data)
+    detections = _read_detections(RunFolder(out), data, chosen_set)
+    _check_labels(data.records[chosen_set], choice, chosen_set)
+    pictures, n_turned = _annotated_pictures(data, chosen_set, detections, choice, Path(settings.data.root))
+    annotations = Annotations(chosen_set, data.classes, pictures)
+    if not annotations.n_boxes:
+        raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
+    write_export(annotations, to, format_name, copy=copy)
+    _say_what_was_exported(annotations, len(data.records[chosen_set]), n_turned, to, Reporter(quiet))
+
+
+def _checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
+    """Return the set to export."""
+    if set_name is None:
+        return settings.test_set if settings.test_set in data.records else settings.train_set
+    if set_name not in data.records:
+        raise OptionError(f"option --set must be a set of the run ({', '.join(data.records)}), got {set_name!r}.")
+    return set_name
+
+
+def _read_detections(run: RunFolder, data: RunData, set_name: str) -> dict[str, ClassDetections]:
+    """Return the detections of every class of the run."""
+    folder = run.detections(set_name)
+    found = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
+    for name in data.classes:
+        if name not in found:
+            raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
+    return {name: ClassDetections.grouped(found[name]) for name in data.classes}
+
+
+def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:
+    """Raise OptionError if labels are needed and no picture has one that says yes."""
+    if choice.needs_labels and not any(1 in record.labels.values() for record in records):
+        raise OptionError(
+            f"no picture of set {set_name!r} is labelled with a class; choose boxes with --per-class or --threshold."
+        )
+
+
+def _annotated_pictures(
+    data: RunData, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path
+) -> tuple[tuple[AnnotatedPicture, ...], int]:
+    """Return the pictures that the run has detections in, with their chosen boxes, and how many EXIF data turn."""
+    n_turned, pictures = 0, []
+    for record in data.records[set_name]:
+        if any(record.id in one.rows for one in detections.values()):
+            width, height, is_turned = picture_size(record.path)
+            n_turned += is_turned
+            pictures.append(_annotated(record, detections, choice, root, (width, height)))
+    return tuple(pictures), n_turned
+
+
+def _say_what_was_exported(
+    annotations: Annotations, n_records: int, n_turned: int, to: Path, reporter: Reporter
+) -> None:
+    """Tell what was written, what was left out, and what other programs may see in another way."""
+    n_pictures = len(annotations.pictures)
+    reporter.say(f"{annotations.n_boxes} boxes in {n_pictures} pictures of set {annotations.set_name}: {to}")
+    if n_pictures < n_records:
+        reporter.say(f"left out: {n_records - n_pictures} pictures in which the run has no detections")
+    if n_turned:
+        reporter.say(
+            f"{n_turned} pictures are turned by their EXIF data: boxes are in the picture as it is shown; "
+            "programs that ignore EXIF data see another picture"
+        )
+
+
+def _annotated(
+    record: ImageRecord, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path,
+    size: tuple[int, int],
+) -> AnnotatedPicture:  # fmt: skip
+    """Return a picture with the chosen boxes of all classes, each class's best first, cut to the picture."""
+    parts = [
+        (name, *_chosen(found, record, name, choice)) for name, found in detections.items() if record.id in found.rows
+    ]
+    classes = [name for name, rows, _ in parts for _ in rows]
+    boxes = np.concatenate([detections[name].found.boxes[rows] for name, rows, _ in parts])
+    scores = np.concatenate([detections[name].found.scores[rows] for name, rows, _ in parts])
+    known = [values for _, _, values in parts if values is not None]
+    clipped, inside = clip_boxes(boxes, *size)
+    return AnnotatedPicture(
+        _name_below(root, record), record.path, *size,
+        tuple(name for name, kept in zip(classes, inside, strict=True) if kept),
+        clipped[inside], scores[inside],
+        np.concatenate(known)[inside] if len(known) == len(parts) else None,
+    )  # fmt: skip
+
+
+def _chosen(found: ClassDetections, record: ImageRecord, name: str, choice: BoxChoice) -> tuple[Index, Float64 | None]:
+    """Return the rows of the chosen detections of a class in a picture, and their probabilities."""
+    rows = found.rows[record.id]
+    probabilities = None if found.probabilities is None else found.probabilities[rows]
+    kept = choice.indices(found.found.scores[rows], probabilities, record.labels.get(name, 0))
+    return rows[kept], None if probabilities is None else probabilities[kept]
+
+
+def _name_below(root: Path, record: ImageRecord) -> str:
+    """Return a picture's path below the data folder; its id and suffix if it lies elsewhere."""
+    if record.path.is_relative_to(root):
+        return record.path.relative_to(root).as_posix()
+    return record.id + record.path.suffix

@@ -1,0 +1,1 @@
+"""Training with chosen constants: tasks, starts, model selection, progress."""

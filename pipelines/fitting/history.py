@@ -1,0 +1,82 @@
+"""history.csv: one row for every outer step of every training of a run.
+
+Seconds count from the beginning of the trainings that shared passes; all else is the same whenever it is repeated.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import DataError, SettingsError
+from lapsvm.latent import LatentSolution
+
+from ..run.context import RunContext
+from .fit import Constants
+
+CONSTANTS = ("C", "J", "ignored")
+_COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
+_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
+HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
+
+
+def history_rows(class_name: str, role: str, constants: Constants, solution: LatentSolution) -> list[dict[str, Any]]:
+    """Return one row of history.csv per outer step."""
+    return [{"class": class_name, "role": role, **constants.known(), **step} for step in solution.history]
+
+
+def write_history(context: RunContext, rows: Sequence[dict[str, Any]], role: str = "") -> None:
+    """Write the new rows after the old ones, but for those of the same classes whose role begins with `role`.
+
+    People read this file, and nothing else depends on it: if the old rows are damaged, or the new ones cannot be
+    written, that is said, and what was trained is not lost.
+    """
+    path, trained = context.run.history_file, {row["class"] for row in rows}
+    try:
+        old = read_history(path) if path.is_file() else []
+    except DataError as error:
+        context.reporter.say(f"{error} Its rows are left out.")
+        old = []
+    kept = [row for row in old if row["class"] not in trained or not row["role"].startswith(role)]
+    try:
+        context.run.write(path, _as_csv([*kept, *rows]))
+    except (OSError, SettingsError) as error:  # a full disk, or a file of another program
+        context.reporter.say(f"the history of training is not kept: {error}")
+
+
+def read_history(path: Path) -> list[dict[str, str]]:
+    """Return the rows of history.csv; columns that an older version did not write are missing.
+
+    Raises
+    ------
+    DataError
+        If the file is not what `write_history` writes.
+    """
+    try:
+        text = path.read_bytes().decode()
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        whole = bool(rows) and text.endswith("\n") and all(map(_is_whole, rows))
+    except (ValueError, csv.Error):
+        whole = False
+    if not whole:
+        raise DataError(f"{path} is damaged: it is no table of outer steps.")
+    return rows
+
+
+def _is_whole(row: dict[str, str]) -> bool:
+    """Tell whether a row has all that a reader needs, in cells of its own."""
+    numbers = (row.get(name, "") for name in ("objective", "gap"))
+    optional = (row.get(name) or "0" for name in ("passes", "seconds"))
+    cells = None not in row and None not in row.values() and {"class", "role"} <= row.keys()
+    return cells and all(math.isfinite(float(number)) for number in (*numbers, *optional))
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as the text of history.csv."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

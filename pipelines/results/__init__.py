@@ -1,0 +1,1 @@
+"""What stages write and studies read: detectors, detections, figures."""

@@ -1,0 +1,1 @@
+"""What a run is: its settings, its folder, its data set and what every stage is given."""

@@ -1,0 +1,177 @@
+"""Progress for people: a bar on a terminal, now and then a line elsewhere, nothing under --quiet."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import Event, Thread
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from .limits import printable
+
+LINE_EVERY = 30.0  # seconds between lines where there is no terminal
+
+
+@dataclass
+class Bar:
+    """How far a stage is.
+
+    Attributes
+    ----------
+    title : str
+    total : int or None
+        None: nobody knows.
+    unit : str
+        What is counted.
+    done, windows : int
+    note : str
+        How it goes.
+    seconds_left : float or None
+        The stage's own estimate; by default the rest is taken to go as what is done.
+    """
+
+    title: str
+    total: int | None
+    unit: str = ""
+    done: int = 0
+    windows: int = 0
+    note: str = ""
+    seconds_left: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def step(self, count: int = 1, note: str = "", windows: int = 0) -> None:
+        """Say that `count` more are done, with so many windows, and how it goes."""
+        self.done, self.windows, self.note = self.done + count, self.windows + windows, note
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the stage began."""
+        return self.clock() - self._began
+
+    @property
+    def count(self) -> str:
+        """How many are done, as text."""
+        count = f"{self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
+        return f"{count} {self.unit}".rstrip()
+
+    @property
+    def told(self) -> str:
+        """How fast it goes, how long it will take and what is noted, as text."""
+        return ", ".join(part for part in (*self._rates(), self._left(), self.note) if part)
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        parts = (f"{self.title}: {self.count}", f"{duration(self.seconds)} so far", self.told)
+        return ", ".join(part for part in parts if part)
+
+    def _rates(self) -> Iterator[str]:
+        """Yield what is done in a second."""
+        counts = ((self.done, self.unit), (self.windows, "windows"))
+        for count, unit in counts if self.seconds > 0 and self.total is not None else ():
+            if count and unit:
+                rate = count / self.seconds
+                yield f"{rate:,.{0 if rate >= 100 else 1}f} {unit}/s"
+
+    def _left(self) -> str:
+        """Return how much longer it will take, if that can be told."""
+        left = self.seconds_left
+        if left is None and self.total is not None and 0 < self.done < self.total:
+            left = self.seconds * (self.total - self.done) / self.done
+        return "" if left is None else f"about {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return hours, minutes and whole seconds, as 0:01:05."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+class Reporter:
+    """Tells people how a run goes, on standard error; standard output is for results.
+
+    Parameters
+    ----------
+    quiet : bool
+        Neither bars nor lines.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False, soft_wrap=True)
+
+    def say(self, line: str) -> None:
+        """Print one line."""
+        self.console.print(printable(line), markup=False)
+
+    @contextmanager
+    def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:
+        """Show how far a block is while it runs: drawn on a terminal, elsewhere told every half minute."""
+        bar = Bar(title, total, unit)
+        if self.quiet or total == 0:
+            yield bar
+            return
+        with _drawn(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
+            yield bar
+
+
+class _StatusBar(Progress):
+    """A bar with its rates and its note below it, which may need lines of their own."""
+
+    def __init__(self, bar: Bar, *columns: ProgressColumn, console: Console) -> None:
+        self._bar = bar
+        super().__init__(*columns, console=console)
+        self.add_task(bar.title, total=bar.total, count=bar.count)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bar, and the text."""
+        for task in self.task_ids:
+            self.update(task, completed=self._bar.done, count=self._bar.count)
+        yield self.make_tasks_table(self.tasks)
+        if self._bar.told:
+            yield Text("  " + self._bar.told)
+
+
+@contextmanager
+def _drawn(bar: Bar, console: Console) -> Iterator[None]:
+    """Draw a bar on a terminal."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[count]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with _StatusBar(bar, *columns, console=console):
+        yield
+        bar.seconds_left = None
+
+
+@contextmanager
+def _lines(bar: Bar, say: Callable[[str], None]) -> Iterator[None]:
+    """Say a line every half minute, and one at the end if there was any."""
+    over, said = Event(), False
+
+    def tell() -> None:
+        nonlocal said
+        while not over.wait(LINE_EVERY):
+            said = True
+            say(bar.line)
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+    if said:
+        bar.seconds_left = None
+        say(bar.line)

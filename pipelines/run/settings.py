@@ -1,0 +1,236 @@
+"""The settings of a run: what the command line, a run folder's ``run.toml`` and the defaults resolve to.
+
+Later wins: defaults, then the ``run.toml`` that is there, then the options of the command line.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import tomli_w
+
+from lapsvm.errors import OptionError, SettingsError
+from lapsvm.files import NOT_PARSED, read_regular
+
+from .limits import shown
+
+LEARNERS = ("latent_rank_svm", "latent_svm")
+INITS = ("mean", "whole_image", "centre", "random")
+CRITERIA = ("image_ap", "agreement")
+DTYPES = ("float16", "float32", "bfloat16")
+FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which pictures, and which of their classes."""
+
+    name: str = ""
+    root: str = ""
+    classes: tuple[str, ...] = ()
+    train_set: str = "trainval"
+    test_set: str = "test"
+    skip_bad: bool = False
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """Files of other programs with windows, and perhaps features, and how to read them.
+
+    See `lapsvm.features.external.windows`.
+
+    "" and -1 are what is usual in files of that kind. With ``clip`` boxes are cut to the picture; with ``drop_equal``
+    those go that are an annotated object's.
+    """
+
+    files: tuple[str, ...] = ()
+    format: str = ""
+    boxes: str = ""
+    base: int = -1
+    edges: str = ""
+    boxes_name: str = ""
+    features_name: str = ""
+    clip: bool = False
+    drop_equal: bool = False
+
+
+@dataclass(frozen=True)
+class WindowSettings:
+    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features."""
+
+    method: str = "selective_search"
+    mode: str = "fast"
+    max_windows: int = 2000
+    max_area: float = 1.0
+    source: SourceSettings = field(default_factory=SourceSettings)
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """What is measured in a window, and how it is stored.
+
+    ``pca`` is how many principal components of each extractor's features are kept; below 1 the share of their variance,
+    0 leaves them as they are. The rest is for networks whose text does not say otherwise: ``contrast`` is how much of a
+    window's surroundings is taken away, in the features, or with ``beside`` in training, where refinement sees both
+    parts; ``sizes`` are the longest sides at which a network sees each picture, side by side.
+    """
+
+    extractors: tuple[str, ...] = ("hog",)
+    dtype: str = "float16"
+    pca: float = 0.0
+    contrast: float = 0.0
+    beside: bool = False
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Learner and its constants; several values of C, J and ignored are compared by cross-validation.
+
+    With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
+    several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
+    the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
+    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
+    are those of `lapsvm.latent.LatentProblem`, ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is
+    what cross-validation compares, ``margin`` how far below the best a candidate counts as good as that (see
+    `lapsvm.pipelines.fitting.selection`).
+    """
+
+    learner: str = "latent_rank_svm"
+    loss: str = "ap"
+    C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
+    J: tuple[float, ...] = (1.0,)
+    J_relative: bool = False
+    ignored: tuple[float, ...] = (0.0,)
+    path: bool = False
+    tol: float = 0.001
+    init: str = "mean"
+    n_init: int = 1
+    multifold: int = 0
+    top: float = 1.0
+    anneal: float = 0.0
+    pace: float = 1.0
+    candidates: int = 20
+    keep_windows: int = 0
+    keep_by: str = ""
+    folds: int = 3
+    criterion: str = "image_ap"
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class RefineSettings:
+    """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
+
+    ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
+    with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
+    With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
+    """
+
+    rounds: int = 0
+    C: float = 30.0
+    near: float = 0.7
+    far: float = 0.3
+    apart: float = 0.0
+    top: float = 1.0
+    folds: int = 3
+    candidates: int = 0
+    rivals: bool = False
+    average: bool = False
+
+
+@dataclass(frozen=True)
+class DetectSettings:
+    """How scores become detections."""
+
+    nms_threshold: float = 0.3
+    max_detections: int = 100
+    demotion: float = 0.0
+    vote: float = 0.0
+    vote_near: float = 0.4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a run."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    windows: WindowSettings = field(default_factory=WindowSettings)
+    features: FeatureSettings = field(default_factory=FeatureSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    refine: RefineSettings = field(default_factory=RefineSettings)
+    detect: DetectSettings = field(default_factory=DetectSettings)
+    seed: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a ``run.toml``."""
+        return cls().with_values(cls.values_in(path), source=str(path))
+
+    @staticmethod
+    def values_in(path: Path) -> dict[str, Any]:
+        """Return dotted name -> value of a TOML file; its tables [versions] and [command] are for people.
+
+        Raises
+        ------
+        SettingsError
+            If it is no TOML.
+        """
+        try:
+            tables = tomllib.loads(read_regular(path, "settings file").decode("utf-8"))
+            known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
+            return dict(_flat(known))
+        except NOT_PARSED as error:
+            raise SettingsError(f"settings file {path} is not valid TOML: {error}.") from None
+
+    def toml(self, **notes: Mapping[str, Any]) -> str:
+        """Return the settings as TOML, with `notes` as further tables."""
+        return tomli_w.dumps({**asdict(self), **notes})
+
+    def with_values(self, values: Mapping[str, Any], source: str = "the command line") -> Self:
+        """Return a copy in which dotted names such as ``train.C`` have new values; None leaves a value as it is."""
+        changed = self
+        for name, value in values.items():
+            if value is not None:
+                changed = _with_value(changed, name, value, source)
+        return changed
+
+    def flat(self) -> dict[str, Any]:
+        """Return dotted name -> value."""
+        return dict(_flat(asdict(self)))
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values."""
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _with_value(settings: Any, name: str, value: Any, source: str) -> Any:
+    """Return a copy of a settings object with one dotted name changed."""
+    head, _, rest = name.partition(".")
+    if head not in {entry.name for entry in fields(settings)}:
+        raise OptionError(f"setting {name!r} in {source} is not known.")
+    old = getattr(settings, head)
+    if is_dataclass(old) != bool(rest):
+        raise OptionError(f"setting {name!r} in {source} must be a {'table' if is_dataclass(old) else 'value'}.")
+    new = _with_value(old, rest, value, source) if rest else _as_kind_of(old, value, name, source)
+    return replace(settings, **{head: new})
+
+
+def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
+    """Return `value` in the type of the default it replaces."""
+    if isinstance(old, tuple):
+        items = value if isinstance(value, list | tuple) else (value,)
+        example = 0.0 if name in ("C", "J", "ignored") else 0 if name == "sizes" else ""
+        return tuple(_as_kind_of(example, item, name, source) for item in items)
+    if isinstance(old, float) and type(value) is int and abs(value) < 2**63:
+        return float(value)
+    if type(value) is not type(old):
+        raise OptionError(f"setting {name!r} in {source} must be a {type(old).__name__}, got {shown(value)}.")
+    return value

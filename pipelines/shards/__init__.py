@@ -1,0 +1,1 @@
+"""Shards of windows and features: made from pictures, imported, and checked."""

@@ -1,0 +1,1 @@
+"""The stages of a run, one file each, and their registry."""

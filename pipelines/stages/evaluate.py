@@ -1,0 +1,21 @@
+"""Stage 5: the figures of a run."""
+
+from lapsvm.evaluation import run_table, write_json
+
+from ..results.evaluation import NO_BOXES, evaluate_set
+from ..results.tables import print_table
+from ..run.context import RunContext
+
+
+def evaluate_run(context: RunContext) -> None:
+    """Write evaluation.json and print the table."""
+    with context.timed("evaluate"):
+        sets = {name: evaluate_set(context, name) for name in context.data.records}
+        table = run_table({name: found.table() for name, found in sets.items()})
+        context.run.files.claim([context.run.evaluation_file])
+        write_json(context.run.evaluation_file, table)
+    for name, found in sets.items():
+        if found.truth is None:
+            context.reporter.say(f"set {name}: {NO_BOXES}")
+        if not context.reporter.quiet:
+            print_table(table["sets"][name], f"{name} set")

@@ -1,0 +1,226 @@
+"""Stage 6: the page."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.detection import Detector
+from lapsvm.errors import DataError
+from lapsvm.evaluation import Detections
+from lapsvm.features import open_shards
+from lapsvm.report import (
+    CccpStep,
+    ClassSummary,
+    Contents,
+    Curve,
+    Example,
+    LabelCounts,
+    RunSummary,
+    SetSummary,
+    write_page,
+)
+
+from ..fitting.history import read_history
+from ..fitting.mean_probe import data_warnings
+from ..results.detectors import load_detectors
+from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.model_record import stated
+from ..run.context import RunContext
+from ..shards.importing import imported_counts
+
+EXAMPLES = 8
+Truth = dict[str, dict[str, GroundTruth]]
+
+
+def write_report(context: RunContext) -> None:
+    """Write RUN/page/index.html."""
+    detectors = {detector.class_name: detector for detector in load_detectors(context, "report")}
+    sets = {name: evaluate_set(context, name) for name in context.data.records}
+    with context.timed("report"):
+        contents = _contents(context, sets, detectors)
+        context.run.files.claim([context.run.page])
+        write_page(context.run.page, contents)
+    context.reporter.say(f"page: {context.run.page}")
+
+
+def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: dict[str, Detector]) -> Contents:
+    """Return everything that the page shows."""
+    train_set, test_set = context.settings.data.train_set, context.settings.data.test_set
+    steps = _cccp_steps(context)
+    classes = tuple(
+        _class_result(context, name, sets[train_set], sets.get(test_set), detectors[name], steps.get(name, ()))
+        for name in context.data.classes
+    )
+    left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
+    told = [data_warnings(name, stated(detectors[name], "result")) for name in context.data.classes]
+    return Contents(
+        _summary(context, sets),
+        classes,
+        skipped=context.data.skipped,
+        left_out=left_out,
+        warnings=(*_imported(context), *chain.from_iterable(told)),
+    )
+
+
+def _left_out(context: RunContext, set_name: str) -> list[str]:
+    """Return the ids of a set's pictures that have no shard."""
+    there = set(open_shards(context.run.shards(set_name)).image_ids)
+    return [record.id for record in context.data.records[set_name] if record.id not in there]
+
+
+def _imported(context: RunContext) -> list[str]:
+    """Return what became of the windows of sets that were imported."""
+    headers = {name: open_shards(context.run.shards(name)).headers for name in context.data.records}
+    counts = {name: imported_counts(own).sentence() for name, own in headers.items()}
+    return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
+
+
+def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
+    """Return how the run was made."""
+    settings, run = context.settings, context.run
+    data = settings.data
+    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
+    return RunSummary(
+        title=f"{settings.data.name}: {', '.join(context.data.classes)}",
+        dataset=data.name,
+        extractors=tuple(spec.split("/")[-1] for spec in settings.features.extractors),
+        loss=f"{loss} ({settings.train.learner})",
+        train=_set_summary(context, data.train_set, sets),
+        test=_set_summary(context, data.test_set, sets) if data.test_set in sets else None,
+        command=run.notes("command").get("line", ""),
+        seeds={"run": settings.seed},
+        settings={
+            name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            for name, value in settings.flat().items()
+            if name.split(".")[0] in ("windows", "train", "detect")
+            and (settings.windows.source.files or not name.startswith("windows.source."))
+        },
+        versions=run.notes("versions"),
+        seconds={stage: entry["seconds"] for stage, entry in run.timings().items()},
+    )
+
+
+def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluation]) -> SetSummary:
+    """Return the counts of one set."""
+    records = context.data.records[set_name]
+    return SetSummary(
+        name=set_name,
+        pictures=len(records),
+        has_boxes=sets[set_name].truth is not None,
+        windows=open_shards(context.run.shards(set_name)).n_windows,
+        labels={name: _label_counts(records, name) for name in context.data.classes},
+    )
+
+
+def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
+    """Return how many pictures have the class."""
+    labels = [record.labels.get(class_name, 0) for record in records]
+    return LabelCounts(labels.count(1), labels.count(-1), labels.count(0))
+
+
+def _cccp_steps(context: RunContext) -> dict[str, tuple[CccpStep, ...]]:
+    """Return class -> outer steps of the training that made its model, from history.csv; without it there are none."""
+    rounds = context.settings.refine.rounds
+    last = f"round {rounds}" if rounds else "final"
+    steps: dict[str, list[CccpStep]] = {}
+    for row in _history(context):
+        if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
+            steps.setdefault(row["class"], []).append(_cccp_step(row))
+    return {name: tuple(rows) for name, rows in steps.items()}
+
+
+def _history(context: RunContext) -> list[dict[str, str]]:
+    """Return the rows of history.csv; a page without them is better than none, and says so."""
+    try:
+        if context.run.history_file.is_file():
+            return read_history(context.run.history_file)
+        reason = f"{context.run.history_file} is not there."
+    except DataError as error:
+        reason = str(error)
+    context.reporter.say(f"{reason} The page does not show how training went.")
+    return []
+
+
+def _cccp_step(row: dict[str, str]) -> CccpStep:
+    """Return an outer step from its row; passes and seconds may be missing."""
+    passes, seconds = (float(row[name]) if row.get(name) else None for name in ("passes", "seconds"))
+    return CccpStep(float(row["objective"]), float(row["gap"]), passes, seconds)
+
+
+def _class_result(
+    context: RunContext, name: str, train: SetEvaluation, test: SetEvaluation | None, detector: Detector,
+    steps: tuple[CccpStep, ...],
+) -> ClassSummary:  # fmt: skip
+    """Return what was found for one class."""
+    voc = test.voc.classes[name] if test is not None and test.voc is not None else None
+    located = train.located.classes[name] if train.located is not None else None
+    shown = test if test is not None else train
+    records = {
+        record.id: record
+        for record in context.data.records[
+            context.settings.data.test_set if test is not None else context.settings.data.train_set
+        ]
+    }
+    found = shown.detections[name]
+    order = found.order()
+    right = order[voc.tp] if voc is not None else order
+    wrong = order[voc.fp] if voc is not None else order[:0]
+    return ClassSummary(
+        name=name,
+        ap_11point=voc.ap_11point if voc else None,
+        ap_area=voc.ap_area if voc else None,
+        image_ap=test.image_ap[name] if test else None,
+        npos=voc.npos if voc else None,
+        corloc=located.corloc if located else None,
+        train_image_ap=train.image_ap[name],
+        C=stated(detector, "result", "C"),
+        duality_gap=stated(detector, "result").get("duality_gap"),
+        averaged=stated(detector, "result").get("averaged_models", 0),
+        steps=steps,
+        curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
+        best=_examples(right, found, records, shown.truth, name, EXAMPLES),
+        false_positives=_examples(wrong, found, records, shown.truth, name, EXAMPLES),
+        misses=_misses(context, name, train),
+        hits=int(located.hits.sum()) if located else None,
+        windowless=int((located.windows < 0).sum()) if located else 0,
+    )
+
+
+def _examples(
+    indices: Iterable[int], found: Detections, records: dict[str, ImageRecord], truth: Any, name: str,
+    most: int | None = None,
+) -> tuple[Example, ...]:  # fmt: skip
+    """Return detections as pictures to be looked at, one a picture."""
+    first_of: dict[str, int] = {}
+    for index in indices:
+        if most is not None and len(first_of) == most:
+            break
+        first_of.setdefault(found.image_ids[index], int(index))
+    return tuple(_example(index, found, records[image_id], truth, name) for image_id, index in first_of.items())
+
+
+def _example(index: int, found: Detections, record: ImageRecord, truth: Truth | None, name: str) -> Example:
+    """Return one detection with the objects of its picture."""
+    known = None if truth is None else truth[name][record.id].boxes
+    others = {} if truth is None else {other: truth[other][record.id].boxes for other in truth if other != name}
+    return Example(
+        id=record.id,
+        pixels=record.pixels,
+        box=found.boxes[index],
+        score=float(found.scores[index]),
+        truth=known,
+        others={other: boxes for other, boxes in others.items() if len(boxes)},
+    )
+
+
+def _misses(context: RunContext, name: str, train: SetEvaluation) -> tuple[Example, ...]:
+    """Return the training pictures with the class whose best window misses, the surest mistake first."""
+    if train.located is None:
+        return ()
+    located, found = train.located.classes[name], train.detections[name]
+    missed = located.windows[~located.hits & (located.windows >= 0)]
+    records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    return _examples(missed[np.argsort(-found.scores[missed], kind="stable")], found, records, train.truth, name)

@@ -1,0 +1,117 @@
+"""Choosing C, J and c from a grid, told in full: `train` with the grids of the thesis, and how every candidate did.
+
+The grids are those of the thesis's experiments (section 4.1, "Methods"): C in 10^-3, 10^-2, ..., 10^4; for latent SVM
+the weight J of the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the share c of most confusing
+windows that negatives ignore in 0, 0.1, ..., 0.9; five folds. The models come out as
+`train` with the same values would write them: the choice is the same code, and the refit as well.
+"""
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lapsvm.errors import OptionError
+from lapsvm.evaluation import write_json
+
+from ..fitting.history import CONSTANTS
+from ..results.detectors import load_detectors
+from ..results.model_record import stated
+from ..run.context import RunContext
+from ..run.settings import Settings
+from .train import train_classes
+
+COLUMNS = ("class", *CONSTANTS, "fold", "image_ap", "agreement")
+
+
+def tune_classes(context: RunContext) -> None:
+    """Train the classes whose model is not there yet, write tuning.json and tuning.csv, and print the table.
+
+    Raises
+    ------
+    OptionError
+        If there is nothing to choose from.
+    StageError, SettingsError
+        As `train_classes`.
+    """
+    train = context.settings.train
+    more = (train.J, train.ignored) if train.learner == "latent_svm" else ()
+    choices = math.prod(len(set(values)) for values in (train.C, *more))
+    if choices == 1:
+        raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
+    train_classes(context)
+    results = {one.class_name: stated(one, "result") for one in load_detectors(context, "tune", context.trained_model)}
+    table = tuning_table(context.settings, results)
+    as_json, as_csv = context.run.tuning_files
+    context.run.files.claim([as_json])
+    write_json(as_json, table)
+    context.run.write(as_csv, tuning_csv(table))
+    if not context.reporter.quiet:
+        print_tuning(table)
+
+
+def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what tuning.json holds: per class its choice, and how each candidate did in the folds."""
+    train = settings.train
+    return {
+        "learner": train.learner,
+        "folds": train.folds,
+        "criterion": train.criterion,
+        "margin": train.margin,
+        "seed": settings.seed,
+        "classes": {name: _class_entry(result) for name, result in results.items()},
+    }
+
+
+def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of one class."""
+    candidates = [
+        {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
+        for one in result["held_out_image_ap"]
+    ]
+    for one, agreeing in zip(candidates, result.get("held_out_agreement", ()), strict=False):
+        values = agreeing["folds"]
+        one |= {"agreement": values, "agreement_mean": statistics.fmean(values)}
+    return {"chosen": {name: result[name] for name in CONSTANTS if name in result}, "candidates": candidates}
+
+
+def tuning_csv(table: Mapping[str, Any]) -> str:
+    """Return tuning.csv: a row per class, candidate and fold."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for name, entry in table["classes"].items():
+        for one in entry["candidates"]:
+            agreements = one.get("agreement", [""] * len(one["folds"]))
+            for fold, (value, agreement) in enumerate(zip(one["folds"], agreements, strict=True), start=1):
+                row = {"class": name, **one, "fold": fold, "image_ap": value, "agreement": agreement}
+                writer.writerow(row)
+    return text.getvalue()
+
+
+def print_tuning(table: Mapping[str, Any]) -> None:
+    """Print the candidates of every class on standard output, the chosen one with a star."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for name, entry in table["classes"].items():
+        title = f"{name}: held-out image AP, {table['folds']} folds"
+        console.print(_printed(title, entry["chosen"], entry["candidates"]))
+
+
+def _printed(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of one class."""
+    printed = Table(title=title, title_justify="left")
+    agreeing = "agreement_mean" in candidates[0]
+    for column in (*chosen, "mean", "std", *(["agreement"] if agreeing else [])):
+        printed.add_column(column, justify="right")
+    printed.add_column("")
+    for one in candidates:
+        constants = {name: one[name] for name in chosen}
+        numbers = [f"{value:.4g}" for value in constants.values()]
+        numbers += [f"{one[column]:.3f}" for column in ("mean", "std", "agreement_mean") if column in one]
+        printed.add_row(*numbers, "*" if constants == chosen else "")
+    return printed

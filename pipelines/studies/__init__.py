@@ -1,0 +1,1 @@
+"""What is run to learn something about methods, not to get detectors."""

@@ -1,0 +1,193 @@
+"""Baselines on the shards of a finished run: MI-SVM and a WSDDN head.
+
+    python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn [--seed 0]
+
+RUN's settings say which pictures, classes and folds, and how overlaps are suppressed; its shards are read, and nothing
+in it is changed. DIR gets the detections, evaluation.json as `lapsvm evaluate` writes it, baseline.json (what was
+chosen, and how training went), timings.json and, of MI-SVM, the detectors. RUN's demotion is applied to MI-SVM's scores
+alone: the softmax over the windows of a picture does for WSDDN what demotion does for linear detectors.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from sklearn.exceptions import ConvergenceWarning
+
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector, score_many
+from lapsvm.errors import LapsvmError, OptionError
+from lapsvm.evaluation import image_average_precision, write_json
+from lapsvm.features import Shard, open_shards
+from lapsvm.models import MISVM
+from lapsvm.nn import WSDDN
+
+from ..cli.option_tables import PATH
+from ..fitting.selection import held_out_folds
+from ..fitting.tasks import FitTask, fit_tasks
+from ..fitting.training_bags import Halves, training_bags
+from ..results.detections import detect_shards, put_in_place, write_temporarily
+from ..run.checks import check_settings
+from ..run.context import RunContext
+from ..run.dataset import Labels
+from ..run.folder import RunFolder
+from ..run.progress import Bar, Reporter
+from ..stages.evaluate import evaluate_run
+
+RECORD = "baseline.json"
+C_VALUES = (0.05, 0.5, 5.0)
+J_VALUES = (1.0, 3.0)
+"""MI-SVM's constants to choose from, for features with a mean norm of 1."""
+
+
+class Method(StrEnum):
+    """The baselines by name."""
+
+    MI_SVM = "mi_svm"
+    WSDDN = "wsddn"
+
+
+class Trained(NamedTuple):
+    """A trained baseline: the scores of a shard's windows (n, classes), and what is told of the training."""
+
+    score: Callable[[Shard], Float64]
+    record: dict[str, Any]
+
+
+class Training(NamedTuple):
+    """What a baseline is trained with: all classes of a run, in its order."""
+
+    context: RunContext
+    tasks: Sequence[FitTask]
+    bags: Bags
+    scale: Float64
+    halves: Halves
+    seed: int
+
+
+def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool = False) -> None:
+    """Train a baseline on the shards of the run in `folder`, detect and evaluate as that run does.
+
+    Raises
+    ------
+    OptionError
+        If `out` holds a run or a baseline already, for its detections would be replaced.
+    StageError
+        If `folder` is no run folder.
+    """
+    source = RunFolder(folder)
+    settings = check_settings(source.require_settings("baselines"))
+    target = RunFolder(out)
+    if target.settings_file.exists() or (out / RECORD).exists():
+        raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
+    if method is Method.WSDDN:
+        settings = settings.with_values({"detect.demotion": 0.0})
+    reading = RunContext(source, settings, os.cpu_count() or 1, Reporter(quiet))
+    shards = {name: open_shards(source.shards(name)) for name in reading.data.records}
+    tasks = fit_tasks(reading, shards[settings.data.train_set])
+    writing = replace(reading, run=target)
+    with target.held():
+        with writing.timed("train"):
+            seen = training_bags(reading, shards[settings.data.train_set])
+            trained = METHODS[method](Training(writing, tasks, *seen, seed))
+            target.files.claim([out / RECORD])
+            write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
+        for name, windows in shards.items():
+            with writing.timed(f"detect {name}"):
+                found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
+                put_in_place(target, name, write_temporarily(target, name, found))
+        evaluate_run(writing)
+
+
+def mi_svm(training: Training) -> Trained:
+    """Choose C and J of each class by the image-level AP of held-out pictures, and train once more on all."""
+    context, detectors, classes = training.context, [], {}
+    folds = context.settings.train.folds
+    count = len(training.tasks) * (len(C_VALUES) * len(J_VALUES) * folds + 1)
+    with context.reporter.bar("train mi_svm", count) as bar:
+        for task in training.tasks:
+            candidates = _candidates(training, task, bar)
+            best = max(candidates, key=lambda one: round(float(np.mean(one["folds"])), 9))
+            model, rest = _fitted(training.bags, task.y, best["C"], best["J"])
+            bar.step(note=task.name)
+            if not rest:
+                context.reporter.say(f"train: the windows of {task.name} are not at rest after {model.n_iter_} rounds")
+            chosen = {"C": best["C"], "J": best["J"], "at_rest": rest}
+            classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
+            provenance = {"method": "mi_svm", **chosen, "data": task.provenance["data"]}
+            weights, scale = training.halves.unfold(model.coef_), training.halves.unfold_scale(training.scale)
+            detectors.append(Detector(task.name, weights, model.intercept_, scale, provenance))
+    context.run.files.claim(context.run.model(detector.class_name) for detector in detectors)
+    for detector in detectors:
+        detector.save(context.run.model(detector.class_name))
+    return Trained(lambda shard: score_many(detectors, shard.features), {"classes": classes})
+
+
+def _candidates(training: Training, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
+    """Return every pair of constants, the smallest first, with the image-level AP of each fold's held-out pictures."""
+    advice = "lower the run's --folds"
+    parts = held_out_folds(task.y, training.context.settings.train.folds, training.seed, task.name, advice)
+    found = []
+    for C, J in product(C_VALUES, J_VALUES):
+        aps = []
+        for part in parts:
+            model, _ = _fitted(training.bags, np.where(part, 0, task.y).astype(np.int8), C, J)
+            aps.append(image_average_precision(model.decision_function(training.bags)[part], task.y[part]))
+            bar.step(note=f"{task.name}, C={C:g}, J={J:g}")
+        found.append({"C": C, "J": J, "folds": aps})
+    return found
+
+
+def _fitted(bags: Bags, y: Labels, C: float, J: float) -> tuple[MISVM, bool]:
+    """Return a trained MI-SVM, and whether its windows came to rest."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = MISVM(C, J, scale=None).fit(bags, y)
+    return model, not caught
+
+
+def wsddn(training: Training) -> Trained:
+    """Train one head for all classes."""
+    labels = np.column_stack([task.y for task in training.tasks])
+    model = WSDDN(random_state=training.seed)
+    with training.context.reporter.bar("train wsddn", model.epochs) as bar:
+        model.set_params(callback=lambda record: bar.step(note=f"loss {record['loss']:.4f}")).fit(training.bags, labels)
+    given = {name: getattr(model, name) for name in ("epochs", "lr", "weight_decay")}
+    return Trained(partial(shard_scores, model, training.scale, training.halves), {**given, "history": model.history_})
+
+
+def shard_scores(model: WSDDN, scale: Float64, halves: Halves, shard: Shard) -> Float64:
+    """Return the scores of a shard's windows, which are seen as in training."""
+    return model.score_windows(Bags(halves.combine(shard.features), shard.offsets, scale))
+
+
+METHODS: dict[Method, Callable[[Training], Trained]] = {Method.MI_SVM: mi_svm, Method.WSDDN: wsddn}
+
+
+def main(
+    folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
+    out: Annotated[Path, typer.Option(help="Folder for what the baseline makes.", **PATH)],
+    method: Annotated[Method, typer.Option(help="Which baseline.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the folds, or of the first weights and the order.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
+) -> None:
+    """Train a baseline on a run's shards and evaluate it as the run is."""
+    try:
+        run(folder, out, method, seed, quiet=quiet)
+    except LapsvmError as error:
+        typer.echo(f"baselines: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,1 @@
+"""Finished runs on the same pictures, compared with intervals and tests."""

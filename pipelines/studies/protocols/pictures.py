@@ -1,0 +1,100 @@
+"""The pictures of one set as a protocol sees them: some windows of each, labels, and the objects to be found."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.bags import Bags
+from lapsvm.catalog import GroundTruth
+from lapsvm.errors import StageError
+from lapsvm.features import Shard, ShardSet, block_scales, mean_block_norms, open_shards
+
+from ...run.context import RunContext
+from ...run.dataset import Labels, hash_of, label_vector
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """One set.
+
+    Attributes
+    ----------
+    ids : tuple of n str
+    bags : Bags
+        The windows that are used, scaled.
+    boxes : list of n arrays (n_i, 4)
+    labels : dict of class name to (n,) of +1, -1 and 0
+    truth : dict of class name to (dict of picture to GroundTruth)
+    content : str
+        Hash of the pictures, of how their windows were made and of how many are used.
+    """
+
+    ids: tuple[str, ...]
+    bags: Bags
+    boxes: list[Array]
+    labels: dict[str, Labels]
+    truth: Mapping[str, Mapping[str, GroundTruth]]
+    content: str
+
+    @cached_property
+    def means(self) -> Bags:
+        """The same pictures with one vector each: the mean of its windows."""
+        means = self.bags.means().astype(np.float32)
+        return Bags(means, np.arange(len(means) + 1), threads=self.bags.threads)
+
+
+def load_pictures(
+    context: RunContext, set_name: str, first: int, most: int | None = None, scale: Float64 | None = None
+) -> tuple[Pictures, Float64]:
+    """Return a set and the scale of its features.
+
+    Parameters
+    ----------
+    context : RunContext
+    set_name : str
+    first : int
+        Windows of a picture that are used: its first ones, in the order of the proposals.
+    most : int, optional
+        Use only the first so many pictures.
+    scale : (d,), optional
+        That of the training set; by default every block of features gets a mean norm of 1 here.
+
+    Raises
+    ------
+    StageError
+        If no boxes are known.
+    """
+    truth = context.data.dataset.ground_truth(set_name)
+    if truth is None:
+        raise StageError(f"a protocol needs the boxes of set {set_name!r}, but the data set knows none.")
+    shards = open_shards(context.run.shards(set_name))
+    parts = [
+        (name, shard.boxes[rows], np.array(shard.features[rows]))
+        for shard, name, rows in islice(_windows(shards, first), most)
+    ]
+    if scale is None:
+        blocks = shards.provenance["features"]["extractor"]["blocks"]
+        scale = block_scales(mean_block_norms((features for _, _, features in parts), blocks), blocks)
+    ids = tuple(name for name, _, _ in parts)
+    records = {record.id: record for record in context.data.records[set_name]}
+    kept = [records[name] for name in ids]
+    return Pictures(
+        ids,
+        Bags.from_arrays([features for _, _, features in parts], scale, threads=context.threads),
+        [boxes for _, boxes, _ in parts],
+        {name: label_vector(kept, name) for name in context.data.classes},
+        {name: {image: truth[name][image] for image in ids} for name in context.data.classes},
+        hash_of(ids, shards.pixel_hashes[: len(ids)], shards.provenance, first),
+    ), scale
+
+
+def _windows(shards: ShardSet, first: int) -> Iterator[tuple[Shard, str, slice]]:
+    """Yield every picture's shard, its name and the rows of its first windows."""
+    for shard in shards:
+        for place, name in enumerate(shard.image_ids):
+            start, stop = shard.offsets[place : place + 2].tolist()
+            yield shard, name, slice(start, min(stop, start + first))

@@ -1,0 +1,1 @@
+"""TopPush's table on a user's data sets."""

@@ -1,0 +1,89 @@
+"""A model's file says how it detects: copied out of its run, it detects as it did there."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+
+import pytest
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import DetectSettings
+
+from lapsvm.detection import Detector
+
+CHANGED = ["--vote", "8", "--demotion", "0.5", "--nms", "0.4"]
+
+
+def found(command, model, picture, *more):
+    """Return the detections that predict writes."""
+    result = command("predict", "--model", model, "--extractor", "hog", picture, *more)
+    assert result.status == 0, result.err
+    return json.loads(result.out)[0]["detections"], result.err
+
+
+@pytest.fixture
+def picture(digits):
+    return sorted((digits / "JPEGImages").iterdir())[-1]
+
+
+def test_a_trained_model_records_the_settings_of_detection(finished):
+    provenance = Detector.load(finished / "models" / "six.safetensors").provenance
+    assert provenance["detection"] == asdict(DetectSettings())
+
+
+def test_a_model_detects_outside_of_its_run_as_inside(run_copy, tmp_path, picture, command):
+    plain, _ = found(command, run_copy / "models" / "six.safetensors", picture)
+    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
+    inside, _ = found(command, run_copy / "models" / "six.safetensors", picture)
+    copied = shutil.copy(run_copy / "models" / "six.safetensors", tmp_path / "copied.safetensors")
+    assert found(command, copied, picture) == (inside, "")
+    assert inside != plain
+    assert found(command, copied, picture, "--vote", 0, "--demotion", 0, "--nms", 0.3)[0] == plain
+
+
+def test_a_model_copied_into_another_run_keeps_its_detection(run_copy, finished, tmp_path, picture, command):
+    other = shutil.copytree(finished, tmp_path / "OTHER")
+    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
+    inside, _ = found(command, run_copy / "models" / "six.safetensors", picture)
+    shutil.copy(run_copy / "models" / "six.safetensors", other / "models" / "six.safetensors")
+    assert found(command, other / "models" / "six.safetensors", picture)[0] == inside
+
+
+def test_detection_settings_given_later_or_first_end_in_the_same_bytes(run_copy, digits, tmp_path, command, fast, made):
+    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "FIRST", "--quiet", *fast, *CHANGED]
+    assert command(*line).status == 0
+    coefficients = Detector.load(run_copy / "models" / "six.safetensors").coef
+    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
+    assert command("evaluate", "--out", run_copy, "--quiet").status == 0
+    assert made(run_copy) == made(tmp_path / "FIRST")
+    assert (Detector.load(run_copy / "models" / "six.safetensors").coef == coefficients).all()
+    assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, "--quiet", *fast).status == 0
+
+
+def without_record(path):
+    """Make a model one of an old version, which records nothing."""
+    detector = Detector.load(path)
+    kept = {name: value for name, value in detector.provenance.items() if name != "detection"}
+    replace(detector, provenance=kept).save(path)
+
+
+def test_models_of_old_versions_detect_as_their_run_or_say_that_defaults_are_used(run_copy, tmp_path, picture, command):
+    model = run_copy / "models" / "six.safetensors"
+    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
+    inside, _ = found(command, model, picture)
+    without_record(model)
+    assert found(command, model, picture) == (inside, "")
+    (tmp_path / "elsewhere").mkdir()
+    copied = shutil.copy(model, tmp_path / "elsewhere" / "six.safetensors")
+    assert "does not record how it detects" in found(command, copied, picture)[1]
+    assert command("detect", "--out", run_copy, "--quiet").status == 0
+    assert Detector.load(model).provenance["detection"] == asdict(RunFolder(run_copy).settings().detect)
+
+
+@pytest.mark.parametrize("record", [{"vote": -1.0}, {"nosuch": 1}, {"vote": "much"}, [1], {"max_detections": 0}])
+def test_a_record_that_breaks_a_rule_is_refused(finished, tmp_path, picture, refused, record):
+    detector = Detector.load(finished / "models" / "six.safetensors")
+    path = tmp_path / "six.safetensors"
+    replace(detector, provenance={**detector.provenance, "detection": record}).save(path)
+    assert f"model {path} must record how it detects" in refused(
+        "predict", "--model", path, "--extractor", "hog", picture
+    )

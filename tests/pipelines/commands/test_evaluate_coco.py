@@ -1,0 +1,141 @@
+"""`lapsvm evaluate --coco`: COCO files give the figures of VOC."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+
+def write_pair(tmp_path, seed=0):
+    """A ground truth of three categories in twenty pictures, and detections beside and on the objects."""
+    rng = np.random.default_rng(seed)
+    images = [{"id": number, "file_name": f"{number}.jpg", "width": 100, "height": 100} for number in range(20)]
+    objects, results = [], []
+    for image in images:
+        for _ in range(rng.integers(0, 4)):
+            box, category = (
+                [*rng.integers(0, 60, 2).tolist(), *rng.integers(10, 40, 2).tolist()],
+                int(rng.integers(1, 3)),
+            )
+            objects.append(
+                {"id": len(objects), "image_id": image["id"], "category_id": category, "bbox": box, "iscrowd": 0}
+            )
+            moved = (np.array(box) + rng.integers(-4, 5, 4)).tolist()
+            results.append({"image_id": image["id"], "category_id": category, "bbox": moved, "score": rng.normal()})
+    objects[3]["iscrowd"] = 1
+    categories = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}, {"id": 3, "name": "nothing here"}]
+    truth = {"images": images, "annotations": objects, "categories": categories}
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    return truth, results
+
+
+def write_voc(tmp_path, truth, results):
+    """The same as VOC annotations and result files."""
+    for folder in ("VOC/Annotations", "VOC/ImageSets/Main", "results"):
+        (tmp_path / folder).mkdir(parents=True)
+    names = {one["id"]: one["name"].replace(" ", "_") for one in truth["categories"]}
+    for image in truth["images"]:
+        text = ""
+        for one in truth["annotations"]:
+            if one["image_id"] == image["id"]:
+                x, y, w, h = one["bbox"]
+                corners = f"<xmin>{x + 1}</xmin><ymin>{y + 1}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax>"
+                name = f"<name>{names[one['category_id']]}</name><difficult>{one['iscrowd']}</difficult>"
+                text += f"<object>{name}<bndbox>{corners}</bndbox></object>"
+        (tmp_path / f"VOC/Annotations/{image['id']}.xml").write_text(f"<annotation>{text}</annotation>")
+    ids = "".join(f"{image['id']}\n" for image in truth["images"])
+    (tmp_path / "VOC/ImageSets/Main/test.txt").write_text(ids)
+    for key, name in names.items():
+        lines = ""
+        for one in results:
+            if one["category_id"] == key:
+                x, y, w, h = one["bbox"]
+                lines += f"{one['image_id']} {one['score']!r} {x + 1} {y + 1} {x + w} {y + h}\n"
+        (tmp_path / f"results/comp4_det_test_{name}.txt").write_text(lines)
+
+
+@pytest.mark.parametrize("iou", ["0.5", "0.7"])
+def test_coco_files_give_the_figures_of_the_same_voc_files(command, tmp_path, iou):
+    truth, results = write_pair(tmp_path)
+    write_voc(tmp_path, truth, results)
+    common = ["--iou", iou, "--quiet", "--json"]
+    coco = command(
+        "evaluate", "--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json", *common, tmp_path / "a"
+    )
+    voc = command("evaluate", "--root", tmp_path / "VOC", "--results", tmp_path / "results", *common, tmp_path / "b")
+    assert (coco.status, voc.status) == (0, 0), (coco, voc)
+    found, wanted = (json.loads((tmp_path / name).read_text()) for name in "ab")
+    assert found["mean"] == wanted["mean"]
+    assert 0 < found["mean"]["ap_area"] < 1
+    assert found["classes"]["nothing here"] == {"ap_11point": None, "ap_area": None, "npos": 0}
+    assert [found["classes"][name] for name in ("cat", "dog")] == [wanted["classes"][name] for name in ("cat", "dog")]
+
+
+def test_an_export_of_a_run_is_evaluated_as_the_run(command, finished, tmp_path):
+    """All boxes as COCO results, against the data set's own boxes as COCO annotations."""
+    from lapsvm.pipelines.run.folder import RunFolder
+
+    from lapsvm.catalog import open_dataset
+
+    exported = tmp_path / "out"
+    command("export", "--out", finished, "--to", exported, "--format", "coco", "--per-class", "100")
+    truth = json.loads((exported / "annotations.json").read_text())
+    dataset = open_dataset("voc", RunFolder(finished).settings().data.root, classes=("six", "three"))
+    numbers = {one["name"]: one["id"] for one in truth["categories"]}
+    images = {one["file_name"]: one["id"] for one in truth["images"]}
+    truth["annotations"] = [
+        {
+            "image_id": images[f"JPEGImages/{image_id}.jpg"],
+            "category_id": numbers[name],
+            "bbox": [box[0], box[1], box[2] - box[0], box[3] - box[1]],
+            "iscrowd": int(difficult),
+        }
+        for name, of_class in dataset.ground_truth("test").items()
+        for image_id, objects in of_class.items()
+        for box, difficult in zip(objects.boxes.tolist(), objects.difficult, strict=True)
+    ]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    result = command(
+        "evaluate", "--coco", tmp_path / "truth.json", "--results", exported / "results.json", "--json", tmp_path / "a"
+    )
+    assert result.status == 0, result.err
+    assert "ap" in result.out.lower()
+    own = json.loads((finished / "evaluation.json").read_text())["sets"]["test"]
+    found = json.loads((tmp_path / "a").read_text())
+    for name in ("six", "three"):
+        for figure in ("ap_11point", "ap_area"):
+            assert found["classes"][name][figure] == pytest.approx(own["classes"][name][figure], abs=1e-12)
+
+
+def test_wrong_calls_are_one_sentence(refused, tmp_path):
+    truth, _ = write_pair(tmp_path)
+    assert "--coco goes with --results" in refused("evaluate", "--coco", tmp_path / "truth.json")
+    pair = ("--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json")
+    assert "no other source" in refused("evaluate", *pair, "--out", tmp_path)
+    assert "is not there" in refused("evaluate", *pair[:3], tmp_path / "none")
+    (tmp_path / "truth.json").write_text(json.dumps(truth | {"images": []}))
+    assert "must have an image of the file" in refused("evaluate", *pair)
+
+
+def test_coco_metrics_stand_beside_those_of_voc(command, refused, tmp_path):
+    pytest.importorskip("faster_coco_eval", reason="faster-coco-eval is not installed")
+    write_pair(tmp_path)
+    pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json", "--json", tmp_path / "a"]
+    result = command("evaluate", *pair, "--metrics", "voc,coco")
+    assert result.status == 0, result.err
+    assert "COCO AP" in result.out
+    assert "11-point" in result.out
+    found = json.loads((tmp_path / "a").read_text())
+    assert 0 < found["mean"]["coco_ap"] < found["mean"]["coco_ap50"]
+    assert found["classes"]["nothing here"]["coco_ap"] is None
+    assert "--metrics must be of voc, coco, got 'tide'" in refused("evaluate", *pair, "--metrics", "voc,tide")
+    assert "--metrics goes with --coco" in refused("evaluate", "--out", tmp_path, "--metrics", "coco")
+
+
+def test_without_the_evaluator_the_extra_is_named(refused, tmp_path, monkeypatch):
+    write_pair(tmp_path)
+    monkeypatch.setitem(sys.modules, "faster_coco_eval", None)
+    pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json"]
+    assert 'pip install "lapsvm[coco]"' in refused("evaluate", *pair, "--metrics", "coco")

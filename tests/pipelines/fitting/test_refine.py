@@ -1,0 +1,132 @@
+"""The stage of refinement: after training, resumed like the others."""
+
+import numpy as np
+import pytest
+
+from lapsvm.detection import Detector
+
+REFINEMENT = ["--refine", "2", "--refine-C", "10", "--refine-folds", "2"]
+
+
+@pytest.fixture(scope="module")
+def refined(digits, fast, tmp_path_factory):
+    from lapsvm.pipelines.commands.verbs import main
+
+    out = tmp_path_factory.mktemp("refined") / "RUN"
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *fast, *REFINEMENT])
+    assert exit_.value.code == 0
+    return out
+
+
+def test_the_first_models_are_those_of_a_run_without_refinement(refined, finished):
+    for path in (finished / "models").glob("*.safetensors"):
+        np.testing.assert_array_equal(Detector.load(refined / "first" / path.name).coef, Detector.load(path).coef)
+        assert not np.array_equal(Detector.load(refined / "models" / path.name).coef, Detector.load(path).coef)
+
+
+def test_the_model_tells_how_it_was_refined(refined):
+    provenance = Detector.load(refined / "models" / "six.safetensors").provenance
+    assert provenance["training"]["refine"]["rounds"] == 2
+    assert provenance["result"]["C"] == 10
+    first = Detector.load(refined / "first" / "six.safetensors").provenance["result"]
+    for name in ("mean_probe_image_ap", "held_out_image_ap"):  # the page warns by them
+        assert provenance["result"][name] == first[name]
+    assert provenance["result"]["duality_gap"] <= provenance["training"]["tol"]
+
+
+def test_a_mean_of_models_claims_no_certificate(run_copy, command):
+    said = command("refine", "--out", run_copy, *REFINEMENT, "--average")
+    assert said.status == 0
+    assert "six is the mean of 3 models: averaged, no certificate." in said.out + said.err
+    result = Detector.load(run_copy / "models" / "six.safetensors").provenance["result"]
+    assert (result["averaged_models"], result["certificate"]) == (3, None)
+    assert not {"objective", "dual", "duality_gap"} & result.keys()
+    assert result["before_averaging"]["duality_gap"] >= 0
+    assert all(command(stage, "--out", run_copy).status == 0 for stage in ("detect", "evaluate", "report"))
+    page = (run_copy / "page" / "index.html").read_text()
+    assert page.count(">averaged<") == len(list((run_copy / "models").glob("*.safetensors")))
+    assert "has no certificate; the steps and plots of training are those of the model of all pictures" in page
+
+
+def test_the_history_has_rows_of_both_stages(refined):
+    roles = {line.split(",")[1] for line in (refined / "history.csv").read_text().splitlines()[1:]}
+    assert {"final", "round 1", "round 2"} <= roles
+
+
+def test_the_page_plots_the_steps_of_the_last_round(refined):
+    import csv
+
+    with (refined / "history.csv").open() as file:
+        rows = {row["role"]: row for row in csv.DictReader(file) if row["class"] == "six"}
+    page = (refined / "page" / "index.html").read_text()
+    assert f"{float(rows['round 2']['objective']):.6g}" in page
+    provenance = Detector.load(refined / "models" / "six.safetensors").provenance
+    assert provenance["result"]["objective"] == pytest.approx(float(rows["round 2"]["objective"]))
+
+
+def test_a_rerun_has_nothing_to_do(refined, digits, fast, command, made):
+    before, times = made(refined), (refined / "timings.json").read_text()
+    said = command("run", "--data", "voc", "--root", digits, "--out", refined, "--quiet", *fast, *REFINEMENT)
+    assert (said.status, made(refined)) == (0, before)
+    assert '"refine"' in times
+
+
+def test_a_class_that_was_lost_is_refined_again_to_the_same_bytes(refined, command, made):
+    path = refined / "models" / "six.safetensors"
+    before = made(refined, "models/*")
+    path.write_bytes(path.read_bytes()[:100])
+    assert command("refine", "--out", refined, "--quiet").status == 0
+    assert made(refined, "models/*") == before
+
+
+def test_refinement_follows_on_a_finished_run(run_copy, refined, command, made):
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT).status == 0
+    assert made(run_copy, "models/*") == made(refined, "models/*")
+    assert made(run_copy, "first/*") == made(refined, "first/*")
+
+
+def test_other_constants_are_refused(refined, command):
+    said = command("refine", "--out", refined, "--refine-C", "20")
+    assert said.status == 2
+    assert "was trained with training.refine.C 10.0 instead of 20.0" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--refine", "-1"], "option --refine must be 0 or more, got -1."),
+        (["--candidates", "-2"], "option --candidates must be 0 or more, got -2."),
+        (["--refine-folds", "1"], "option --refine-folds must be 2 or more, got 1."),
+        (["--far", "0.8"], "options --apart, --far and --near must be 0 <= apart < far <= near <= 1, got 0, 0.8, 0.7."),
+        (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0.0."),
+    ],
+)
+def test_constants_that_break_their_rule_are_refused(refined, command, options, sentence):
+    said = command("refine", "--out", refined, *options)
+    assert (said.status, sentence in said.err) == (2, True)
+
+
+def test_of_few_positives_each_is_a_fold(run_copy, command):
+    assert command("refine", "--out", run_copy, "--quiet", "--refine", "1", "--refine-folds", "99").status == 0
+    assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
+
+
+def test_detection_says_which_stage_is_missing(run_copy, command):
+    said = command("refine", "--out", run_copy, "--quiet", *REFINEMENT)
+    (run_copy / "models" / "six.safetensors").unlink()
+    said = command("detect", "--out", run_copy)
+    assert said.status == 2
+    assert "run lapsvm refine first." in said.err
+
+
+def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, command, made):
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "60").status == 0
+    for path in (refined / "models").glob("*.safetensors"):
+        found = Detector.load(run_copy / "models" / path.name)
+        np.testing.assert_allclose(found.coef, Detector.load(path).coef, atol=1e-6)
+
+
+def test_few_candidates_still_give_a_detector(run_copy, command):
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "5").status == 0
+    assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()

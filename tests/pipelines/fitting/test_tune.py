@@ -1,0 +1,188 @@
+"""Choosing constants: the thesis's grids, the same models as training, and everything told."""
+
+import csv
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.commands.tune import C_GRID, IGNORED_GRID, J_GRID, _defaults
+from lapsvm.pipelines.fitting.fit import Constants
+from lapsvm.pipelines.fitting.selection import Trial, choose_constants, grid, held_out_folds
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.stages import train
+
+from lapsvm.detection import Detector
+
+
+@pytest.fixture(scope="module")
+def y():
+    """Return labels of 4 positives and 6 negatives among 12 pictures."""
+    return np.array([1, 1, 0, 1, 1, -1, -1, -1, 0, -1, -1, -1], dtype=np.int8)
+
+
+@pytest.fixture
+def extracted(run_copy):
+    """Return a run folder that has shards and no models."""
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    (run_copy / "history.csv").unlink()
+    return run_copy
+
+
+def with_train(**values):
+    """Return settings with some values of the learner."""
+    return Settings().with_values({f"train.{name}": value for name, value in values.items()})
+
+
+def test_the_grids_are_the_thesiss():
+    assert pytest.approx([1e-3, 1e-2, 1e-1, 1, 10, 100, 1000, 1e4]) == C_GRID
+    assert pytest.approx([1e-4, 1e-3, 1e-2, 1e-1, 1, 10]) == J_GRID
+    assert pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == IGNORED_GRID
+    assert _defaults(with_train(learner="latent_svm"))["train.J_relative"] is True
+    assert _defaults(with_train(learner="latent_svm"))["train.ignored"] == IGNORED_GRID
+    assert "train.J" not in _defaults(with_train(learner="latent_rank_svm"))
+
+
+def test_a_relative_j_is_times_pictures_per_positive(y):
+    settings = with_train(learner="latent_svm", C=(1.0,), J=(0.1, 1.0), J_relative=True)
+    assert grid(settings, y) == [Constants(1.0, 0.1 * 10 / 4, 0.0), Constants(1.0, 1.0 * 10 / 4, 0.0)]
+
+
+def test_a_rank_learner_has_no_j(y):
+    assert grid(with_train(C=(1.0, 2.0, 1.0), J=(3.0, 4.0)), y) == [Constants(1.0, None), Constants(2.0, None)]
+
+
+def test_every_known_picture_is_held_out_once_and_an_unknown_one_never(y):
+    folds = np.array(held_out_folds(y, 2, 7, "six", ""))
+    assert (folds.sum(axis=0) == (y != 0)).all()
+    assert [int((y[fold] > 0).sum()) for fold in folds] == [2, 2]
+    assert (folds == held_out_folds(y, 2, 7, "six", "")).all()
+
+
+def test_a_trial_trains_on_what_it_does_not_score(y):
+    held_out = held_out_folds(y, 2, 0, "six", "")[0]
+    trial = Trial("six", Constants(1.0, None), y, held_out, 1)
+    assert (trial.seen[held_out] == 0).all()
+    assert (trial.seen[~held_out] == y[~held_out]).all()
+    scores = np.where(held_out, y, -y).astype(float)  # right where it is scored, wrong elsewhere
+    assert trial.score(scores) == 1.0
+
+
+def test_tune_writes_the_models_that_train_writes(extracted, finished, command, made):
+    result = command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path")
+    assert result.status == 0, result.err
+    assert made(extracted, "models/*") == made(finished, "models/*")
+    assert made(extracted, "history.csv") == made(finished, "history.csv")
+    before = made(extracted, "models/*", "tuning.*")
+    assert command("train", "--out", extracted, "--quiet").status == 0
+    assert command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet").status == 0
+    assert made(extracted, "models/*", "tuning.*") == before
+
+
+def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
+    arguments = ["--learner", "latent_svm", "--C", "0.1,1", "--J", "0.5,2", "--ignored", "0", "--folds", 2]
+    result = command("tune", "--out", extracted, *arguments)
+    assert result.status == 0, result.err
+    table = json.loads((extracted / "tuning.json").read_text())
+    with (extracted / "tuning.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * 2 * 2
+    for name in ("six", "three"):
+        entry = table["classes"][name]
+        best = max(entry["candidates"], key=lambda one: (round(one["mean"], 9), -one["C"], -one["J"]))
+        assert entry["chosen"] == {"C": best["C"], "J": best["J"], "ignored": 0.0}
+        stored = Detector.load(RunFolder(extracted).model(name)).provenance["result"]
+        assert {"C": stored["C"], "J": stored["J"], "ignored": stored["ignored"]} == entry["chosen"]
+        for one in entry["candidates"]:
+            key = (name, str(one["C"]), str(one["J"]))
+            values = [float(row["image_ap"]) for row in rows if (row["class"], row["C"], row["J"]) == key]
+            assert values == one["folds"]
+            assert one["mean"] == pytest.approx(sum(values) / 2)
+            assert one["std"] == pytest.approx(statistics.stdev(values))
+        assert f"{best['mean']:.3f}" in result.out
+    assert result.out.count("*") == 2
+
+
+def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
+    extracted, finished, command, made, monkeypatch
+):
+    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet"]
+    asked = []
+
+    def choose(context, bags, labels):
+        asked.extend(labels)
+        if asked == ["six", "three"]:
+            raise KeyboardInterrupt
+        return choose_constants(context, bags, labels)
+
+    monkeypatch.setattr(train, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(train, "choose_constants", choose)
+    assert command(*line).status == 130
+    assert list(json.loads((extracted / "choices.json").read_text())["choices"]) == ["six"]
+    assert command(*line).status == 0
+    assert asked == ["six", "three", "three"]
+    assert made(extracted, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (extracted / "choices.json").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_tune_continues_to_the_same_bytes(extracted, tmp_path, made):
+    twin = shutil.copytree(extracted, tmp_path / "TWIN")
+    line = [sys.executable, "-m", "lapsvm.pipelines", "tune", "--C", "0.01,0.1,1,10,100", "--folds", "3", "--out"]
+    subprocess.run([*line, twin], check=True, capture_output=True)
+    for delay in (1.5, 2.5, 3.5):
+        process = subprocess.Popen([*line, extracted], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+    subprocess.run([*line, extracted], check=True, capture_output=True)
+    patterns = ("models/*", "history.csv", "tuning.*")
+    assert made(extracted, *patterns) == made(twin, *patterns)
+    assert not list(extracted.rglob("*.partial"))
+
+
+def test_tune_walks_along_c_and_train_says_so_too(extracted, command, made):
+    line = ["--C", "0.1,1,10", "--folds", 2, "--quiet"]
+    assert command("tune", "--out", extracted, *line).status == 0
+    assert RunFolder(extracted).settings().train.path is True
+    tuned = made(extracted, "models/*", "history.csv")
+    assert command("train", "--out", extracted, "--redo", "--path", *line).status == 0
+    assert made(extracted, "models/*", "history.csv") == tuned
+
+
+def test_a_typed_j_is_itself_after_a_relative_one(extracted, command, refused):
+    more = ["--learner", "latent_svm", "--C", "1", "--J", "0.1,1", "--ignored", "0", "--folds", 2, "--quiet"]
+    assert command("tune", "--out", extracted, *more, "--J-relative").status == 0
+    relative = json.loads((extracted / "tuning.json").read_text())["classes"]["six"]["candidates"]
+    data = Detector.load(RunFolder(extracted).model("six")).provenance["data"]
+    unit = (data["positives"] + data["negatives"]) / data["positives"]
+    assert [one["J"] for one in relative] == [0.1 * unit, 1.0 * unit]
+    assert "J_relative True instead of False" in refused("train", "--out", extracted, "--J", "0.1,1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--C", "5"], "several values"),
+        (["--C", "1,0"], "C must be"),
+        (["--J", "1,-1"], "J must be"),
+        (["--J", "x"], "--J must be numbers"),
+        (["--folds", "1"], "--folds"),
+        ([], "instead of"),
+        (["--C", "1,10", "--folds", "40", "--redo"], "for 40 folds"),
+    ],
+)
+def test_tune_refuses_in_one_line_and_leaves_what_is_there(run_copy, refused, made, arguments, words):
+    before = made(run_copy)
+    assert words in refused("tune", "--out", run_copy, *arguments)
+    assert made(run_copy) == before
+
+
+def test_tune_needs_a_run(tmp_path, refused):
+    assert "tune needs a run folder" in refused("tune", "--out", tmp_path / "none")

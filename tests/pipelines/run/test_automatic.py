@@ -1,0 +1,155 @@
+"""What --extractor auto and --recipe auto become, what run.toml records, and models that need no run folder."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.run import automatic
+from lapsvm.pipelines.run.automatic import WITHOUT_NETWORK, resolved
+from lapsvm.pipelines.run.recipes import BEST, PLAIN
+from lapsvm.pipelines.run.settings import Settings
+
+from lapsvm.features.extractors.efficientnet import photos_installed
+
+NETWORK = "efficientnet_lite0"
+
+
+@pytest.fixture
+def photos(monkeypatch):
+    """Say whether the extra photos is installed."""
+    return lambda there: monkeypatch.setattr(automatic, "photos_installed", lambda: there)
+
+
+def resolve(out, stage="extract", recipe=None, **given):
+    return resolved({"out": out, "recipe": recipe}, stage, {f"features.{name}": value for name, value in given.items()})
+
+
+@pytest.mark.parametrize(("there", "extractor", "recipe"), [(True, NETWORK, BEST), (False, "hog", PLAIN)])
+def test_a_run_that_begins_takes_the_network_if_it_is_installed(tmp_path, photos, there, extractor, recipe):
+    photos(there)
+    wanted = (recipe | {"features.extractors": (extractor,)}, "" if there else WITHOUT_NETWORK)
+    assert resolve(tmp_path) == wanted
+    assert resolve(tmp_path, recipe="auto", extractors=("auto",)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("extractors", "recipe"),
+    [
+        (("hog",), PLAIN),
+        (("hog?size=32",), PLAIN),
+        (("onnx:net.onnx?size=320",), BEST),
+        (("torch:alexnet?weights=a.pth",), BEST),
+        (("hog", "efficientnet_lite0"), BEST),
+    ],
+)
+def test_the_recipe_goes_by_the_extractor(tmp_path, extractors, recipe):
+    assert resolve(tmp_path, extractors=extractors) == (recipe | {"features.extractors": extractors}, "")
+
+
+def test_options_win_over_what_a_recipe_became(tmp_path, photos):
+    photos(True)
+    values, _ = resolve(tmp_path, pca=30.0)
+    assert values == BEST | {"features.extractors": (NETWORK,), "features.pca": 30.0}
+    values, _ = resolve(tmp_path, recipe="plain")
+    assert values == PLAIN | {"features.extractors": (NETWORK,)}
+
+
+def test_auto_stands_beside_others(tmp_path, photos):
+    photos(True)
+    assert resolve(tmp_path, extractors=("hog", "auto"))[0]["features.extractors"] == ("hog", NETWORK)
+
+
+def test_a_recipe_of_ones_own_may_name_the_extractor(tmp_path, photos):
+    photos(False)
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[features]\nextractors = ["hog?size=32"]\n')
+    assert resolve(tmp_path, recipe=str(recipe)) == ({"features.extractors": ["hog?size=32"]}, "")
+    recipe.write_text("[features]\npca = 7\n")
+    assert resolve(tmp_path, recipe=str(recipe))[0] == {"features.extractors": ("hog",), "features.pca": 7}
+
+
+def test_a_run_that_is_there_keeps_what_it_recorded(tmp_path, photos):
+    photos(True)
+    (tmp_path / "run.toml").write_text('[features]\nextractors = ["hog"]\n')
+    assert resolve(tmp_path) == ({}, "")
+    assert resolve(tmp_path, "train") == ({}, "")
+    assert resolve(tmp_path, "train", recipe="auto") == (PLAIN, "")
+    (tmp_path / "run.toml").write_text('[features]\nextractors = ["efficientnet_lite0"]\n')
+    assert resolve(tmp_path, "detect", recipe="auto") == (BEST, "")
+
+
+def test_an_import_is_no_matter_of_networks(tmp_path, photos):
+    photos(True)
+    assert resolve(tmp_path, "import", extractors=("imported",)) == ({"features.extractors": ("imported",)}, "")
+
+
+def test_without_the_network_one_line_says_what_to_install(digits, tmp_path, command, refused, photos):
+    photos(False)
+    line = ["extract", "--data", "voc", "--root", digits, "--windows", "grid", "--max-windows", "10"]
+    said = command(*line, "--out", tmp_path / "RUN")
+    assert said.status == 0
+    assert [text for text in said.err.splitlines() if "install" in text] == [WITHOUT_NETWORK]
+    assert WITHOUT_NETWORK.endswith('pip install "lapsvm[photos]"')
+    assert Settings.read(tmp_path / "RUN" / "run.toml").features.extractors == ("hog",)
+    assert command(*line, "--out", tmp_path / "QUIET", "--quiet").err == ""
+    assert "nowhere" in refused("run", "--data", "voc", "--root", tmp_path / "nowhere", "--out", tmp_path / "NO")
+
+
+def test_the_demo_keeps_its_own_settings(tmp_path, photos):
+    photos(True)
+    from lapsvm.pipelines.commands.demo import DEMO
+
+    values, line = resolved({"out": tmp_path}, "extract", DEMO)
+    assert (values, line) == (PLAIN | DEMO, "")
+
+
+@pytest.fixture(scope="module")
+def photo_run(digits, tmp_path_factory):
+    """A run on the network, whose extractor and recipe are the default ones but for what makes it fast."""
+    from lapsvm.pipelines.commands.verbs import main
+
+    if not photos_installed():
+        pytest.skip("the extra photos is not installed")
+    out = tmp_path_factory.mktemp("photos") / "RUN"
+    fast = ["--windows", "grid", "--max-windows", "30", "--classes", "six", "--sizes", "96,128", "--pca", "20"]
+    fast += ["--C", "1", "--refine", "0", "--vote", "0", "--demotion", "0", "--quiet"]
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast])
+    assert exit_.value.code == 0
+    return out
+
+
+def test_run_toml_records_what_they_became(photo_run):
+    settings = Settings.read(photo_run / "run.toml")
+    assert settings.features.extractors == (NETWORK,)
+    assert (settings.train.top, settings.windows.max_area, settings.features.beside) == (20.0, 0.9, True)
+
+
+def test_the_coarse_map_is_seen_at_both_sizes(photo_run):
+    from lapsvm.features import open_shards
+
+    described = open_shards(photo_run / "shards" / "trainval").provenance["features"]["extractor"]["of"]
+    assert described["blocks"] == [2 * 1280, 2 * 672, 2 * 1280]
+    assert [part["size"] for part in described["parts"].values()] == [96, 128]
+
+
+@pytest.mark.parametrize("extractor", [[], ["--extractor", "auto"]])
+def test_a_model_predicts_wherever_it_lies(photo_run, digits, tmp_path, command, extractor):
+    model = shutil.copy(photo_run / "models" / "six.safetensors", tmp_path / "anywhere.safetensors")
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    moved, own = (
+        json.loads(command("predict", "--model", path, picture, *extractor).out)
+        for path in (model, photo_run / "models" / "six.safetensors")
+    )
+    assert moved == own
+    assert moved[0]["detections"]
+
+
+def test_a_model_on_hog_predicts_wherever_it_lies(finished, digits, tmp_path, command):
+    model = shutil.copy(finished / "models" / "six.safetensors", tmp_path / "anywhere.safetensors")
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    found = json.loads(command("predict", "--model", model, picture).out)[0]["detections"]
+    lines = (finished / "detections" / "test" / "comp3_det_test_six.txt").read_text().splitlines()
+    stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
+    np.testing.assert_allclose([one["score"] for one in found][:3], stored[:3], atol=0.02)

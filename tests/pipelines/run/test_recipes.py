@@ -1,0 +1,66 @@
+"""Recipes: settings by name or from a file, under the options of the command line."""
+
+import pytest
+from lapsvm.pipelines.run.checks import check_settings
+from lapsvm.pipelines.run.recipes import BEST, RECIPES, recipe_values
+from lapsvm.pipelines.run.settings import Settings
+
+from lapsvm.detection import Detector
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_shipped_recipes_are_settings_that_keep_their_rules(name):
+    settings = Settings().with_values(recipe_values(name))
+    check_settings(settings)
+    assert set(RECIPES[name]) <= set(settings.flat())
+
+
+def test_the_plain_recipe_is_what_a_run_without_one_does():
+    assert Settings().with_values(recipe_values("plain")) == Settings()
+
+
+def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp_path):
+    options = [*fast, "--recipe", "best", "--refine", "1", "--refine-folds", "2", "--pca", "30", "--quiet"]
+    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *options)
+    assert (said.status, said.err) == (0, "")
+    settings = Settings.read(tmp_path / "RUN" / "run.toml")
+    assert (settings.refine.rounds, settings.features.pca, settings.windows.max_windows) == (1, 30, 60)
+    assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (20.0, 0.9, (640, 960))
+    training = Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]
+    assert training["refine"]["C"] == BEST["refine.C"]
+
+
+def test_a_recipe_may_be_a_file(digits, fast_extraction, command, tmp_path):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[windows]\nmax_area = 0.5\n[train]\nloss = "ndcg"\n')
+    said = command("extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast_extraction, "--quiet",
+                   "--recipe", recipe)  # fmt: skip
+    assert said.status == 0
+    settings = Settings.read(tmp_path / "RUN" / "run.toml")
+    assert (settings.windows.max_area, settings.train.loss) == (0.5, "ndcg")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[windows\n", "is not valid TOML"),
+        ("[windows]\nmax_aera = 0.5\n", "mine.toml is not known."),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(digits, command, tmp_path, content, sentence):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(content)
+    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--recipe", recipe)
+    assert (said.status, sentence in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("better", "option --recipe must be auto, plain, best or a file *.toml, got 'better'."),
+        ("none.toml", "recipe none.toml is not there."),
+    ],
+)
+def test_a_recipe_that_is_not_there_is_refused(digits, command, tmp_path, name, sentence):
+    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--recipe", name)
+    assert (said.status, sentence in said.err) == (2, True)

@@ -1,0 +1,144 @@
+"""Runs on networks: what the settings ask of each, and surroundings stored beside windows."""
+
+import json
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.run.settings import FeatureSettings
+from lapsvm.pipelines.shards.extractors import completed, network_settings, opened, with_network_settings
+
+from lapsvm.detection import Detector
+from lapsvm.errors import OptionError
+from lapsvm.features import open_extractor, open_shards
+from lapsvm.features.extractors.networks import RuntimeNetwork
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """A network whose map is the colours of cells of 16 or 32 pixels, in six channels that are never negative."""
+    onnx = pytest.importorskip("onnx")
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    folder = tmp_path_factory.mktemp("networks")
+
+    def write(stride):
+        weights = np.random.default_rng(0).normal(size=(6, 3, 1, 1)) * np.ones((6, 3, stride, stride)) / stride**2
+        graph = helper.make_graph(
+            [
+                helper.make_node("Conv", ["picture", "w"], ["sums"], kernel_shape=[stride] * 2, strides=[stride] * 2),
+                helper.make_node("Relu", ["sums"], ["map"]),
+            ],
+            "tiny",
+            [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
+            [helper.make_tensor_value_info("map", single, [1, 6, "rows", "columns"])],
+            [onnx.numpy_helper.from_array(weights.astype(np.float32), "w")],
+        )
+        path = folder / f"stride{stride}.onnx"
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    return {stride: write(stride) for stride in (16, 32)}
+
+
+def test_every_network_is_completed_unless_its_text_says_otherwise(network):
+    settings, text = FeatureSettings(contrast=0.5), f"onnx:{network[32]}"
+    assert completed("hog?size=32", settings) == "hog?size=32"
+    assert completed(text, settings) == f"{text}?contrast=0.5"
+    assert completed(f"{text}?size=128", settings) == f"{text}?size=128&contrast=0.5"
+    assert completed(f"{text}?contrast=0&size=128", settings) == f"{text}?contrast=0&size=128"
+    assert completed(text, FeatureSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
+    assert completed(text, FeatureSettings()) == text
+    pooled = "torch:alexnet?weights=FILE&way=pooled"
+    assert completed(pooled, settings) == f"{pooled}&contrast=0.5"
+    assert completed("torch:alexnet?weights=FILE", settings) == "torch:alexnet?weights=FILE"
+    assert completed("torch:a.b:c", settings) == "torch:a.b:c?contrast=0.5"
+    assert completed("torch:a.b:c?way=warped", settings) == "torch:a.b:c?way=warped"
+
+
+def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
+    settings = FeatureSettings(contrast=0.5, sizes=(64, 96))
+    for stride, text, sizes in ((32, "", [64, 96]), (16, "", [64]), (32, "?size=128", [128])):
+        parts = opened(f"onnx:{network[stride]}{text}", settings)
+        assert [part.describe()["size"] for part in parts] == sizes
+        assert {part.describe()["contrast"] for part in parts} == {0.5}
+        wanted = [open_extractor(f"onnx:{network[stride]}?size={size}&contrast=0.5") for size in sizes]
+        assert [part.describe() for part in parts] == [extractor.describe() for extractor in wanted]
+        pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+        for part, extractor in zip(parts, wanted, strict=True):
+            np.testing.assert_array_equal(part(pixels, [[3, 4, 50, 60]]), extractor(pixels, [[3, 4, 50, 60]]))
+
+
+def test_a_network_of_several_sizes_is_opened_once(network, monkeypatch):
+    opens = []
+    real = RuntimeNetwork.__init__
+    monkeypatch.setattr(RuntimeNetwork, "__init__", lambda self, *given: opens.append(given) or real(self, *given))
+    assert len(opened(f"onnx:{network[32]}", FeatureSettings(sizes=(64, 96, 128)))) == 3
+    assert len(opens) == 1
+
+
+def test_a_size_that_breaks_its_rule_is_named(network):
+    with pytest.raises(OptionError, match="size must be a whole number from 32 to 8192, got 7"):
+        opened(f"onnx:{network[32]}", FeatureSettings(sizes=(7,)))
+
+
+def test_a_models_provenance_brings_the_networks_settings_back():
+    settings = FeatureSettings(("hog",), contrast=0.5, sizes=(64, 96))
+    assert with_network_settings(("hog",), json.loads(json.dumps(network_settings(settings)))) == settings
+
+
+def test_halves_combine_as_a_contrast_and_weights_unfold():
+    rng = np.random.default_rng(0)
+    halves = Halves((3, 4, 2), (False, True, True), 0.25)
+    features = rng.normal(size=(5, 9))
+    combined = halves.combine(features)
+    own = [features[:, :3], features[:, 3:5] - 0.25 * features[:, 5:7], features[:, 7:8] - 0.25 * features[:, 8:]]
+    np.testing.assert_allclose(combined, np.hstack(own), atol=1e-6)
+    weights, scale = rng.normal(size=6), rng.random(6)
+    stored = halves.unfold(weights) * halves.unfold_scale(scale)
+    np.testing.assert_allclose(features @ stored, combined @ (weights * scale), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def beside(digits, fast_network, network, tmp_path_factory):
+    from lapsvm.pipelines.commands.verbs import main
+
+    out = tmp_path_factory.mktemp("beside") / "RUN"
+    options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
+    more = ["--contrast", "0.5", "--beside", "--pca", "4", "--refine", "1", "--refine-folds", "2", "--quiet"]
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
+    assert exit_.value.code == 0
+    return out
+
+
+def test_both_halves_are_stored_for_each_network_and_size(beside):
+    shards = open_shards(beside / "shards" / "trainval")
+    assert shards.dim == 3 * 2 * 4
+    assert shards.provenance["features"]["extractor"]["halves"] == [True] * 3
+
+
+def test_the_first_models_take_the_surroundings_away_and_refined_ones_weigh_them(beside):
+    first, last = (Detector.load(beside / folder / "six.safetensors") for folder in ("first", "models"))
+    own, around = np.split((first.coef * first.scale).reshape(3, 8), 2, axis=1)
+    np.testing.assert_allclose(around, -0.5 * own, rtol=1e-6)
+    own, around = np.split((last.coef * last.scale).reshape(3, 8), 2, axis=1)
+    assert not np.allclose(around, -0.5 * own, rtol=0.1)
+
+
+def test_prediction_builds_the_same_features(beside, digits, command):
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    said = command("predict", "--model", beside / "models", picture, "--max-detections", "100")
+    found = [one["score"] for one in json.loads(said.out)[0]["detections"] if one["class"] == "six"]
+    lines = (beside / "detections" / "test" / "comp3_det_test_six.txt").read_text().splitlines()
+    stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
+    assert len(stored) > 3
+    assert found[:3] == pytest.approx(stored[:3], abs=0.02 * np.ptp(stored))
+
+
+def test_models_of_other_networks_features_are_not_taken_to_choose_windows(beside, command):
+    said = command("train", "--out", beside, "--keep-windows", "5", "--keep-by", beside)
+    assert said.status == 2
+    assert "option --keep-by must not go with --beside" in said.err

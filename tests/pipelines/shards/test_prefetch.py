@@ -1,0 +1,73 @@
+"""Work done ahead: in order, bounded, and stopped by the first failure."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Barrier, Event
+
+import pytest
+from lapsvm.pipelines.shards.prefetch import Writer, prefetched
+
+WAIT = 20  # seconds, then a test fails instead of hanging
+
+
+def test_results_come_in_order_whichever_is_done_first():
+    second_done = Event()
+
+    def work(item):
+        if item == 0:
+            assert second_done.wait(WAIT)
+        if item == 1:
+            second_done.set()
+        return item * item
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(prefetched(pool, work, range(9), 4)) == [(item, item * item) for item in range(9)]
+        assert list(prefetched(pool, work, [], 4)) == []
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_no_more_is_begun_than_may_be_ahead(ahead):
+    begun = []
+    with ThreadPoolExecutor(1) as pool, closing(prefetched(pool, begun.append, range(20), ahead)) as results:
+        for taken, _ in enumerate(results, start=1):
+            pool.submit(lambda: None).result()  # the thread has done all that it was given
+            assert len(begun) == min(taken + ahead, 20)
+
+
+def test_a_failure_stops_what_is_not_begun():
+    begun, gate = [], Event()
+
+    def work(item):
+        begun.append(item)
+        if item == 1:
+            raise ValueError("one")
+        if item == 2:
+            assert gate.wait(WAIT)
+
+    with ThreadPoolExecutor(1) as pool:
+        results = prefetched(pool, work, range(10), 4)
+        assert next(results)[0] == 0
+        with pytest.raises(ValueError, match="one"):
+            next(results)
+        gate.set()
+    assert begun == [0, 1, 2]
+
+
+def test_a_writer_writes_while_the_caller_goes_on_and_raises_later():
+    written, together = [], Barrier(2, timeout=WAIT)
+
+    def fail():
+        raise OSError("full")
+
+    with ThreadPoolExecutor(1) as pool:
+        writer = Writer(pool)
+        writer.write(lambda: written.append(together.wait() is not None))
+        together.wait()  # not reached if the caller had to wait for the writer
+        writer.write(lambda: written.append(2))
+        writer.finish()
+        assert written == [True, 2]
+        writer.write(fail)
+        with pytest.raises(OSError, match="full"):
+            writer.write(lambda: written.append(3))
+        writer.finish()
+    assert written == [True, 2]

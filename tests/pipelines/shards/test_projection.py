@@ -1,0 +1,109 @@
+"""Runs with projected features, limited windows, demotion and voting."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lapsvm.features import load_projection, open_shards
+
+OPTIONS = ["--pca", "40", "--max-area", "0.8", "--demotion", "1", "--vote", "0.5"]
+
+
+@pytest.fixture(scope="module")
+def projected(digits, fast, tmp_path_factory):
+    from lapsvm.pipelines.commands.verbs import main
+
+    out = tmp_path_factory.mktemp("projected") / "RUN"
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), "--quiet", *fast, *OPTIONS])
+    assert exit_.value.code == 0
+    return out
+
+
+def test_shards_hold_the_components_of_windows_below_the_limit(projected):
+    for shard in open_shards(projected / "shards" / "trainval"):
+        assert shard.features.shape[1] == 40
+        for index, (height, width) in enumerate(shard.sizes):
+            boxes = shard.boxes[shard.offsets[index] : shard.offsets[index + 1]].astype(float)
+            areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+            assert (areas <= 0.8 * height * width).all()
+
+
+def test_a_rerun_has_nothing_to_do(projected, digits, fast, command, made):
+    before = made(projected)
+    again = command("run", "--data", "voc", "--root", digits, "--out", projected, "--quiet", *fast, *OPTIONS)
+    assert (again.status, made(projected)) == (0, before)
+
+
+def test_another_number_of_components_is_refused(projected, command):
+    said = command("extract", "--out", projected, "--pca", "20")
+    assert said.status == 2
+    assert "was made with pca 40.0 instead of 20.0" in said.err
+
+
+def test_prediction_needs_the_models_alone(projected, digits, command, tmp_path):
+    """The projection is part of the weights: what detect found from shards, predict finds from pixels."""
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    moved = tmp_path / "models"
+    moved.mkdir()
+    for path in (projected / "models").glob("*.safetensors"):
+        (moved / path.name).write_bytes(path.read_bytes())
+    options = ["--demotion", "1", "--vote", "0.5", "--max-detections", "100"]
+    said = command("predict", "--model", moved, picture, "--extractor", "hog", *options)
+    found = {}
+    for one in json.loads(said.out)[0]["detections"]:
+        found.setdefault(one["class"], []).append([one["score"], *one["box"]])
+    assert set(found) == {"six", "three"}
+    for name, rows in found.items():
+        stored = np.array(detections_of(projected, name, picture.stem))
+        assert len(stored) > 3
+        np.testing.assert_allclose(np.array(rows)[:3, 0], stored[:3, 0], atol=0.02)
+        np.testing.assert_allclose(rows[0][1:], stored[0, 1:] - [1, 1, 0, 0], atol=0.5)
+
+
+def detections_of(run, name, picture=None):
+    """Return the lines of a picture, or of all, each score, xmin, ymin, xmax, ymax."""
+    lines = (run / "detections" / "test" / f"comp3_det_test_{name}.txt").read_text().splitlines()
+    return [[float(number) for number in line.split()[1:]] for line in lines if picture in (None, line.split()[0])]
+
+
+def test_voted_boxes_lie_on_sixteenths_of_a_pixel_between_the_windows(projected):
+    numbers = np.array([line[1:] for line in detections_of(projected, "three")])
+    np.testing.assert_array_equal(numbers * 16, np.round(numbers * 16))
+    assert (numbers != np.round(numbers)).any()
+
+
+def test_prediction_in_a_run_folder_detects_as_the_run_did(projected, digits, command):
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    said = [
+        command("predict", "--model", projected / "models" / "six.safetensors", picture, *options)
+        for options in ([], ["--demotion", "1", "--vote", "0.5"], ["--vote", "0"], ["--nms", "0.9"])
+    ]
+    found = [json.loads(one.out)[0]["detections"] for one in said]
+    assert found[0] == found[1]
+    assert [one["score"] for one in found[2]] == [one["score"] for one in found[0]]
+    assert found[2] != found[0]
+    assert found[3] != found[0]
+
+
+def test_shards_from_brings_the_projection_along(projected, digits, fast, command, tmp_path):
+    options = [*fast, *OPTIONS, "--shards-from", projected, "--quiet"]
+    said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *options)
+    assert said.status == 0
+    one, other = (load_projection(run / "projection.safetensors") for run in (projected, tmp_path / "RUN"))
+    assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "rule"),
+    [
+        ("--vote", "-1", "option --vote must be a finite number of at least 0, got -1."),
+        ("--vote", "nan", "option --vote must be a finite number of at least 0, got nan."),
+        ("--vote-near", "0", "option --vote-near must be above 0 and at most 1, got 0."),
+        ("--nms", "1.5", "option --nms must be between 0 and 1, got 1.5."),
+    ],
+)
+def test_settings_of_detection_outside_their_range_are_refused(projected, command, option, value, rule):
+    said = command("detect", "--out", projected, option, value)
+    assert (said.status, said.err) == (2, f"lapsvm: {rule}\n")

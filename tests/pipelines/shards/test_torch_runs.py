@@ -1,0 +1,128 @@
+"""Runs on networks of torch: the same bytes for any number of threads, prediction, devices, and what is refused."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.commands.verbs import main
+
+from lapsvm.features import open_shards
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+FACTORY = """
+from torch import nn
+
+
+def map_of_colours():
+    return nn.Sequential(nn.AvgPool2d(16), nn.Conv2d(3, 6, 1), nn.ReLU())
+
+
+def numbers():
+    return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * 64, 9), nn.ReLU())
+"""
+OPTIONS = [
+    *("--extractor", "torch:run_nets:map_of_colours?size=128&cells=1x1,2x2&flip=yes"),
+    *("--extractor", "torch:run_nets:numbers?way=warped&size=32&context=2&batch=7"),
+    *("--sizes", "96", "--contrast", "0.3", "--device", "cpu", "--quiet"),
+]
+
+
+@pytest.fixture(scope="module")
+def nets(tmp_path_factory):
+    """The module of factories, importable; its folder."""
+    folder = tmp_path_factory.mktemp("nets")
+    (folder / "run_nets.py").write_text(FACTORY)
+    sys.path.insert(0, str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAPSVM_TRUSTED_MODULES", "run_nets")
+        yield folder
+    sys.path.remove(str(folder))
+    sys.modules.pop("run_nets", None)
+
+
+@pytest.fixture(scope="module")
+def out(nets, digits, fast_network, tmp_path_factory):
+    """A run on two networks of torch; not to be changed."""
+    run = tmp_path_factory.mktemp("torch") / "RUN"
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "--data", "voc", "--root", str(digits), "--out", str(run), *fast_network, *OPTIONS, "--jobs", "1"])
+    assert exit_.value.code == 0
+    return run
+
+
+def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_network_extraction, tmp_path, command, made):
+    other = tmp_path / "OTHER"
+    said = command(
+        "extract", "--data", "voc", "--root", digits, "--out", other, *fast_network_extraction, *OPTIONS, "--jobs", "5"
+    )
+    assert said.status == 0, said.err
+    shards = "shards/*/*.safetensors"
+    assert made(out, shards) == made(other, shards)
+    stored = open_shards(out / "shards" / "trainval")
+    assert stored.dim == 6 * 5 + 9
+    parts = stored.provenance["features"]["extractor"]["parts"]
+    assert [parts[key].get("contrast") for key in "01"] == [0.3, None]
+    assert parts["0"]["cells"] == "1x1,2x2"
+
+
+def test_prediction_measures_what_extraction_did(out, digits, command):
+    picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
+    said = command("predict", "--model", out / "models", picture, "--max-detections", "100", "--device", "cpu")
+    found = [one["score"] for one in json.loads(said.out)[0]["detections"] if one["class"] == "six"]
+    lines = (out / "detections" / "test" / "comp3_det_test_six.txt").read_text().splitlines()
+    stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
+    assert len(stored) > 3
+    assert found[:3] == pytest.approx(stored[:3], abs=0.02 * np.ptp(stored))
+
+
+def test_other_cells_over_an_old_cache_are_refused(out, digits, fast_network, refused):
+    changed = [text.replace("1x1,2x2", "3x3") for text in OPTIONS]
+    line = refused("run", "--data", "voc", "--root", digits, "--out", out, *fast_network, *changed)
+    assert "cells '1x1,2x2' instead of '3x3'" in line
+
+
+def test_a_file_of_weights_is_known_from_anywhere(
+    nets, digits, fast_network_extraction, tmp_path, command, monkeypatch
+):
+    import run_nets
+
+    torch.save(run_nets.map_of_colours().state_dict(), tmp_path / "colours.pth")
+    monkeypatch.chdir(tmp_path)
+    text, end = "torch:run_nets:map_of_colours?weights=colours.pth&size=64", ["--out", "RUN", "--quiet"]
+    extract = ["extract", "--data", "voc", "--root", digits, *fast_network_extraction, "--extractor", text, *end]
+    assert command(*extract).status == 0
+    assert f"weights={tmp_path / 'colours.pth'}&size=64" in (tmp_path / "RUN" / "run.toml").read_text()
+    assert str(tmp_path).encode() not in next((tmp_path / "RUN" / "shards").rglob("*.safetensors")).read_bytes()
+    os.chdir("/")
+    assert command("extract", "--out", tmp_path / "RUN", "--quiet").status == 0
+
+
+def test_a_gpu_that_is_not_there_is_one_sentence(digits, tmp_path, refused, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    line = refused("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--device", "cuda")
+    assert line == "lapsvm: device cuda needs a GPU that torch can use, and there is none; use cpu or auto.\n"
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_without_torch_the_extra_is_named(digits, tmp_path, refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    start = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN"]
+    for more in (["--extractor", "torch:alexnet?weights=absent.pth"], ["--device", "cuda"]):
+        assert 'needs torch, which is not installed; pip install "lapsvm[torch]".' in refused(*start, *more)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("torch:alexnet", "alexnet needs weights=FILE"),
+        ("torch:alexnet?weights=absent.pth", "weights absent.pth are not there"),
+        ("torch:absent_nets:make", "module absent_nets cannot be found"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_line_and_leaves_no_shards(digits, tmp_path, refused, text, words):
+    out = tmp_path / "RUN"
+    assert words in refused("run", "--data", "voc", "--root", digits, "--out", out, "--extractor", text)
+    assert not list(out.rglob("*.safetensors"))

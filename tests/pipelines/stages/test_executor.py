@@ -1,0 +1,143 @@
+"""Runs whose shards are made, and whose windows are held, by other processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lapsvm.cluster import open_cluster
+
+pytest.importorskip("distributed", reason="dask is not installed")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with open_cluster("dask", 2) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+def test_a_run_by_other_processes_makes_the_same_bytes(digits, finished, tmp_path, command, made, fast):
+    out = tmp_path / "RUN"
+    executor = ["--executor", "dask", "--jobs", "2"]
+    result = command("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *executor, *fast)
+    assert result.status == 0, result.err
+    assert made(out) == made(finished)
+    timings = json.loads((out / "timings.json").read_text())
+    assert (
+        timings["extract trainval"]["windows"]
+        == json.loads((finished / "timings.json").read_text())["extract trainval"]["windows"]
+    )
+    assert timings["train"]["bytes_received"] > 0
+
+
+@pytest.mark.slow
+def test_projection_and_refinement_by_other_processes_make_the_same_bytes(
+    cluster, digits, tmp_path, command, made, fast
+):
+    executor = {"here": "local", "there": f"dask:{cluster.address}"}
+    for out, where in executor.items():
+        more = ["--executor", where, "--pca", ".9", "--refine", "1", "--refine-folds", "2", *fast]
+        result = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / out, "--quiet", *more)
+        assert result.status == 0, result.err
+    assert made(tmp_path / "there") == made(tmp_path / "here")
+    assert cluster.workers()
+
+
+@pytest.mark.slow
+def test_extraction_survives_a_worker_that_is_killed(
+    cluster, digits, finished, tmp_path, command, made, fast_extraction
+):
+    pid = cluster.submit(os.getpid, worker=next(iter(cluster.workers()))).result()
+    os.kill(pid, signal.SIGSTOP)
+    killer = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(4); os.kill({pid}, 9)"])
+    out = tmp_path / "RUN"
+    arguments = ["extract", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast_extraction]
+    result = command(*arguments, "--executor", f"dask:{cluster.address}")
+    assert killer.wait() == 0
+    assert result.status == 0, result.err
+    assert made(out, "shards/*/*") == made(finished, "shards/*/*")
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_says_one_line_and_leaves_no_process(digits, finished, tmp_path, made, fast_extraction):
+    out = tmp_path / "RUN"
+    arguments = ["extract", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast_extraction]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments), "--executor", "dask", "--jobs", "2"]
+    for sign in ("run.toml", "shards/trainval/0000000.safetensors"):
+        begun = subprocess.Popen(line, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        while not (out / sign).exists() and begun.poll() is None:
+            time.sleep(0.01)
+        os.killpg(begun.pid, signal.SIGINT)  # as a terminal does: to workers as well
+        said = begun.communicate(timeout=60)[1]
+        # the last one: Python takes its handlers away in the last moments of a process, when all is done
+        assert (begun.returncode, said.count("\n")) in {(130, 1), (0, 0), (-signal.SIGINT, 0)}, said
+        with pytest.raises(ProcessLookupError):
+            wait_until_gone(begun.pid)
+    assert subprocess.run(line, check=False).returncode == 0
+    assert made(out, "shards/*/*") == made(finished, "shards/*/*")
+
+
+def wait_until_gone(group):
+    """Raise ProcessLookupError once no process of a group is left."""
+    for _ in range(100):
+        os.killpg(group, 0)
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_damaged_shard_alone_is_made_again(cluster, run_copy, finished, command, made):
+    path = run_copy / "shards" / "trainval" / "0000001.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000])
+    others = [one for one in (run_copy / "shards").glob("*/*") if one != path]
+    before = [one.stat().st_mtime_ns for one in others]
+    result = command("extract", "--out", run_copy, "--quiet", "--executor", f"dask:{cluster.address}")
+    assert result.status == 0, result.err
+    assert made(run_copy, "shards/*/*") == made(finished, "shards/*/*")
+    assert [one.stat().st_mtime_ns for one in others] == before
+
+
+@pytest.mark.slow
+def test_a_picture_that_a_worker_cannot_read_is_told_with_its_name(cluster, digits, tmp_path, refused, fast_extraction):
+    root = shutil.copytree(digits, tmp_path / "data")
+    broken = sorted((root / "JPEGImages").iterdir())[0]
+    broken.write_bytes(broken.read_bytes()[:300])
+    arguments = ["extract", "--data", "voc", "--root", root, "--out", tmp_path / "RUN", *fast_extraction]
+    sentence = refused(*arguments, "--executor", f"dask:{cluster.address}")
+    assert broken.name in sentence
+    assert sentence.startswith("lapsvm: worker tcp://127.0.0.1:")
+    assert not list((tmp_path / "RUN" / "shards").glob("*/.*"))
+
+
+def test_an_executor_that_is_none_is_told_before_any_work(tmp_path, digits, refused):
+    told = "lapsvm: executor must be local, dask or dask:ADDRESS such as dask:tcp://host:8786, got 'spark'.\n"
+    for verb in ("run", "extract"):
+        arguments = [verb, "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--executor", "spark"]
+        assert refused(*arguments) == told
+    assert not (tmp_path / "RUN").exists()
+
+
+@pytest.mark.parametrize("verb", ["train", "tune", "refine"])
+def test_every_verb_that_trains_takes_an_executor(verb, run_copy, refused):
+    assert "got 'spark'" in refused(verb, "--out", run_copy, "--executor", "spark")
+
+
+def test_a_scheduler_that_is_not_there_is_told(run_copy, refused, monkeypatch):
+    monkeypatch.setattr("lapsvm.pipelines.stages.registry.CONNECT_SECONDS", 1.0)
+    begin = time.monotonic()
+    sentence = refused("train", "--out", run_copy, "--redo", "--executor", "dask:tcp://127.0.0.1:9")
+    assert sentence.startswith("lapsvm: no scheduler answers at tcp://127.0.0.1:9 within 1 s; start one with dask ")
+    assert time.monotonic() - begin < 20
+    assert list((run_copy / "models").iterdir())
+
+
+def test_dask_is_not_loaded_where_it_is_not_asked_for():
+    imports = "import sys, lapsvm.pipelines.stages.registry, lapsvm.bags.stores.remote, lapsvm.bags.stores.gpu"
+    code = f"{imports}; assert not {{'dask', 'distributed', 'torch'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

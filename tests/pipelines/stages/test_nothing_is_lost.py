@@ -1,0 +1,260 @@
+"""Damage, interruption and changed settings: told in a sentence, and what was made stays."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from lapsvm.datasets.digits import write_digits
+from PIL import Image
+
+QUICK = ["--extractor", "hog", "--C", "1"]
+
+
+@pytest.fixture
+def arguments(fast):
+    """Return the command line of a fast run."""
+    return lambda root, out, *more: ["run", "--data", "voc", "--root", root, "--out", out, *fast, *more]
+
+
+def test_a_truncated_shard_is_made_again(run_copy, finished, digits, command, arguments, made):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    path.write_bytes(path.read_bytes()[:-100])
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+
+
+def test_a_truncated_shard_is_named_by_a_later_stage(run_copy, refused):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    path.write_bytes(path.read_bytes()[:-100])
+    assert str(path) in refused("train", "--out", run_copy, "--redo")
+
+
+def test_a_damaged_model_is_trained_again(run_copy, finished, digits, command, arguments, made):
+    path = run_copy / "models" / "six.safetensors"
+    path.write_bytes(path.read_bytes()[:50])
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+
+
+@pytest.mark.parametrize("place", [-1, 9, 700, b'seed\\":'])
+def test_extraction_makes_just_a_shard_with_a_flipped_bit_again(
+    run_copy, finished, digits, command, arguments, made, place
+):
+    path = sorted(run_copy.glob("shards/trainval/*.safetensors"))[1]
+    content = bytearray(path.read_bytes())
+    content[place if isinstance(place, int) else content.index(place) + len(place)] ^= 1
+    path.write_bytes(content)
+    times = {one: one.stat().st_mtime_ns for one in run_copy.glob("shards/*/*")}
+    assert command(*arguments(digits, run_copy)).status == 0
+    assert made(run_copy) == made(finished)
+    assert [one for one in times if one.stat().st_mtime_ns != times[one]] == [path]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--max-windows", "50"], "max_windows 60 instead of 50"),
+        (["--dtype", "float32"], "'float16' instead of 'float32'"),
+        (["--C", "3"], "training.C [1.0, 10.0] instead of [3.0]"),
+        (["--loss", "ndcg"], "training.loss 'ap' instead of 'ndcg'"),
+    ],
+)
+def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, refused, more, words, arguments, made):
+    before = made(run_copy)
+    assert words in refused(*arguments(digits, run_copy, *more))
+    assert made(run_copy) == before
+
+
+def test_redo_trains_again(run_copy, digits, command):
+    assert command("train", "--out", run_copy, "--C", "3", "--redo").status == 0
+    assert command("evaluate", "--out", run_copy).status == 0
+
+
+def test_a_bad_picture_stops_the_run_or_is_left_out(digits, tmp_path, command, refused, arguments):
+    root, out = shutil.copytree(digits, tmp_path / "data"), tmp_path / "RUN"
+    bad = sorted((root / "JPEGImages").iterdir())[5]
+    bad.write_bytes(bad.read_bytes()[:600])
+    assert str(bad) in refused(*arguments(root, out))
+    assert command(*arguments(root, out, "--skip-bad")).status == 0
+    assert bad.stem in (out / "page" / "index.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed"), [("SIGKILL", 1), ("SIGINT", 2)])
+def test_a_run_interrupted_20_times_at_random_moments_ends_with_the_same_bytes(tmp_path, fast, made, name, seed):
+    write_digits(tmp_path / "data", seed=3, n_train=128, n_test=64)
+    script = str(Path(__file__).with_name("interrupted_run.py"))
+    arguments = ["run", "--data", "voc", "--root", str(tmp_path / "data"), "--quiet", *fast]
+    done = subprocess.run(
+        [sys.executable, script, name, "20", str(seed), str(tmp_path), *arguments],
+        check=False, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    sys.stdout.write(done.stdout)  # the moments, if the test fails
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert made(tmp_path / "interrupted") == made(tmp_path / "undisturbed")
+    assert not list((tmp_path / "interrupted").rglob("*.partial"))
+
+
+def _listen_to_ctrl_c():
+    """Undo what a background shell hands down: SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
+    long = ["--windows", "selective_search", "--windows-mode", "quality", "--max-windows", "2000"]
+    line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN", *long))]
+    process = subprocess.Popen(
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=_listen_to_ctrl_c,  # noqa: PLW1509 - nothing but a signal is set
+    )
+    while process.poll() is None and not list((tmp_path / "RUN" / "shards" / "trainval").glob("*.safetensors")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith("lapsvm: interrupted")
+    assert "Traceback" not in err
+
+
+def test_constants_chosen_before_an_interruption_are_not_chosen_again(run_copy, finished, command, made, monkeypatch):
+    from lapsvm.pipelines.stages import train
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    fit = train.fit_requests
+    monkeypatch.setattr(train, "fit_requests", interrupted)
+    assert command("train", "--out", run_copy, "--redo").status == 130
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    monkeypatch.setattr(train, "fit_requests", fit)
+    monkeypatch.setattr(train, "choose_constants", interrupted)
+    assert command("train", "--out", run_copy).status == 0
+    assert made(run_copy, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (run_copy / "choices.json").exists()
+
+
+def picture_folder(root, classes, count=8):
+    """Write pictures of plain rectangles, one folder per class; the class decides the grey."""
+    for number, name in enumerate(classes):
+        (root / name).mkdir(parents=True)
+        for index in range(count):
+            picture = Image.effect_noise((64, 48), 60).convert("RGB")
+            if name != "background":
+                picture.paste((250, 250 * number, 0), (10 + index, 8, 40 + index, 36))
+            picture.save(root / name / f"{name}{index}.png")
+
+
+def test_pictures_without_any_box(tmp_path, command):
+    picture_folder(tmp_path / "pictures", ["red", "background"])
+    result = command("run", "--data", "folder", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK)
+    assert result.status == 0, result.err
+    assert "no boxes are known" in result.err
+    table = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["trainval"]
+    assert table["classes"]["red"].keys() == {"image_ap"}
+
+
+def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refused):
+    picture_folder(tmp_path / "pictures", ["red", "background"], 6)
+    rows = ["image,label"] + [
+        f"{p.relative_to(tmp_path / 'pictures')},all" for p in (tmp_path / "pictures").rglob("*.png")
+    ]
+    rows += [f"{p.relative_to(tmp_path / 'pictures')},red" for p in (tmp_path / "pictures" / "red").iterdir()]
+    (tmp_path / "pictures" / "labels.csv").write_text("\n".join(rows) + "\n")
+    line = ["run", "--data", "csv", "--root", tmp_path / "pictures", "--out", tmp_path / "RUN", *QUICK]
+    assert "class 'all' has no negative picture" in refused(*line, "--classes", "all")
+    assert not (tmp_path / "RUN").exists()
+    result = command(*line)
+    assert result.status == 0
+    assert "class all is left out" in result.err
+
+
+@pytest.mark.parametrize("more", [(), ("--train-candidates", "4")], ids=["plain", "candidates"])
+def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, command, made, monkeypatch, more):
+    from lapsvm.bags import Bags
+
+    assert command("train", "--out", run_copy, "--redo", *more).status == 0
+    expected, answered, best = made(run_copy, "models/*", "history.csv"), [0, 0], Bags.best
+    counts = json.loads((run_copy / "timings.json").read_text())["train"]
+    assert counts["passes"] > 0
+    assert (counts["candidate_calls"] > 0) == bool(more)
+
+    def interrupted(self, weights, **options):
+        answered[0] += self.n_windows > self.n_bags  # not those that only look for scenery, a mean per picture
+        if answered[0] > answered[1]:
+            raise KeyboardInterrupt
+        return best(self, weights, **options)
+
+    monkeypatch.setattr(Bags, "best", interrupted)
+    assert command("train", "--out", run_copy, "--redo", *more).status == 130
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    for _ in range(100):
+        answered[:] = 0, 3  # every run gets three passes further
+        status = command("train", "--out", run_copy).status
+        if status == 0:
+            break
+        assert status == 130
+    assert status == 0
+    assert made(run_copy, "models/*", "history.csv") == expected
+    assert not (run_copy / "training").exists()
+
+
+def test_classes_trained_together_are_together_again(run_copy, command, made, monkeypatch):
+    from lapsvm.detection import Detector
+
+    expected, saved, save = made(run_copy, "models/*", "history.csv"), [], Detector.save
+
+    def interrupted(self, path):
+        saved.append(self.class_name)
+        if len(saved) > 1:
+            raise KeyboardInterrupt
+        save(self, path)
+
+    monkeypatch.setattr(Detector, "save", interrupted)
+    assert command("train", "--out", run_copy, "--redo").status == 130
+    (run_copy / "models" / f"{saved[1]}.safetensors").unlink()
+    saved.clear()
+    monkeypatch.setattr(Detector, "save", lambda self, path: (saved.append(self.class_name), save(self, path)))
+    assert command("train", "--out", run_copy).status == 0
+    assert len(saved) == len(list((run_copy / "models").iterdir())) > 1
+    assert made(run_copy, "models/*", "history.csv") == expected
+
+
+@pytest.mark.slow
+def test_training_killed_by_the_system_continues_to_the_same_bytes(run_copy, finished, tmp_path, made):
+    for path in (run_copy / "models").iterdir():
+        path.unlink()
+    line = [sys.executable, "-m", "lapsvm.pipelines", "train", "--out", str(run_copy)]
+    killed, size = 0, 0
+    for _ in range(3):
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+        while process.poll() is None and _answers(run_copy) <= size:
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        size = _answers(run_copy)
+    subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
+    assert killed > 0
+    assert made(run_copy, "models/*", "history.csv") == made(finished, "models/*", "history.csv")
+    assert not (run_copy / "training").exists()
+
+
+def _answers(run):
+    """Return how many bytes of answers a training has kept."""
+    try:
+        return sum(path.stat().st_size for path in (run / "training").glob("*.answers"))
+    except FileNotFoundError:  # removed in between, for training is done
+        return 0
