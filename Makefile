@@ -41,7 +41,7 @@ asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer a
 	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
 	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
 	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "not slow" \
-	  $(KERNEL_TESTS) --ignore tests/bags/test_fleet.py --ignore tests/bags/test_on_gpu.py
+	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/test_gpu_store.py
 
 tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer
 	rm -rf build/tsan-site
