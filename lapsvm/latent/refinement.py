@@ -26,8 +26,8 @@ from lapsvm.latent.multifold import deal
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
-NEAR = 0.7
-FAR = 0.3
+POS_IOU = 0.7
+NEG_IOU = 0.3
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def refine(
     boxes: ArrayLike,
     windows: ArrayLike,
     *,
-    near: float = NEAR,
-    far: float = FAR,
-    apart: float = 0.0,
+    pos_iou: float = POS_IOU,
+    neg_iou: float = NEG_IOU,
+    neg_min_iou: float = 0.0,
     rivals: Sequence[ArrayLike] = (),
     folds: int = 3,
     candidates: int = CANDIDATES,
@@ -79,15 +79,15 @@ def refine(
         The boxes of their windows, in the same order.
     windows : (n_bags,) int
         The chosen window of every positive picture; those of others are not read.
-    near : float, default 0.7
+    pos_iou : float, default 0.7
         A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
-    far : float, default 0.3
+    neg_iou : float, default 0.3
         Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
-    apart : float, default 0.0
+    neg_min_iou : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
     rivals : sequence of (n_bags,) int, default ()
         The windows chosen for each of some other classes, -1 where a picture does not hold it. In a positive picture
-        the windows near one of them, unless they overlap its own chosen window at least `far`, are negatives in any
+        the windows near one of them, unless they overlap its own chosen window at least `neg_iou`, are negatives in any
         case. So the loss ranks the class's objects above those of the classes that are seen with it, which pictures
         labelled with both never do by themselves.
     folds : int, default 3
@@ -106,7 +106,8 @@ def refine(
     ShapeError
         If boxes or windows do not fit the bags.
     InputError
-        If a window lies outside its bag, there are more folds than positives, or not 0 <= apart < far <= near <= 1.
+        If a window lies outside its bag, there are more folds than positives, or not
+        0 <= neg_min_iou < neg_iou <= pos_iou <= 1.
 
     Warns
     -----
@@ -116,11 +117,12 @@ def refine(
     labels, places = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
     chosen = _checked_windows(bags, places, windows, positives)
-    if not 0 <= apart < far <= near <= 1:
-        raise InputError(f"apart, far and near must be 0 <= apart < far <= near <= 1, got {apart}, {far} and {near}.")
+    if not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1:
+        rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
+        raise InputError(f"{rule}, got {neg_min_iou}, {neg_iou} and {pos_iou}.")
     parts = deal(positives, folds, problem.seed)
     others = _checked_rivals(bags, rivals, positives)
-    excluded, has_far = _excluded(bags, places, positives, chosen, others, (near, far, apart))
+    excluded, has_far = _excluded(bags, places, positives, chosen, others, (pos_iou, neg_iou, neg_min_iou))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
@@ -175,16 +177,16 @@ def _excluded(
 
     In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
     """
-    near, far, apart = limits
+    pos_iou, neg_iou, neg_min_iou = limits
     first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
     for bag in positives:
         own = slice(bags.offsets[bag], bags.offsets[bag + 1])
         overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
-        first[own] = overlaps < near
+        first[own] = overlaps < pos_iou
         first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
         beside = rivals[bag][rivals[bag] >= 0]
-        of_rival = (iou(boxes[own], boxes[own][beside]) >= near).any(axis=1)
-        second.append((overlaps >= far) | (overlaps < apart) & ~of_rival)
+        of_rival = (iou(boxes[own], boxes[own][beside]) >= pos_iou).any(axis=1)
+        second.append((overlaps >= neg_iou) | (overlaps < neg_min_iou) & ~of_rival)
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far

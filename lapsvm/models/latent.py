@@ -186,7 +186,7 @@ class LatentSVM(LatentEstimator):
             risk=HingeRisk(self.J),
             top=self.top,
             fit_intercept=self.fit_intercept,
-            ignored=self.c,
+            trim=self.c,
             anneal=self.anneal,
             pace=self.pace,
             **self._options(),

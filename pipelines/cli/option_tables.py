@@ -142,12 +142,12 @@ TRAIN: Group = {
             typer.Option("--J-relative", help="J times a class's labelled pictures per positive one."),
         ],
     ),
-    "ignored": (
-        "train.ignored",
+    "trim": (
+        "train.trim",
         Annotated[
             str | None,
             typer.Option(
-                "--ignored", help="Share of each negative's most confusing windows to pass over (latent_svm); several."
+                "--trim", help="Share of each negative's most confusing windows to pass over (latent_svm); several."
             ),
         ],
     ),
@@ -269,22 +269,24 @@ REFINE: Group = {
         "refine.C",
         Annotated[float | None, typer.Option("--refine-C", help="C of those rounds; default: 30.")],
     ),
-    "near": (
-        "refine.near",
+    "pos_iou": (
+        "refine.pos_iou",
         Annotated[
             float | None,
-            typer.Option("--near", help="Overlap with the chosen window from which on one is positive; default: 0.7."),
+            typer.Option(
+                "--pos-iou", help="Overlap with the chosen window from which on one is positive; default: 0.7."
+            ),
         ],
     ),
-    "far": (
-        "refine.far",
-        Annotated[float | None, typer.Option("--far", help="Overlap below which one is negative; default: 0.3.")],
+    "neg_iou": (
+        "refine.neg_iou",
+        Annotated[float | None, typer.Option("--neg-iou", help="Overlap below which one is negative; default: 0.3.")],
     ),
-    "apart": (
-        "refine.apart",
+    "neg_min_iou": (
+        "refine.neg_min_iou",
         Annotated[
             float | None,
-            typer.Option("--apart", help="Overlap below which one takes no part, for it may be another object."),
+            typer.Option("--neg-min-iou", help="Overlap below which one takes no part, for it may be another object."),
         ],
     ),
     "refine_top": (
@@ -337,18 +339,20 @@ DETECT: Group = {
             typer.Option("--demotion", help="How far a picture's windows below its best one go down; default: 0."),
         ],
     ),
-    "vote": (
-        "detect.vote",
+    "box_voting": (
+        "detect.box_voting",
         Annotated[
             float | None,
-            typer.Option("--vote", help="Temperature: move boxes to the mean of the windows around; default: 0, off."),
+            typer.Option(
+                "--box-voting", help="Temperature: move boxes to the mean of the windows around; default: 0, off."
+            ),
         ],
     ),
-    "vote_near": (
-        "detect.vote_near",
+    "box_voting_iou": (
+        "detect.box_voting_iou",
         Annotated[
             float | None,
-            typer.Option("--vote-near", help="Windows around overlap the box at least so much; default: 0.4."),
+            typer.Option("--box-voting-iou", help="Windows around overlap the box at least so much; default: 0.4."),
         ],
     ),
 }

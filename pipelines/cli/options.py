@@ -53,7 +53,7 @@ def setting_values(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None and value != []}
     if "data.classes" in given:
         given["data.classes"] = tuple(_listed("--classes", given["data.classes"]))
-    for name, option in (("train.C", "--C"), ("train.J", "--J"), ("train.ignored", "--ignored")):
+    for name, option in (("train.C", "--C"), ("train.J", "--J"), ("train.trim", "--trim")):
         if name in given:
             given[name] = tuple(_number(option, item) for item in _listed(option, given[name]))
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored

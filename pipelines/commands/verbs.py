@@ -252,8 +252,12 @@ def predict(
         int, typer.Option("--max-detections", help="Per picture and class.", min=1, max=MAX_NUMBER)
     ] = 10,
     demotion: Annotated[float | None, typer.Option("--demotion", help="How far lower windows go down.")] = None,
-    vote: Annotated[float | None, typer.Option("--vote", help="Temperature of box voting, 0 for none.")] = None,
-    vote_near: Annotated[float | None, typer.Option("--vote-near", help="Overlap of windows that vote.")] = None,
+    box_voting: Annotated[
+        float | None, typer.Option("--box-voting", help="Temperature of box voting, 0 for none.")
+    ] = None,
+    box_voting_iou: Annotated[
+        float | None, typer.Option("--box-voting-iou", help="Overlap of windows that vote.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Threads.", min=1, max=MAX_JOBS)] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Of the proposals; default: the model's.", min=0, max=MAX_SEED)
@@ -271,7 +275,7 @@ def predict(
     from .predict import predict_images
 
     check_device(device)
-    given = {"nms_threshold": nms, "demotion": demotion, "vote": vote, "vote_near": vote_near}
+    given = {"nms_threshold": nms, "demotion": demotion, "box_voting": box_voting, "box_voting_iou": box_voting_iou}
     detection = {"max_detections": max_detections} | {name: value for name, value in given.items() if value is not None}
     predict_images(
         model, images, draw=draw, extractor_specs=extractor, detection=detection,

@@ -16,7 +16,7 @@ from lapsvm.latent import LatentSolution
 from ..run.context import RunContext
 from .fit import Constants
 
-CONSTANTS = ("C", "J", "ignored")
+CONSTANTS = ("C", "J", "trim")
 _COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
 _STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)

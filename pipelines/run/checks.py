@@ -78,17 +78,17 @@ def check_detection(detect: DetectSettings) -> DetectSettings:
 
 def _check_vote(detect: DetectSettings) -> None:
     """Raise OptionError unless the temperature of voting is 0 or above, and its overlap in (0, 1]."""
-    if not (math.isfinite(detect.vote) and detect.vote >= 0):
-        raise OptionError(f"option --vote must be a finite number of at least 0, got {detect.vote:g}.")
-    if not 0 < detect.vote_near <= 1:
-        raise OptionError(f"option --vote-near must be above 0 and at most 1, got {detect.vote_near:g}.")
+    if not (math.isfinite(detect.box_voting) and detect.box_voting >= 0):
+        raise OptionError(f"option --box-voting must be a finite number of at least 0, got {detect.box_voting:g}.")
+    if not 0 < detect.box_voting_iou <= 1:
+        raise OptionError(f"option --box-voting-iou must be above 0 and at most 1, got {detect.box_voting_iou:g}.")
 
 
 def _check_training(train: TrainSettings, max_area: float) -> None:
     """Raise OptionError unless the options of latent training fit together."""
-    for value in train.ignored:
+    for value in train.trim:
         if not 0 <= value < 1:
-            raise OptionError(f"option --ignored must be at least 0 and below 1, got {value:g}.")
+            raise OptionError(f"option --trim must be at least 0 and below 1, got {value:g}.")
     if train.n_init < 1 or (train.n_init > 1 and train.init != "random"):
         raise OptionError(f"option --n-init must be 1, or more with --init random, got {train.n_init}.")
     if train.multifold < 0 or train.multifold == 1:
@@ -127,7 +127,7 @@ def check_choice(train: TrainSettings) -> None:
 
     The held-out pictures of cross-validation would not be held out: their labels had a part in which windows they have.
     """
-    values = {"--C": train.C} | ({"--J": train.J, "--ignored": train.ignored} if train.learner == "latent_svm" else {})
+    values = {"--C": train.C} | ({"--J": train.J, "--trim": train.trim} if train.learner == "latent_svm" else {})
     for option, given in values.items():
         if train.keep_by and len(set(given)) > 1:
             raise OptionError(
@@ -155,10 +155,11 @@ def _check_refinement(refine: RefineSettings) -> None:
             raise OptionError(f"option {option} must be 0 or more, got {value}.")
     if refine.folds < 2:
         raise OptionError(f"option --refine-folds must be 2 or more, got {refine.folds}.")
-    limits = (refine.apart, refine.far, refine.near)
+    limits = (refine.neg_min_iou, refine.neg_iou, refine.pos_iou)
     if not 0 <= limits[0] < limits[1] <= limits[2] <= 1:
         got = ", ".join(f"{limit:g}" for limit in limits)
-        raise OptionError(f"options --apart, --far and --near must be 0 <= apart < far <= near <= 1, got {got}.")
+        rule = "options --neg-min-iou, --neg-iou and --pos-iou must be 0 <= neg-min-iou < neg-iou <= pos-iou <= 1"
+        raise OptionError(f"{rule}, got {got}.")
 
 
 def _check_sets(data: DataSettings) -> None:

@@ -13,7 +13,7 @@ MAX_SIZE = 8192
 """Longest side in pixels at which a network sees a picture; a square one of so many is the largest that is read."""
 
 _LEAST = {"seed": 0, "train.folds": 2, "windows.max_windows": 0, "detect.max_detections": 1, "windows.source.base": -1}
-_NOT_EMPTY = ("train.C", "train.J", "train.ignored", "features.extractors")
+_NOT_EMPTY = ("train.C", "train.J", "train.trim", "features.extractors")
 _SHOWN = 60
 
 

@@ -23,7 +23,7 @@ PLAIN: dict[str, Any] = {
     "train.candidates": 20,
     "refine.rounds": 0,
     "detect.demotion": 0.0,
-    "detect.vote": 0.0,
+    "detect.box_voting": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
 
@@ -43,11 +43,11 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.C": 10.0,
     "refine.top": 20.0,
     "refine.average": True,
-    "refine.far": 0.4,
-    "refine.apart": 0.1,
+    "refine.neg_iou": 0.4,
+    "refine.neg_min_iou": 0.1,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
-    "detect.vote": 0.7,
+    "detect.box_voting": 0.7,
 }
 """What measured best on photographs, see docs/results.md."""
 

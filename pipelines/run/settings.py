@@ -87,7 +87,7 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Learner and its constants; several values of C, J and ignored are compared by cross-validation.
+    """Learner and its constants; several values of C, J and trim are compared by cross-validation.
 
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
@@ -103,7 +103,7 @@ class TrainSettings:
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     J: tuple[float, ...] = (1.0,)
     J_relative: bool = False
-    ignored: tuple[float, ...] = (0.0,)
+    trim: tuple[float, ...] = (0.0,)
     path: bool = False
     tol: float = 0.001
     init: str = "mean"
@@ -131,9 +131,9 @@ class RefineSettings:
 
     rounds: int = 0
     C: float = 30.0
-    near: float = 0.7
-    far: float = 0.3
-    apart: float = 0.0
+    pos_iou: float = 0.7
+    neg_iou: float = 0.3
+    neg_min_iou: float = 0.0
     top: float = 1.0
     folds: int = 3
     candidates: int = 0
@@ -148,8 +148,8 @@ class DetectSettings:
     nms_threshold: float = 0.3
     max_detections: int = 100
     demotion: float = 0.0
-    vote: float = 0.0
-    vote_near: float = 0.4
+    box_voting: float = 0.0
+    box_voting_iou: float = 0.4
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
     """Return `value` in the type of the default it replaces."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        example = 0.0 if name in ("C", "J", "ignored") else 0 if name == "sizes" else ""
+        example = 0.0 if name in ("C", "J", "trim") else 0 if name == "sizes" else ""
         return tuple(_as_kind_of(example, item, name, source) for item in items)
     if isinstance(old, float) and type(value) is int and abs(value) < 2**63:
         return float(value)

@@ -110,7 +110,7 @@ def mixed(y, places):
     known = np.where(np.arange(len(y)) % 4 == 0, places, -1)
     return [
         LatentProblem(y, C=10.0),
-        LatentProblem(y, C=10.0, ignored=0.2),
+        LatentProblem(y, C=10.0, trim=0.2),
         StructuralProblem(y, C=10.0),
         LatentProblem(np.where(np.arange(len(y)) % 5 == 0, 0, y), C=1.0, known_windows=known),
         LatentProblem(-y, risk=HingeRisk(), C=1.0, fit_intercept=True, top=2),

@@ -237,8 +237,8 @@ def test_excluded_windows_and_ignored_ones_stay_out(early):
     loud[:, 5] = 1e4 * y[:, None]
     bags = Bags.from_arrays(list(loud)).excluding(worst.ravel())
     left = np.delete(windows, 5, axis=1)
-    problem = LatentProblem(y, risk=HingeRisk(), ignored=0.2, top=2, **early)
-    found, plain = fit_many([problem], bags)[0], fit_many([replace(problem, ignored=0.15)], left)[0]
+    problem = LatentProblem(y, risk=HingeRisk(), trim=0.2, top=2, **early)
+    found, plain = fit_many([problem], bags)[0], fit_many([replace(problem, trim=0.15)], left)[0]
     assert found.converged
     assert not (found.windows == 5).any()
     assert found.objective <= 1.5 * plain.objective

@@ -33,7 +33,7 @@ def problems(y):
     return [
         LatentProblem(y, C=30.0),
         LatentProblem(y, C=3.0, top=2, anneal=0.5),
-        LatentProblem(y, risk=HingeRisk(), C=3.0, ignored=0.2, fit_intercept=True),
+        LatentProblem(y, risk=HingeRisk(), C=3.0, trim=0.2, fit_intercept=True),
         StructuralProblem(y, C=10.0),
     ]
 

@@ -60,7 +60,7 @@ class LatentProblem:
         The window of each image where it is known, else -1. A known image has no other window: a positive one is not
         imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
         latent (the thesis's supervision S = 100 %).
-    ignored : float, default 0.0
+    trim : float, default 0.0
         The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down; at least
         one window is kept (the thesis's c, section 4.0.1). They are the best-scored ones, chosen anew after every
         outer step, beginning with none; like imputation this never raises the objective.
@@ -97,7 +97,7 @@ class LatentProblem:
     seed: int = 0
     fit_intercept: bool = False
     known_windows: ArrayLike | None = None
-    ignored: float = 0.0
+    trim: float = 0.0
     anneal: float = 0.0
     pace: float = 1.0
 
@@ -109,8 +109,8 @@ class LatentProblem:
         for name, least in (("max_iter", 1), ("max_calls", 1), ("seed", 0)):
             check_count(name, getattr(self, name), least)
         check_switch("fit_intercept", self.fit_intercept)
-        if not (isinstance(self.ignored, Real) and 0 <= self.ignored < 1):
-            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored!r}.")
+        if not (isinstance(self.trim, Real) and 0 <= self.trim < 1):
+            raise InputError(f"trim must be at least 0 and below 1, got {self.trim!r}.")
         check_early(self.anneal, self.pace)
         if not callable(getattr(self.risk, "violation", None)):
             raise InputError(f"risk must have a method violation, got {self.risk!r}.")

@@ -65,7 +65,7 @@ class Training:
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
-        self._trimming = Trimming(self._bags.subset(self._negatives), problem.ignored) if problem.ignored else None
+        self._trimming = Trimming(self._bags.subset(self._negatives), problem.trim) if problem.trim else None
         self._n_calls = self._n_passes = self._n_candidate_calls = self._n_steps = 0
         self.history: list[dict[str, Any]] = []
         self._on_candidates = False

@@ -65,7 +65,7 @@ def started(problem: LatentProblem, bags: Bags, pool: Pool | None) -> Training:
 
 def _takes_candidates(problem: LatentProblem) -> bool:
     """Tell whether a problem's risk grows with the best window's score alone, among windows that stay the same."""
-    return type(problem) is LatentProblem and not problem.ignored
+    return type(problem) is LatentProblem and not problem.trim
 
 
 class CandidateView:

@@ -62,10 +62,10 @@ PARTS: dict[str, Values] = {
     "on-candidates": {"train.candidates": 20},
     "closer": {"train.tol": 0.001},
     "one-near-window": {"refine.top": 1.0},
-    "far-windows-too": {"refine.apart": 0.0},
+    "far-windows-too": {"refine.neg_min_iou": 0.0},
     "all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
-    "no-vote": {"detect.vote": 0.0},
+    "no-box-voting": {"detect.box_voting": 0.0},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {
