@@ -199,20 +199,6 @@ TRAIN: Group = {
             ),
         ],
     ),
-    "anneal": (
-        "train.anneal",
-        Annotated[
-            float | None,
-            typer.Option("--anneal", help="Begin with soft windows at this temperature, such as 0.5; default: 0, not."),
-        ],
-    ),
-    "pace": (
-        "train.pace",
-        Annotated[
-            float | None,
-            typer.Option("--pace", help="Begin with this share of the positives, the easiest; default: 1, all."),
-        ],
-    ),
     "train_candidates": (
         "train.candidates",
         Annotated[
@@ -301,13 +287,6 @@ REFINE: Group = {
         Annotated[
             int | None,
             typer.Option("--candidates", help="Windows of a negative picture that take part; default: 0, all."),
-        ],
-    ),
-    "rivals": (
-        "refine.rivals",
-        Annotated[
-            bool | None,
-            typer.Option("--rivals/--no-rivals", help="What training chose for a picture's other classes is negative."),
         ],
     ),
     "average": (

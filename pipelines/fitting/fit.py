@@ -57,8 +57,6 @@ def problem(settings: Settings, wanted: FitRequest) -> LatentProblem:
         seed=settings.seed,
         fit_intercept=constants.J is not None,
         trim=constants.trim or 0.0,
-        anneal=train.anneal,
-        pace=train.pace,
     )
 
 

@@ -18,7 +18,7 @@ from .fit import Constants
 
 CONSTANTS = ("C", "J", "trim")
 _COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
-_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
+_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 

@@ -32,7 +32,6 @@ def check_settings(settings: Settings) -> Settings:
     OptionError, InputError
     """
     from lapsvm.latent import RankRisk
-    from lapsvm.latent.cccp.early import check_early
     from lapsvm.windows import propose
 
     check_limits(settings.flat())
@@ -54,7 +53,6 @@ def check_settings(settings: Settings) -> Settings:
         check_positive("J", value)
     check_positive("tol", settings.train.tol)
     check_positive("top", settings.train.top)
-    check_early(settings.train.anneal, settings.train.pace)
     _check_training(settings.train, windows.max_area)
     if settings.train.keep_by and settings.features.beside:
         raise OptionError("option --keep-by must not go with --beside: its models are for other features.")

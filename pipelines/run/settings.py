@@ -92,9 +92,8 @@ class TrainSettings:
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
-    are those of `lapsvm.latent.LatentProblem`, ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is
-    what cross-validation compares, ``margin`` how far below the best a candidate counts as good as that (see
+    run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
+    ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is what cross-validation compares, ``margin`` how far below the best a candidate counts as good as that (see
     `lapsvm.pipelines.fitting.selection`).
     """
 
@@ -110,8 +109,6 @@ class TrainSettings:
     n_init: int = 1
     multifold: int = 0
     top: float = 1.0
-    anneal: float = 0.0
-    pace: float = 1.0
     candidates: int = 20
     keep_windows: int = 0
     keep_by: str = ""
@@ -125,7 +122,7 @@ class RefineSettings:
     """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
-    with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
+    with; 0 is all.
     With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
     """
 
@@ -137,7 +134,6 @@ class RefineSettings:
     top: float = 1.0
     folds: int = 3
     candidates: int = 0
-    rivals: bool = False
     average: bool = False
 
 

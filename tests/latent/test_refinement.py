@@ -153,38 +153,3 @@ def test_windows_apart_may_hold_another_object():
     _, open_ = refined(windows, y, around, chosen, neg_min_iou=0.05)
     strong = windows[y > 0, 9:12].mean(axis=(0, 1))
     assert open_.solution.coef @ strong > strict.solution.coef @ strong
-
-
-def test_windows_of_rivals_are_negatives_wherever_they_lie():
-    """Another class's object, at position 3, looks alike but for feature 1; it lies apart, and only a rival counts."""
-    windows, y, boxes = planted()
-    windows[y > 0, 9:12, 0] += 2
-    chosen = np.where(y > 0, 4, 0)
-    _, without = refined(windows, y, boxes, chosen, neg_min_iou=0.05)
-    rival = np.where(y > 0, 10, -1)
-    _, against = refined(windows, y, boxes, chosen, neg_min_iou=0.05, rivals=[np.full(len(y), -1), rival])
-    assert without.solution.coef[1] > -0.1
-    assert against.solution.coef[1] < -0.3
-
-
-def test_a_rival_on_the_same_window_is_no_negative():
-    windows, y, boxes = planted()
-    chosen = np.where(y > 0, 4, 0)
-    _, alone = refined(windows, y, boxes, chosen)
-    _, same = refined(windows, y, boxes, chosen, rivals=[chosen])
-    np.testing.assert_array_equal(same.solution.coef, alone.solution.coef)
-
-
-@pytest.mark.parametrize(
-    ("rivals", "error", "sentence"),
-    [
-        ([np.zeros(3, dtype=int)], ShapeError, r"rivals must have one window per bag, 24, got shape \(3,\)"),
-        ([np.full(24, 15)], InputError, "rivals must lie inside their bags, got 15 for bag 0 of 15 windows"),
-        ([np.full(24, -2)], InputError, "rivals must lie inside their bags, got -2 for bag 0"),
-        ([np.zeros(24)], InputError, "rivals must be whole numbers"),
-    ],
-)
-def test_wrong_rivals_are_refused(rivals, error, sentence):
-    windows, y, boxes = planted()
-    with pytest.raises(error, match=sentence):
-        refined(windows, y, boxes, np.where(y > 0, 4, 0), rivals=rivals)

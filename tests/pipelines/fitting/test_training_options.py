@@ -1,6 +1,5 @@
 """What training takes beside C and J: each option is the library's, and told where it does not fit."""
 
-import csv
 import shutil
 from dataclasses import replace
 
@@ -116,18 +115,6 @@ def test_multifold_is_the_librarys(trained):
     assert_is(model(context), fit_multifold(one(context, y, 1.0), bags, 3))
 
 
-def test_soft_windows_and_easy_positives_are_the_librarys(trained):
-    context, bags, _, y = trained("--C", "1", "--anneal", 0.25, "--pace", 0.5)
-    wanted = one(context, y, 1.0)
-    assert (wanted.anneal, wanted.pace) == (0.25, 0.5)
-    assert_is(model(context), fit_many([wanted], bags)[0])
-    with context.run.history_file.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["class"] == "six"]
-    early = [("0.25", "0.5"), ("0.125", "0.65"), ("0.0", "0.845")]
-    assert [(row["temperature"], row["share"][:5]) for row in rows[:3]] == early
-    assert (rows[-1]["temperature"], rows[-1]["share"]) == ("0.0", "1.0")
-
-
 @pytest.mark.slow
 def test_constants_are_chosen_with_multifold(trained):
     context, bags, _, y = trained("--C", "1,10", "--folds", 2, "--multifold", 2)
@@ -239,8 +226,6 @@ def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(traine
         (["--keep-windows", "5", "--keep-by", "x", "--init", "whole_image"], "another --init than whole_image"),
         (["--keep-windows", "5", "--keep-by", "nowhere"], "nowhere"),
         (["--train-candidates", "-1"], "option --train-candidates must be 1 or more, or 0 for none, got -1"),
-        (["--anneal", "0.01"], "anneal must be 0 or a finite number of at least 0.1, got 0.01"),
-        (["--pace", "0"], "pace must be above 0 and at most 1, got 0.0"),
         (["--multifold", "99"], "folds must be from 2"),
     ],
 )
