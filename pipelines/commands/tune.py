@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..cli.options import setting_values
+from ..cli.parsing import setting_values
 from ..run.folder import RunFolder
 from ..run.settings import Settings
 from ..stages.registry import run_stages
@@ -17,7 +17,7 @@ FOLDS = 5
 def tune(options: Mapping[str, Any]) -> None:
     """Choose the constants of a run's classes, train with them and tell how every candidate did."""
     run = RunFolder(options["out"])
-    given = setting_values(dict(options))
+    given = setting_values(options)
     settings = run.require_settings("tune").with_values(given)
     run_stages(options, ("tune",), _defaults(settings) | given)
 

@@ -24,7 +24,7 @@ import typer
 from lapsvm.errors import LapsvmError, OptionError
 from lapsvm.files import write_atomically
 
-from ...cli.option_tables import PATH
+from ...cli.parameters import PATH
 from ...run.checks import check_settings
 from ...run.context import RunContext
 from ...run.folder import RunFolder

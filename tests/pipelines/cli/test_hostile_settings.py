@@ -99,14 +99,14 @@ def test_settings_of_generated_digits_that_are_too_deep_are_a_sentence(tmp_path)
         (["--seed", str(MAX_SEED + 1)], "--seed"),
         (["--seed", "9" * 5000], "--seed"),
         (["--jobs", str(MAX_JOBS + 1)], "--jobs"),
-        (["--max-windows", "9" * 25], "'windows.max_windows' must be from"),
+        (["--max-windows", "9" * 25], "--max-windows must be from"),
         (["--sizes", "inf"], "--sizes must be whole numbers"),
         (["--sizes", "nan"], "--sizes must be whole numbers"),
         (["--sizes", "640.5"], "--sizes must be whole numbers"),
-        (["--sizes", "1e30"], "'features.sizes' must be from"),
+        (["--sizes", "1e30"], "--sizes must be from"),
         (["--folds", "0"], "--folds"),
         (["--C", ","], "--C must name at least one value"),
-        (["--root", os.fsdecode(b"caf\xe9")], "'data.root' must be text that UTF-8 can write, got"),
+        (["--root", os.fsdecode(b"caf\xe9")], "--root must be text that UTF-8 can write, got"),
     ],
 )
 def test_options_out_of_all_bounds_are_refused(digits, tmp_path, refused, options, words):

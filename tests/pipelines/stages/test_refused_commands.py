@@ -81,9 +81,9 @@ REFUSED = [
     ["detect", "--nms", "2"],
     ["detect", "--box-voting", "-1"],
     ["detect", "--recipe", "nosuch"],
-    ["report", "--device", "tpu"],
+    ["report", "--redo"],
     ["evaluate", "--iou", "0.7"],
-    ["verify", "--device", "tpu"],
+    ["verify", "--device", "cpu"],
 ]
 
 
