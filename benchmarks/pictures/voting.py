@@ -39,11 +39,11 @@ def main(folder: str) -> None:
     truth = context.data.dataset.ground_truth(set_name)
     names = [detector.class_name for detector in detectors]
     print("| temperature | overlap | AP 11-point | CorLoc |\n|---|---|---|---|")
-    grid = [(0.0, OVERLAPS[0]), *((temperature, near) for near in OVERLAPS for temperature in TEMPERATURES)]
-    for temperature, near in grid:
-        settings = replace(context.settings.detect, vote=temperature, vote_near=near)
+    grid = [(0.0, OVERLAPS[0]), *((temperature, iou) for iou in OVERLAPS for temperature in TEMPERATURES)]
+    for temperature, iou in grid:
+        settings = replace(context.settings.detect, box_voting=temperature, box_voting_iou=iou)
         ap, located = _measured(pictures, names, settings, truth)
-        print(f"| {temperature:g} | {near:g} | {ap:.3f} | {located:.3f} |", flush=True)
+        print(f"| {temperature:g} | {iou:g} | {ap:.3f} | {located:.3f} |", flush=True)
 
 
 def _measured(

@@ -26,14 +26,14 @@ def nms(boxes: Sequence[Box], scores: Sequence[float], threshold: float = 0.3, l
 
 
 def voted(
-    found: Sequence[Box], boxes: Sequence[Box], scores: Sequence[float], temperature: float = 0.7, near: float = 0.4
+    found: Sequence[Box], boxes: Sequence[Box], scores: Sequence[float], temperature: float = 0.7, iou: float = 0.4
 ) -> list[list[float]]:
     """Return the found boxes, moved to the mean of the windows around them; see `lapsvm.detection.voted`."""
     spread = statistics.pstdev(scores) if scores else 0.0
     weights = [math.exp((score - max(scores)) / (temperature * spread)) if spread else 1.0 for score in scores]
     means = []
     for box in found:
-        around = [(weight, other) for weight, other in zip(weights, boxes, strict=True) if overlap(box, other) >= near]
+        around = [(weight, other) for weight, other in zip(weights, boxes, strict=True) if overlap(box, other) >= iou]
         total = sum(weight for weight, _ in around)
         sides = [sum(weight * other[side] for weight, other in around) for side in range(4)]
         means.append([side / total for side in sides] if total > 0 else [float(side) for side in box])

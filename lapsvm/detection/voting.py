@@ -10,11 +10,11 @@ from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
 
 TEMPERATURE = 0.7
-NEAR = 0.4
+IOU = 0.4
 
 
 def voted(
-    found: ArrayLike, boxes: ArrayLike, scores: ArrayLike, temperature: float = TEMPERATURE, near: float = NEAR
+    found: ArrayLike, boxes: ArrayLike, scores: ArrayLike, temperature: float = TEMPERATURE, iou: float = IOU
 ) -> Float64:
     """Return the detections of one picture, each moved to the weighted mean of the windows around it.
 
@@ -33,7 +33,7 @@ def voted(
     scores : array-like of shape (n,)
     temperature : float, default 0.7
         Above 0; a small one lets the best window around a detection decide alone, a large one all alike.
-    near : float, default 0.4
+    iou : float, default 0.4
         In (0, 1]: windows that overlap a detection (intersection over union) at least so much are around it. Where none
         has weight, a detection stays as it is.
 
@@ -46,7 +46,7 @@ def voted(
     ShapeError, NotFiniteError
         If shapes do not fit, or a number is NaN or infinite.
     InputError
-        If the temperature is not above 0, or near not in (0, 1].
+        If the temperature is not above 0, or iou not in (0, 1].
 
     Notes
     -----
@@ -55,16 +55,16 @@ def voted(
     """
     kept, (windows, values) = as_boxes(found, "found"), scored_boxes(boxes, scores)
     check_finite("found", kept)
-    _check_vote(temperature, near)
-    return _kernel.votes(np.ascontiguousarray(kept), np.ascontiguousarray(windows), _weights(values, temperature), near)
+    _check_vote(temperature, iou)
+    return _kernel.votes(np.ascontiguousarray(kept), np.ascontiguousarray(windows), _weights(values, temperature), iou)
 
 
-def _check_vote(temperature: float, near: float) -> None:
-    """Raise InputError unless the temperature is above 0 and `near` in (0, 1]."""
+def _check_vote(temperature: float, iou: float) -> None:
+    """Raise InputError unless the temperature is above 0 and `iou` in (0, 1]."""
     if not (np.isfinite(temperature) and temperature > 0):
         raise InputError(f"the temperature of voting must be a finite number above 0, got {temperature}.")
-    if not 0 < near <= 1:
-        raise InputError(f"near must be above 0 and at most 1 in voting, got {near}.")
+    if not 0 < iou <= 1:
+        raise InputError(f"iou must be above 0 and at most 1 in voting, got {iou}.")
 
 
 def _weights(scores: Float64, temperature: float) -> Float64:

@@ -10,7 +10,7 @@ as it does of every negative. Then held-out models choose the windows anew, for 
 online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +26,8 @@ from lapsvm.latent.multifold import deal
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
-NEAR = 0.7
-FAR = 0.3
+POS_IOU = 0.7
+NEG_IOU = 0.3
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,9 @@ def refine(
     boxes: ArrayLike,
     windows: ArrayLike,
     *,
-    near: float = NEAR,
-    far: float = FAR,
-    apart: float = 0.0,
-    rivals: Sequence[ArrayLike] = (),
+    pos_iou: float = POS_IOU,
+    neg_iou: float = NEG_IOU,
+    neg_min_iou: float = 0.0,
     folds: int = 3,
     candidates: int = CANDIDATES,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
@@ -71,7 +70,7 @@ def refine(
     ----------
     problem : LatentProblem
         Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` deals the positives to the folds; `init`,
-        `known_windows`, `anneal` and `pace` are not. With ``top=1`` a positive is its best window near the chosen one;
+        `known_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
         a larger `top` takes the mean of so many.
     bags : Bags
         The pictures.
@@ -79,17 +78,12 @@ def refine(
         The boxes of their windows, in the same order.
     windows : (n_bags,) int
         The chosen window of every positive picture; those of others are not read.
-    near : float, default 0.7
+    pos_iou : float, default 0.7
         A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
-    far : float, default 0.3
+    neg_iou : float, default 0.3
         Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
-    apart : float, default 0.0
+    neg_min_iou : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
-    rivals : sequence of (n_bags,) int, default ()
-        The windows chosen for each of some other classes, -1 where a picture does not hold it. In a positive picture
-        the windows near one of them, unless they overlap its own chosen window at least `far`, are negatives in any
-        case. So the loss ranks the class's objects above those of the classes that are seen with it, which pictures
-        labelled with both never do by themselves.
     folds : int, default 3
         Parts of the positives whose windows models without them choose. All models are trained side by side.
     candidates : int, default 20
@@ -106,7 +100,8 @@ def refine(
     ShapeError
         If boxes or windows do not fit the bags.
     InputError
-        If a window lies outside its bag, there are more folds than positives, or not 0 <= apart < far <= near <= 1.
+        If a window lies outside its bag, there are more folds than positives, or not
+        0 <= neg_min_iou < neg_iou <= pos_iou <= 1.
 
     Warns
     -----
@@ -116,16 +111,16 @@ def refine(
     labels, places = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
     chosen = _checked_windows(bags, places, windows, positives)
-    if not 0 <= apart < far <= near <= 1:
-        raise InputError(f"apart, far and near must be 0 <= apart < far <= near <= 1, got {apart}, {far} and {near}.")
+    if not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1:
+        rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
+        raise InputError(f"{rule}, got {neg_min_iou}, {neg_iou} and {pos_iou}.")
     parts = deal(positives, folds, problem.seed)
-    others = _checked_rivals(bags, rivals, positives)
-    excluded, has_far = _excluded(bags, places, positives, chosen, others, (near, far, apart))
+    excluded, has_far = _excluded(bags, places, positives, chosen, (pos_iou, neg_iou, neg_min_iou))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
-    whole = replace(problem, y=y, init=start, known_windows=None, anneal=0.0, pace=1.0)
+    whole = replace(problem, y=y, init=start, known_windows=None)
     problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
     solutions = fit_many(problems, twice, progress, candidates=candidates)
     weights = np.stack([solution.coef for solution in solutions], axis=1)
@@ -143,48 +138,31 @@ def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: 
     chosen = as_whole_numbers("windows", windows)
     if chosen.shape != (bags.n_bags,):
         raise ShapeError(f"windows must be one per bag, {bags.n_bags}, got shape {chosen.shape}.")
-    _check_inside("windows", bags, chosen, positives, 0)
+    sizes = np.diff(bags.offsets)
+    outside = positives[(chosen[positives] < 0) | (chosen[positives] >= sizes[positives])]
+    if len(outside):
+        bag = outside[0]
+        raise InputError(
+            f"windows must lie inside their bags, got {chosen[bag]} for bag {bag} of {sizes[bag]} windows."
+        )
     return chosen
 
 
-def _checked_rivals(bags: Bags, rivals: Sequence[ArrayLike], positives: Index) -> Index:
-    """Return the other classes' windows (n_bags, k), inside their bags where they are read."""
-    columns = [as_whole_numbers("rivals", one) for one in rivals]
-    for column in columns:
-        if column.shape != (bags.n_bags,):
-            raise ShapeError(f"rivals must have one window per bag, {bags.n_bags}, got shape {column.shape}.")
-        _check_inside("rivals", bags, column, positives, -1)
-    return np.stack(columns, axis=1) if columns else np.empty((bags.n_bags, 0), dtype=np.intp)
-
-
-def _check_inside(name: str, bags: Bags, windows: Index, positives: Index, least: int) -> None:
-    """Raise InputError if the window of a positive is below `least`, or outside its bag."""
-    sizes = np.diff(bags.offsets)
-    wrong = positives[(windows[positives] < least) | (windows[positives] >= sizes[positives])]
-    if len(wrong):
-        raise InputError(
-            f"{name} must lie inside their bags, got {windows[wrong[0]]} for bag {wrong[0]} of {sizes[wrong[0]]} "
-            "windows."
-        )
-
-
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, rivals: Index, limits: tuple[float, float, float]
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: tuple[float, float, float]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
     In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
     """
-    near, far, apart = limits
+    pos_iou, neg_iou, neg_min_iou = limits
     first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
     for bag in positives:
         own = slice(bags.offsets[bag], bags.offsets[bag + 1])
         overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
-        first[own] = overlaps < near
+        first[own] = overlaps < pos_iou
         first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
-        beside = rivals[bag][rivals[bag] >= 0]
-        of_rival = (iou(boxes[own], boxes[own][beside]) >= near).any(axis=1)
-        second.append((overlaps >= far) | (overlaps < apart) & ~of_rival)
+        second.append((overlaps >= neg_iou) | (overlaps < neg_min_iou))
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far

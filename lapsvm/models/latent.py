@@ -49,10 +49,6 @@ class LatentRankSVM(LatentEstimator):
     callback : callable, optional
         Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1; not with
         `folds`.
-    anneal : float, default 0.0
-        Begin with soft windows, from this temperature in units of the scores' spread, see `LatentProblem`; 0: not so.
-    pace : float, default 1.0
-        Begin with this share of the positive images, the easiest, see `LatentProblem`; 1: with all.
     candidates : int, default 20
         Parts of every image whose best windows training works on between passes over all windows, see
         `lapsvm.latent.fit_many`; 0: every plane asks for a pass. The certificate is the same.
@@ -103,22 +99,16 @@ class LatentRankSVM(LatentEstimator):
         n_init: int = 1,
         folds: int | None = None,
         callback: Callback | None = None,
-        anneal: float = 0.0,
-        pace: float = 1.0,
         candidates: int = CANDIDATES,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
         self.candidates = candidates
         self.loss = loss
         self.top = top
-        self.anneal = anneal
-        self.pace = pace
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
-        return LatentProblem(
-            y, risk=RankRisk(self.loss), top=self.top, anneal=self.anneal, pace=self.pace, **self._options()
-        )
+        return LatentProblem(y, risk=RankRisk(self.loss), top=self.top, **self._options())
 
 
 class LatentSVM(LatentEstimator):
@@ -140,7 +130,7 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Learn an intercept; it is regularised like a feature that is 1 everywhere.
-    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, anneal, pace, candidates
+    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, candidates
         As for `LatentRankSVM`.
 
     Attributes
@@ -166,8 +156,6 @@ class LatentSVM(LatentEstimator):
         n_init: int = 1,
         folds: int | None = None,
         callback: Callback | None = None,
-        anneal: float = 0.0,
-        pace: float = 1.0,
         candidates: int = CANDIDATES,
     ):
         super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
@@ -176,8 +164,6 @@ class LatentSVM(LatentEstimator):
         self.c = c
         self.fit_intercept = fit_intercept
         self.top = top
-        self.anneal = anneal
-        self.pace = pace
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
@@ -186,9 +172,7 @@ class LatentSVM(LatentEstimator):
             risk=HingeRisk(self.J),
             top=self.top,
             fit_intercept=self.fit_intercept,
-            ignored=self.c,
-            anneal=self.anneal,
-            pace=self.pace,
+            trim=self.c,
             **self._options(),
         )
 

@@ -1,27 +1,28 @@
 """The application: every expected failure is one line on standard error and exit status 2."""
 
+import os
 import sys
 import warnings
 from io import TextIOWrapper
 
 import typer
 
-from lapsvm.errors import LapsvmError, OptionError
+from lapsvm.errors import LapsvmError
 
 from ..run.limits import printable
 from .interruption import interruptible
-from .option_tables import DEVICES
 from .signals import INTERRUPTED, LINE
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 FAILED = 2
+COMPLETION = "_LAPSVM_COMPLETE"  # the variable by which a shell asks for completions
 
 
 def call(app: typer.Typer, arguments: list[str]) -> None:
     """Run an application and exit as `main` does."""
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # what a picture's decoder has to say is told with its name
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # messages of a picture's decoder are reported with its name
     if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
         sys.stdout.reconfigure(errors="backslashreplace")
     with interruptible() as interruption:
@@ -38,9 +39,10 @@ def call(app: typer.Typer, arguments: list[str]) -> None:
 
 
 def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
-    """Run an application and return its exit status, with the line that tells a failure."""
+    """Run an application and return its exit status, with the line of a failure."""
     try:
-        return app(arguments, standalone_mode=False) or 0, ""
+        status = app(arguments, standalone_mode=False, prog_name=app.info.name) or 0
+        return (FAILED if status and _is_completion(arguments) else status), ""
     except LapsvmError as error:
         reason = str(error)
     except OSError as error:
@@ -51,15 +53,21 @@ def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
         reason = error.format_message()  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, LINE
-    except SystemExit as error:  # of code that users bring: a data set's reader, a loss, a network
+    except SystemExit as error:
+        if _is_completion(arguments):
+            return (FAILED if error.code else 0), ""
+        # code that users bring: a data set's reader, a loss, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
     return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
 
 
+def _is_completion(arguments: list[str]) -> bool:
+    """Return whether a shell asks for completions, or a user for its script; typer then ends the program itself."""
+    return COMPLETION in os.environ or arguments[:1] in (["--install-completion"], ["--show-completion"])
+
+
 def check_device(name: str) -> None:
-    """Raise OptionError unless the device is known and there."""
-    if name not in DEVICES:
-        raise OptionError(f"option --device must be one of {', '.join(DEVICES)}, got {name!r}.")
+    """Raise OptionError unless the device is available."""
     if name == "cuda":
         from lapsvm.features.extractors.torch_network import choose_device
 

@@ -1,7 +1,8 @@
 """`lapsvm evaluate` for result files of any program."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lapsvm.catalog import open_dataset
 from lapsvm.coco_files import read_coco, read_coco_results
@@ -9,11 +10,46 @@ from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
 
 from ..results.tables import print_table
+from ..run.options import options_of
 
 METRICS = ("voc", "coco")
+FORMS = {
+    "--out": ("out",),
+    "--root": ("root", "set_name", "results", "iou", "json_file"),
+    "--coco": ("coco", "results", "metrics", "iou", "json_file"),
+}
+"""The option that tells a form of the command from the others, and the options of that form."""
+USAGE = "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco FILE and --results FILE"
 
 
-def evaluate_files(root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool) -> None:
+def chosen_form(options: Mapping[str, Any]) -> str:
+    """Return which form of the command the options give; OptionError for none, or a mixture."""
+    sources = [option for option in options_of("evaluate") if option.panel != "Machine"]
+    given = [option for option in sources if options[option.name] is not None]
+    form = next((form for form in FORMS if any(option.flag == form for option in given)), None)
+    if form is None:
+        raise OptionError(f"{USAGE}.")
+    for option in given:
+        if option.name not in FORMS[form]:
+            raise OptionError(f"option {option.flag} does not go with {form}: {USAGE}.")
+    if form != "--out" and options["results"] is None:
+        raise OptionError(f"option {form} needs --results: {USAGE}.")
+    return form
+
+
+def evaluate_files(options: Mapping[str, Any]) -> None:
+    """Evaluate result files of any program, in VOC layout or as COCO files."""
+    iou = 0.5 if options["iou"] is None else options["iou"]
+    results, json_file, quiet = options["results"], options["json_file"], options["quiet"]
+    if options["coco"] is None:
+        evaluate_voc_files(options["root"], options["set_name"] or "test", results, iou, json_file, quiet)
+    else:
+        evaluate_coco(options["coco"], results, iou, json_file, quiet, chosen_metrics(options["metrics"] or "voc"))
+
+
+def evaluate_voc_files(
+    root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool
+) -> None:
     """Evaluate comp3/comp4 files against a ground truth in VOC layout.
 
     Parameters

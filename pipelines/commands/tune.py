@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..cli.options import setting_values
+from ..cli.parsing import setting_values
 from ..run.folder import RunFolder
 from ..run.settings import Settings
 from ..stages.registry import run_stages
 
 C_GRID = tuple(10.0**power for power in range(-3, 5))
 J_GRID = tuple(10.0**power for power in range(-4, 2))  # times (|P| + |N|) / |P|
-IGNORED_GRID = tuple(tenths / 10 for tenths in range(10))  # the thesis's c
+TRIM_GRID = tuple(tenths / 10 for tenths in range(10))  # the thesis's c
 FOLDS = 5
 
 
 def tune(options: Mapping[str, Any]) -> None:
     """Choose the constants of a run's classes, train with them and tell how every candidate did."""
     run = RunFolder(options["out"])
-    given = setting_values(dict(options))
+    given = setting_values(options)
     settings = run.require_settings("tune").with_values(given)
     run_stages(options, ("tune",), _defaults(settings) | given)
 
@@ -26,5 +26,5 @@ def _defaults(settings: Settings) -> dict[str, Any]:
     """Return the thesis's grids as settings, J and c where the learner has them; C is walked along."""
     values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": not settings.train.multifold}
     if settings.train.learner == "latent_svm":
-        values |= {"train.J": J_GRID, "train.J_relative": True, "train.ignored": IGNORED_GRID}
+        values |= {"train.J": J_GRID, "train.J_relative": True, "train.trim": TRIM_GRID}
     return values

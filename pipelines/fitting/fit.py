@@ -26,11 +26,11 @@ _SAID = 3  # warnings spelt out
 
 
 class Constants(NamedTuple):
-    """The constants of one training; J and the ignored share are None where the learner has none."""
+    """The constants of one training; J and trim are None where the learner has none."""
 
     C: float
     J: float | None = None
-    ignored: float | None = None
+    trim: float | None = None
 
     def known(self) -> dict[str, float]:
         """Return the constants that the learner has, by name."""
@@ -56,9 +56,7 @@ def problem(settings: Settings, wanted: FitRequest) -> LatentProblem:
         top=train.top,
         seed=settings.seed,
         fit_intercept=constants.J is not None,
-        ignored=constants.ignored or 0.0,
-        anneal=train.anneal,
-        pace=train.pace,
+        trim=constants.trim or 0.0,
     )
 
 

@@ -16,9 +16,9 @@ from lapsvm.latent import LatentSolution
 from ..run.context import RunContext
 from .fit import Constants
 
-CONSTANTS = ("C", "J", "ignored")
+CONSTANTS = ("C", "J", "trim")
 _COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
-_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed", "temperature", "share")
+_STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 
 

@@ -43,7 +43,7 @@ class Choice:
     Attributes
     ----------
     constants : Constants
-    candidates : list of {"C", "J", "ignored", "folds", "agreement"}
+    candidates : list of {"C", "J", "trim", "folds", "agreement"}
         The image-level AP on each fold's held-out pictures, and how far the windows of the positive ones agree; empty
         where there was no choice, without the constants that the learner does not have, and without the agreement
         unless it is the criterion.
@@ -98,15 +98,15 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
     if train.learner != "latent_svm":
         return [Constants(C) for C in dict.fromkeys(train.C)]
     unit = float(np.count_nonzero(y) / (y > 0).sum()) if train.J_relative else 1.0
-    values = product(dict.fromkeys(train.C), dict.fromkeys(train.J), dict.fromkeys(train.ignored))
-    return [Constants(C, J * unit, ignored) for C, J, ignored in values]
+    values = product(dict.fromkeys(train.C), dict.fromkeys(train.J), dict.fromkeys(train.trim))
+    return [Constants(C, J * unit, trim) for C, J, trim in values]
 
 
 def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
     Those that do best by the criterion of the settings are taken; of equals the smallest C, for it regularises most,
-    then the smallest J, then the smallest ignored share.
+    then the smallest J, then the smallest trimmed share.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def best_candidate(candidates: Sequence[Mapping[str, Any]], margin: float = 0.0)
     """Return the place of the candidate to take: by agreement where it is known, else by image-level AP.
 
     Candidates at most `margin` below the best count as equally good; of these it is the one with the smallest C, then
-    the smallest J, then the smallest ignored share. Agreement is compared among those whose mean image-level AP is
+    the smallest J, then the smallest trimmed share. Agreement is compared among those whose mean image-level AP is
     within `GUARD` of the best alone.
     """
     image_ap = [mean_score(one["folds"]) for one in candidates]

@@ -87,7 +87,7 @@ def _contrast(context: RunContext) -> dict[str, float]:
 
 def _relevant(settings: TrainSettings) -> dict[str, Any]:
     """Return the settings that the learner reads."""
-    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "ignored")}[settings.learner]
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[settings.learner]
     return {name: value for name, value in asdict(settings).items() if name not in (*unused, "keep_by")}
 
 

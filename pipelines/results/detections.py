@@ -117,8 +117,8 @@ def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> t
     """Return the detections of one class in one picture, (k, 4) and (k,), from all its windows."""
     lowered = demoted(scores, settings.demotion)
     found, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
-    if settings.vote:
-        moved = voted(found, boxes, scores, settings.vote, settings.vote_near)
+    if settings.box_voting:
+        moved = voted(found, boxes, scores, settings.box_voting, settings.box_voting_iou)
         found = np.round(moved / PLACE) * PLACE
     return found, values
 

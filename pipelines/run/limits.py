@@ -1,9 +1,6 @@
-"""Limits of settings and options: numbers that a machine can hold, texts that a file or a terminal can take."""
+"""Limits of settings and options, and values and texts as messages show them."""
 
-from collections.abc import Mapping
 from typing import Any
-
-from lapsvm.errors import OptionError
 
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**32 - 1
@@ -12,35 +9,7 @@ MAX_DRAWS = 1_000_000
 MAX_SIZE = 8192
 """Longest side in pixels at which a network sees a picture; a square one of so many is the largest that is read."""
 
-_LEAST = {"seed": 0, "train.folds": 2, "windows.max_windows": 0, "detect.max_detections": 1, "windows.source.base": -1}
-_NOT_EMPTY = ("train.C", "train.J", "train.ignored", "features.extractors")
 _SHOWN = 60
-
-
-def check_limits(values: Mapping[str, Any]) -> None:
-    """Raise OptionError unless every setting can be held and written.
-
-    Parameters
-    ----------
-    values : mapping of dotted name to value
-    """
-    for name, value in values.items():
-        if name in _NOT_EMPTY and not value:
-            raise OptionError(f"setting {name!r} must name at least one value, got none.")
-        for item in value if isinstance(value, list | tuple) else [value]:
-            _check_one(name, item)
-
-
-def _check_one(name: str, value: Any) -> None:
-    """Raise OptionError unless one value can be held and written."""
-    if isinstance(value, str):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise OptionError(f"setting {name!r} must be text that UTF-8 can write, got {value!r}.")
-    elif isinstance(value, int) and not isinstance(value, bool):
-        least = _LEAST.get(name, 0)
-        most = {"seed": MAX_SEED, "features.sizes": MAX_SIZE}.get(name, MAX_NUMBER)
-        if value > most or (value < least and name in _LEAST):
-            raise OptionError(f"setting {name!r} must be from {least} to {most}, got {shown(value)}.")
 
 
 def shown(value: Any) -> str:

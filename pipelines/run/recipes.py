@@ -1,11 +1,20 @@
-"""Recipes: settings that belong together, by name or from a file."""
+"""Recipes: settings that belong together, by name or from a file, and what ``auto`` becomes.
 
+``--extractor auto`` and ``--recipe auto`` are the default where a run begins. A run folder records what they became,
+and later stages keep to that.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, OptionError
+from lapsvm.features.extractors.efficientnet import KIND, photos_installed
+from lapsvm.features.extractors.efficientnet.package import INSTALL
+from lapsvm.features.extractors.specs import parse_spec
 
-from .settings import Settings
+from .folder import RunFolder
+from .settings import IMPORTED, Settings
 
 PLAIN: dict[str, Any] = {
     "windows.max_windows": 2000,
@@ -23,7 +32,7 @@ PLAIN: dict[str, Any] = {
     "train.candidates": 20,
     "refine.rounds": 0,
     "detect.demotion": 0.0,
-    "detect.vote": 0.0,
+    "detect.box_voting": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
 
@@ -43,16 +52,20 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.C": 10.0,
     "refine.top": 20.0,
     "refine.average": True,
-    "refine.far": 0.4,
-    "refine.apart": 0.1,
+    "refine.neg_iou": 0.4,
+    "refine.neg_min_iou": 0.1,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
-    "detect.vote": 0.7,
+    "detect.box_voting": 0.7,
 }
 """What measured best on photographs, see docs/results.md."""
 
 RECIPES = {"plain": PLAIN, "best": BEST}
-AUTO = "auto"  # best where features come from a network, else plain; see `automatic`
+AUTO = "auto"  # best where features come from a network, else plain; see `resolved`
+
+HOG = "hog"
+EXTRACTORS = "features.extractors"
+WITHOUT_NETWORK = f"extractor: hog, which is weak on photographs; for the features of a network: {INSTALL}"
 
 
 def recipe_values(name: str | None) -> dict[str, Any]:
@@ -76,3 +89,42 @@ def recipe_values(name: str | None) -> dict[str, Any]:
     values = Settings.values_in(Path(name))
     Settings().with_values(values, source=f"recipe {name}")
     return values
+
+
+def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the settings of a verb with nothing left automatic, and a line that tells what to install.
+
+    Parameters
+    ----------
+    options : mapping
+        Of the verb; "out" and "recipe" are read here.
+    stage : str
+        The first stage that the verb runs.
+    given : mapping
+        Dotted settings that win over the recipe.
+
+    Returns
+    -------
+    values : dict of str to object
+        Dotted settings, those given and those of the recipe.
+    line : str
+        Empty where nothing is missing.
+    """
+    run = RunFolder(options["out"])
+    begins = stage == "extract" and not run.settings_file.is_file()
+    recipe = options.get("recipe") or (AUTO if begins else None)
+    values = {**recipe_values(None if recipe == AUTO else recipe), **given}
+    texts = values.get(EXTRACTORS, (AUTO,) if begins else ())
+    line = ""
+    if AUTO in texts:
+        found, line = (KIND, "") if photos_installed() else (HOG, WITHOUT_NETWORK)
+        values[EXTRACTORS] = tuple(found if text == AUTO else text for text in texts)
+    if recipe == AUTO:
+        used = values.get(EXTRACTORS) or run.settings().features.extractors
+        values = {**recipe_values("best" if from_network(used) else "plain"), **values}
+    return values, line
+
+
+def from_network(texts: tuple[str, ...]) -> bool:
+    """Say whether features come from a network, all of them or some."""
+    return any(parse_spec(text).kind not in (HOG, IMPORTED) for text in texts)

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import tomli_w
 
@@ -20,6 +20,18 @@ LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
+REMOVED = ""
+FORMER_NAMES = {
+    "refine.near": "refine.pos_iou", "--near": "--pos-iou",
+    "refine.far": "refine.neg_iou", "--far": "--neg-iou",
+    "refine.apart": "refine.neg_min_iou", "--apart": "--neg-min-iou",
+    "detect.vote": "detect.box_voting", "--vote": "--box-voting",
+    "detect.vote_near": "detect.box_voting_iou", "--vote-near": "--box-voting-iou",
+    "train.ignored": "train.trim", "--ignored": "--trim",
+    "train.anneal": REMOVED, "--anneal": REMOVED, "train.pace": REMOVED, "--pace": REMOVED,
+    "refine.rivals": REMOVED, "--rivals": REMOVED, "--no-rivals": REMOVED,
+}  # fmt: skip
+"""Former setting or flag -> its present name; REMOVED for what did not improve detection on photographs."""
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
 
@@ -87,14 +99,14 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """Learner and its constants; several values of C, J and ignored are compared by cross-validation.
+    """Learner and its constants; several values of C, J and trim are compared by cross-validation.
 
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of parts for relocalisation, 0 for none. ``anneal`` and ``pace``
-    are those of `lapsvm.latent.LatentProblem`, ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is
-    what cross-validation compares, ``margin`` how far below the best a candidate counts as good as that (see
+    run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
+    ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is what cross-validation compares, ``margin`` how
+    far below the best a candidate counts as good as that (see
     `lapsvm.pipelines.fitting.selection`).
     """
 
@@ -103,15 +115,13 @@ class TrainSettings:
     C: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     J: tuple[float, ...] = (1.0,)
     J_relative: bool = False
-    ignored: tuple[float, ...] = (0.0,)
+    trim: tuple[float, ...] = (0.0,)
     path: bool = False
     tol: float = 0.001
     init: str = "mean"
     n_init: int = 1
     multifold: int = 0
     top: float = 1.0
-    anneal: float = 0.0
-    pace: float = 1.0
     candidates: int = 20
     keep_windows: int = 0
     keep_by: str = ""
@@ -125,19 +135,18 @@ class RefineSettings:
     """Self-training after training, see `lapsvm.latent.refine`; no rounds, no refinement.
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
-    with; 0 is all. With ``rivals`` the windows that training chose for the other classes of a picture are negatives.
+    with; 0 is all.
     With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
     """
 
     rounds: int = 0
     C: float = 30.0
-    near: float = 0.7
-    far: float = 0.3
-    apart: float = 0.0
+    pos_iou: float = 0.7
+    neg_iou: float = 0.3
+    neg_min_iou: float = 0.0
     top: float = 1.0
     folds: int = 3
     candidates: int = 0
-    rivals: bool = False
     average: bool = False
 
 
@@ -148,8 +157,8 @@ class DetectSettings:
     nms_threshold: float = 0.3
     max_detections: int = 100
     demotion: float = 0.0
-    vote: float = 0.0
-    vote_near: float = 0.4
+    box_voting: float = 0.0
+    box_voting_iou: float = 0.4
 
 
 @dataclass(frozen=True)
@@ -193,6 +202,7 @@ class Settings:
         """Return a copy in which dotted names such as ``train.C`` have new values; None leaves a value as it is."""
         changed = self
         for name, value in values.items():
+            check_former_name("setting", name, f" in {source}")
             if value is not None:
                 changed = _with_value(changed, name, value, source)
         return changed
@@ -200,6 +210,14 @@ class Settings:
     def flat(self) -> dict[str, Any]:
         """Return dotted name -> value."""
         return dict(_flat(asdict(self)))
+
+
+def check_former_name(what: str, name: str, source: str = "") -> None:
+    """Raise OptionError if a setting or flag had this name once, naming the present one."""
+    if name in FORMER_NAMES:
+        now = FORMER_NAMES[name]
+        reason = f"is now called {now!r}" if now else "was removed, for it did not improve detection"
+        raise OptionError(f"{what} {name!r}{source} {reason}.")
 
 
 def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -214,21 +232,21 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def _with_value(settings: Any, name: str, value: Any, source: str) -> Any:
     """Return a copy of a settings object with one dotted name changed."""
     head, _, rest = name.partition(".")
-    if head not in {entry.name for entry in fields(settings)}:
+    kinds = {entry.name: (*get_args(entry.type), str)[0] for entry in fields(settings)}
+    if head not in kinds:
         raise OptionError(f"setting {name!r} in {source} is not known.")
     old = getattr(settings, head)
     if is_dataclass(old) != bool(rest):
         raise OptionError(f"setting {name!r} in {source} must be a {'table' if is_dataclass(old) else 'value'}.")
-    new = _with_value(old, rest, value, source) if rest else _as_kind_of(old, value, name, source)
+    new = _with_value(old, rest, value, source) if rest else _as_kind_of(old, value, name, source, kinds[head])
     return replace(settings, **{head: new})
 
 
-def _as_kind_of(old: Any, value: Any, name: str, source: str) -> Any:
-    """Return `value` in the type of the default it replaces."""
+def _as_kind_of(old: Any, value: Any, name: str, source: str, kind: type = str) -> Any:
+    """Return `value` in the type of the value it replaces; `kind` is that of the items of a tuple."""
     if isinstance(old, tuple):
         items = value if isinstance(value, list | tuple) else (value,)
-        example = 0.0 if name in ("C", "J", "ignored") else 0 if name == "sizes" else ""
-        return tuple(_as_kind_of(example, item, name, source) for item in items)
+        return tuple(_as_kind_of(kind(), item, name, source) for item in items)
     if isinstance(old, float) and type(value) is int and abs(value) < 2**63:
         return float(value)
     if type(value) is not type(old):

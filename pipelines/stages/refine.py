@@ -63,8 +63,7 @@ def refine_classes(context: RunContext) -> None:
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
-            labels = {name: task.y for name, task in first.items()}
-            _refine(context, shards, to_do, _Learned(detectors, labels), moves)
+            _refine(context, shards, to_do, detectors, moves)
 
 
 def trained_file(context: RunContext, task: FitTask) -> Path:
@@ -101,24 +100,20 @@ def check_positives(task: FitTask) -> None:
         )
 
 
-class _Learned(NamedTuple):
-    """All classes of the run, refined already or not: what training made of each, and the pictures' labels."""
-
-    detectors: Mapping[str, Detector]
-    labels: Mapping[str, Labels]
-
-
 class _First(NamedTuple):
-    """What refinement of a class begins with; `rivals` is one array per other class, -1 in pictures without it."""
+    """What refinement of a class begins with."""
 
     detector: Detector
     weights: Float64
     windows: Index
-    rivals: Sequence[Index]
 
 
 def _refine(
-    context: RunContext, shards: ShardSet, tasks: Sequence[FitTask], learned: _Learned, moves: Mapping[Path, Path]
+    context: RunContext,
+    shards: ShardSet,
+    tasks: Sequence[FitTask],
+    detectors: Mapping[str, Detector],
+    moves: Mapping[Path, Path],
 ) -> None:
     """Refine class by class; each is written as soon as it is done, once trained models are out of the way."""
     files = context.run.files
@@ -130,7 +125,7 @@ def _refine(
     for final, trained in moves.items():
         final.replace(trained)
     context.save_settings()
-    starts = _starts(context, learned, pictures)
+    starts = _starts(detectors, pictures)
     for task in tasks:
         first = starts[task.name]
         found, rows = _rounds(context, task, pictures, first)
@@ -155,17 +150,12 @@ def _folds(context: RunContext, task: FitTask) -> int:
     return min(context.settings.refine.folds, int((task.y > 0).sum()))
 
 
-def _starts(context: RunContext, learned: _Learned, pictures: _Pictures) -> dict[str, _First]:
+def _starts(detectors: Mapping[str, Detector], pictures: _Pictures) -> dict[str, _First]:
     """Return what refinement of every class begins with, by one pass over the windows."""
-    weights = {name: _stored_weights(detector, pictures.scale) for name, detector in learned.detectors.items()}
+    weights = {name: _stored_weights(detector, pictures.scale) for name, detector in detectors.items()}
     best = pictures.bags.best(np.stack(list(weights.values()), axis=1))
     windows = {name: best.column(place).index for place, name in enumerate(weights)}
-    held = {name: np.where(learned.labels[name] > 0, own, -1) for name, own in windows.items()}
-    rivals = held if context.settings.refine.rivals else {}
-    return {
-        name: _First(detector, weights[name], windows[name], [own for other, own in rivals.items() if other != name])
-        for name, detector in learned.detectors.items()
-    }
+    return {name: _First(detector, weights[name], windows[name]) for name, detector in detectors.items()}
 
 
 def _stored_weights(detector: Detector, scale: Float64) -> Float64:
@@ -191,10 +181,9 @@ def _rounds(
                 part.bags,
                 part.boxes,
                 windows,
-                near=settings.near,
-                far=settings.far,
-                apart=settings.apart,
-                rivals=first.rivals,
+                pos_iou=settings.pos_iou,
+                neg_iou=settings.neg_iou,
+                neg_min_iou=settings.neg_min_iou,
                 folds=folds,
                 progress=steps.tell,
             )

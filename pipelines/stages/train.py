@@ -127,7 +127,7 @@ def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
     """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
     hinge = train.learner == "latent_svm"
     parts_of_one = train.folds + (train.criterion == "agreement")
-    paths = parts_of_one * train.n_init * (len(train.J) * len(train.ignored) if hinge else 1)
+    paths = parts_of_one * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
     size = max(1, SIDE_BY_SIDE // paths)
     for bags, names in parts:
         for first in range(0, len(names), size):

@@ -40,7 +40,7 @@ def tune_classes(context: RunContext) -> None:
         As `train_classes`.
     """
     train = context.settings.train
-    more = (train.J, train.ignored) if train.learner == "latent_svm" else ()
+    more = (train.J, train.trim) if train.learner == "latent_svm" else ()
     choices = math.prod(len(set(values)) for values in (train.C, *more))
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")

@@ -32,7 +32,7 @@ from lapsvm.features import Shard, open_shards
 from lapsvm.models import MISVM
 from lapsvm.nn import WSDDN
 
-from ..cli.option_tables import PATH
+from ..cli.parameters import PATH
 from ..fitting.selection import held_out_folds
 from ..fitting.tasks import FitTask, fit_tasks
 from ..fitting.training_bags import Halves, training_bags

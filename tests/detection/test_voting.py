@@ -24,9 +24,9 @@ def test_a_box_moves_to_the_weighted_mean_of_the_windows_around_it(vote):
     np.testing.assert_allclose(moved, boxes_at(2 * weight / (1 + weight)))
 
 
-def test_a_window_of_an_overlap_equal_to_near_counts(vote):
-    np.testing.assert_array_equal(vote(boxes_at(0), boxes_at(0, 5), [1, 1], near=5 / 15), boxes_at(2.5))
-    np.testing.assert_array_equal(vote(boxes_at(0), boxes_at(0, 5), [1, 1], near=np.nextafter(5 / 15, 1)), boxes_at(0))
+def test_a_window_of_an_overlap_equal_to_the_limit_counts(vote):
+    np.testing.assert_array_equal(vote(boxes_at(0), boxes_at(0, 5), [1, 1], iou=5 / 15), boxes_at(2.5))
+    np.testing.assert_array_equal(vote(boxes_at(0), boxes_at(0, 5), [1, 1], iou=np.nextafter(5 / 15, 1)), boxes_at(0))
 
 
 def test_equal_scores_weigh_alike(vote):
@@ -49,7 +49,7 @@ def test_a_box_without_area_stays(vote, box):
 def test_a_box_among_windows_too_bad_to_count_stays(vote):
     scores = [0.0] * 20 + [1e3]
     np.testing.assert_array_equal(
-        vote(boxes_at(0), boxes_at(*range(20), 500), scores, temperature=1e-3, near=0.1), boxes_at(0)
+        vote(boxes_at(0), boxes_at(*range(20), 500), scores, temperature=1e-3, iou=0.1), boxes_at(0)
     )
 
 
@@ -73,10 +73,10 @@ def test_a_temperature_not_above_zero_is_refused(temperature):
         voted(boxes_at(0), boxes_at(0), [1], temperature)
 
 
-@pytest.mark.parametrize("near", [0, -0.1, 1.1, np.nan])
-def test_an_overlap_outside_its_range_is_refused(near):
-    with pytest.raises(InputError, match="near must be above 0 and at most 1 in voting, got"):
-        voted(boxes_at(0), boxes_at(0), [1], near=near)
+@pytest.mark.parametrize("iou", [0, -0.1, 1.1, np.nan])
+def test_an_overlap_outside_its_range_is_refused(iou):
+    with pytest.raises(InputError, match="iou must be above 0 and at most 1 in voting, got"):
+        voted(boxes_at(0), boxes_at(0), [1], iou=iou)
 
 
 def test_wrong_shapes_and_numbers_are_refused():

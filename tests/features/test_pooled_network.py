@@ -29,17 +29,15 @@ def formula(box, *, order="rgb", mean=127.5, scale=1 / 127.5):
     return WEIGHTS @ ((colour - mean) * scale)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES.keys())
-def test_features_are_the_formula(path, kind, box):
-    extractor = open_extractor(f"{kind}:{path}?size=128&norm=none")
+def test_features_are_the_formula(path, box):
+    extractor = open_extractor(f"onnx:{path}?size=128&norm=none")
     assert (extractor.dim, extractor.blocks) == (5, (5,))
     np.testing.assert_allclose(extractor(PICTURE, [box])[0], formula(box), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
-def test_features_are_the_formula_for_every_preprocessing(path, kind):
-    extractor = open_extractor(f"{kind}:{path}?size=128&norm=none&order=bgr&mean=104,117,123&scale=1/2")
+def test_features_are_the_formula_for_every_preprocessing(path):
+    extractor = open_extractor(f"onnx:{path}?size=128&norm=none&order=bgr&mean=104,117,123&scale=1/2")
     expected = formula(BOXES["two by three"], order="bgr", mean=np.array([104, 117, 123]), scale=0.5)
     np.testing.assert_allclose(extractor(PICTURE, [BOXES["two by three"]])[0], expected, rtol=1e-4)
 
@@ -50,9 +48,8 @@ def test_a_window_between_cells_takes_their_shares(path):
     np.testing.assert_allclose(extractor(PICTURE, [[24, 3, 56, 9]])[0], (8 * cells[0] + 24 * cells[1]) / 32, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
-def test_several_threads_get_what_one_gets(path, kind):
-    extractor = open_extractor(f"{kind}:{path}?size=128")
+def test_several_threads_get_what_one_gets(path):
+    extractor = open_extractor(f"onnx:{path}?size=128")
     pictures = [np.roll(PICTURE, 7 * shift, axis=1) for shift in range(40)]
     expected = [extractor(pixels, list(BOXES.values())) for pixels in pictures]
     with ThreadPoolExecutor(8) as pool:
@@ -163,23 +160,21 @@ def test_the_network_sees_multiples_of_32(shape, longest, expected):
     assert network_size(*shape, longest) == expected
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
-def test_an_output_must_be_chosen_among_several(tmp_path, kind, write_network):
+def test_an_output_must_be_chosen_among_several(tmp_path, write_network):
     path = write_network(tmp_path / "net.onnx", WEIGHTS, also=["second"])
     with pytest.raises(OptionError, match=r"output must be chosen, as in output=map; there are map \(1, 5, 7"):
-        open_extractor(f"{kind}:{path}")
-    assert open_extractor(f"{kind}:{path}?output=second").describe()["output"] == "second"
+        open_extractor(f"onnx:{path}")
+    assert open_extractor(f"onnx:{path}?output=second").describe()["output"] == "second"
     with pytest.raises(OptionError, match=r"net\.onnx\?output=third': output must be one with 4 dim.*got 'third'"):
-        open_extractor(f"{kind}:{path}?output=third")
+        open_extractor(f"onnx:{path}?output=third")
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
-def test_a_network_without_a_map_is_refused(tmp_path, kind, write_network):
+def test_a_network_without_a_map_is_refused(tmp_path, write_network):
     path = write_network(tmp_path / "net.onnx", WEIGHTS, flat=True)
     with pytest.raises(DataError, match=r"needs an output with 4 dimensions; there are map \(1, 5\)"):
-        open_extractor(f"{kind}:{path}")
+        open_extractor(f"onnx:{path}")
     with pytest.raises(OptionError, match="output must be one with 4 dimensions, got 'map'"):
-        open_extractor(f"{kind}:{path}?output=map")
+        open_extractor(f"onnx:{path}?output=map")
 
 
 def test_a_network_of_fixed_size_gets_every_picture_at_that_size(tmp_path, write_network):
@@ -199,13 +194,12 @@ def test_a_network_that_takes_no_picture_is_refused(tmp_path, changed, got, writ
         open_extractor(f"onnx:{path}")
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 1000, b"\xff\xd8\xff\xe0 a picture"])
-def test_a_file_that_is_no_network_is_refused(tmp_path, kind, content):
+def test_a_file_that_is_no_network_is_refused(tmp_path, content):
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"^network .*net\.onnx is no ONNX file that .*\.$"):
-        open_extractor(f"{kind}:{path}")
+        open_extractor(f"onnx:{path}")
 
 
 def test_a_truncated_network_is_refused_in_one_sentence(path):
@@ -217,12 +211,11 @@ def test_a_truncated_network_is_refused_in_one_sentence(path):
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
-def test_a_missing_file_is_named(tmp_path, kind):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(MissingError, match=r"network .*absent\.onnx is not there"):
-        open_extractor(f"{kind}:{tmp_path}/absent.onnx")
+        open_extractor(f"onnx:{tmp_path}/absent.onnx")
     with pytest.raises(MissingError, match="is not there"):
-        open_extractor(f"{kind}:{tmp_path}")
+        open_extractor(f"onnx:{tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +239,6 @@ def test_a_missing_runtime_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "lapsvm\[onnx\]"'):
         open_extractor(f"onnx:{path}")
-    assert open_extractor(f"onnx-cv2:{path}").dim == 5
 
 
 def test_a_map_that_is_not_finite_is_refused(tmp_path, write_network):
@@ -277,11 +269,6 @@ def test_the_description_knows_the_weights_and_no_path(path, tmp_path, write_net
 @pytest.mark.parametrize("query", ["order=bgr", "mean=1", "scale=1", "size=64", "norm=none"])
 def test_the_description_changes_with_every_option(path, query):
     assert open_extractor(f"onnx:{path}?{query}").describe() != open_extractor(f"onnx:{path}").describe()
-
-
-def test_the_two_engines_are_not_the_same_extractor(path):
-    first, second = (open_extractor(f"{kind}:{path}").describe() for kind in ("onnx", "onnx-cv2"))
-    assert {key for key in first if first[key] != second[key]} == {"engine", "runtime"}
 
 
 def test_concatenated_networks_describe_their_blocks(path, tmp_path, write_network):
@@ -340,15 +327,6 @@ def test_whole_picture_features_of_a_real_network_equal_a_manual_run(real, real_
         np.testing.assert_allclose(extractor(pixels, [box])[0], mean / np.linalg.norm(mean), atol=1e-4)
 
 
-def test_the_engines_agree_on_real_networks(real, real_pictures):
-    path, options, *_ = real
-    first, second = (open_extractor(f"{kind}:{path}?size=320&{options}".rstrip("&")) for kind in ("onnx", "onnx-cv2"))
-    for pixels in real_pictures:
-        h, w = pixels.shape[:2]
-        boxes = [[0, 0, w, h], [w / 3, h / 4, w / 2, h], [10, 10, 50, 40]]
-        np.testing.assert_allclose(first(pixels, boxes), second(pixels, boxes), atol=2e-4)
-
-
 def test_the_number_of_threads_changes_no_bit(real, real_pictures):
     path, options, *_ = real
     spec = f"onnx:{path}?size=320&{options}".rstrip("&")
@@ -364,9 +342,8 @@ def keep_outside(tensor, location):
     tensor.external_data.add(key="location", value=location)
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx-cv2"])
 @pytest.mark.parametrize("where", ["initializer", "constant", "nested"])
-def test_weights_in_another_file_are_refused(path, kind, where):
+def test_weights_in_another_file_are_refused(path, where):
     import onnx
 
     model = onnx.load(path)
@@ -381,4 +358,4 @@ def test_weights_in_another_file_are_refused(path, kind, where):
         model.graph.node.insert(0, constant if where == "constant" else held)
     path.write_bytes(model.SerializeToString())
     with pytest.raises(DataError, match=r"must hold its weights itself, but keeps some in another file\.$"):
-        open_extractor(f"{kind}:{path}")
+        open_extractor(f"onnx:{path}")

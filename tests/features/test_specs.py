@@ -39,11 +39,11 @@ def test_a_spec_comes_apart(text, kind, file, options):
         ("hog?=3", "got '=3'"),
         ("hog?size=8&&bins=3", "got ''"),
         ("hog?size=8&size=9", "option 'size' must stand once, got it twice"),
-        ("", "extractor '' is not known; choose from hog, onnx, onnx-cv2"),
+        ("", "extractor '' is not known; choose from hog, onnx, torch"),
         ("HOG", "extractor 'HOG' is not known"),
         ("sift", "extractor 'sift' is not known"),
         ("onnx", r"extractor 'onnx' needs a file, as in onnx:network\.onnx"),
-        ("onnx-cv2:?size=64", r"needs a file, as in onnx-cv2:network\.onnx"),
+        ("onnx-cv2:net.onnx", "extractor 'onnx-cv2:net.onnx' is not known"),
     ],
 )
 def test_a_spec_that_breaks_a_rule_is_one_sentence(text, sentence):

@@ -56,7 +56,7 @@ def test_with_the_positives_windows_known_the_objective_is_that_of_the_plain_sol
     assert expected.dual <= found.objective
 
 
-@pytest.mark.parametrize("options", [{}, {"top": 3}, {"top": 0.2}, {"anneal": 0.5}, {"pace": 0.5}, {"init": "random"}])
+@pytest.mark.parametrize("options", [{}, {"top": 3}, {"top": 0.2}, {"init": "random"}])
 @pytest.mark.parametrize("risk", [RankRisk("ap"), HingeRisk(2.0)], ids=["ap", "hinge"])
 def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solvers(options, risk):
     bags, y, _ = planted(1)
@@ -65,7 +65,7 @@ def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solve
     assert found.converged
     if problem.top == 1:
         assert objective_over_all(problem, bags, found) <= found.objective * (1 + 1e-9)
-        fixed = replace(problem, known_windows=np.where(y > 0, found.windows, -1), init="mean", anneal=0.0, pace=1.0)
+        fixed = replace(problem, known_windows=np.where(y > 0, found.windows, -1), init="mean")
         minimum = plain(fixed, bags)
         # the windows that would follow are those of a further step, which falls by less than the tolerance
         assert minimum.dual <= found.objective
@@ -110,7 +110,7 @@ def mixed(y, places):
     known = np.where(np.arange(len(y)) % 4 == 0, places, -1)
     return [
         LatentProblem(y, C=10.0),
-        LatentProblem(y, C=10.0, ignored=0.2),
+        LatentProblem(y, C=10.0, trim=0.2),
         StructuralProblem(y, C=10.0),
         LatentProblem(np.where(np.arange(len(y)) % 5 == 0, 0, y), C=1.0, known_windows=known),
         LatentProblem(-y, risk=HingeRisk(), C=1.0, fit_intercept=True, top=2),

@@ -28,7 +28,7 @@ def problems(y):
     return [
         LatentProblem(y),
         LatentProblem(y, risk=HingeRisk(2.0), fit_intercept=True, top=3),
-        LatentProblem(y, risk=HingeRisk(2.0), ignored=0.25),
+        LatentProblem(y, risk=HingeRisk(2.0), trim=0.25),
         LatentProblem(y, risk=RankRisk("ndcg"), known_windows=known),
         StructuralProblem(y),
     ]

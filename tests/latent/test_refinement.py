@@ -9,7 +9,7 @@ from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
 from lapsvm.latent.multifold import deal
 
-FAR, NEAR = 0.3, 0.7
+NEG_IOU, POS_IOU = 0.3, 0.7
 POSITIONS, WIDTHS = (0, 10, 20, 30, 40), (8, 9, 10)  # of one position every two windows overlap at least .8
 
 
@@ -36,7 +36,7 @@ def by_hand(windows, y, boxes, chosen, out=()):
     """The same problem, its bags written out: positives' near windows, negatives, positives' far windows."""
     near, far = (
         [pick(iou(boxes, boxes[chosen[i]][None])[:, 0]) for i in range(len(y))]
-        for pick in (lambda overlap: overlap >= NEAR, lambda overlap: overlap < FAR)
+        for pick in (lambda overlap: overlap >= POS_IOU, lambda overlap: overlap < NEG_IOU)
     )
     positives = [i for i in np.flatnonzero(y > 0) if i not in out]
     arrays = [windows[i][near[i]] for i in positives]
@@ -119,10 +119,10 @@ def test_the_same_seed_gives_the_same():
     [
         ({"folds": 1}, InputError, "folds must be from 2 to the number of positive images"),
         ({"folds": 9}, InputError, "folds must be from 2 to the number of positive images .* 8, got 9"),
-        ({"near": 0.2}, InputError, "apart, far and near must be 0 <= apart < far <= near <= 1, got 0.0, 0.3 and 0.2"),
-        ({"far": 0}, InputError, "apart, far and near must be"),
-        ({"near": 1.5}, InputError, "apart, far and near must be"),
-        ({"apart": 0.3}, InputError, "apart, far and near must be"),
+        ({"pos_iou": 0.2}, InputError, "neg_min_iou < neg_iou <= pos_iou <= 1, got 0.0, 0.3 and 0.2"),
+        ({"neg_iou": 0}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
+        ({"pos_iou": 1.5}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
+        ({"neg_min_iou": 0.3}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
     ],
 )
 def test_options_that_break_their_rule_are_refused(options, error, sentence):
@@ -150,41 +150,6 @@ def test_windows_apart_may_hold_another_object():
     _, strict = refined(windows, y, boxes, chosen)
     around = boxes.copy()
     around[6:9, 0] -= 8  # the windows of position 2 now overlap those of position 1 a little
-    _, open_ = refined(windows, y, around, chosen, apart=0.05)
+    _, open_ = refined(windows, y, around, chosen, neg_min_iou=0.05)
     strong = windows[y > 0, 9:12].mean(axis=(0, 1))
     assert open_.solution.coef @ strong > strict.solution.coef @ strong
-
-
-def test_windows_of_rivals_are_negatives_wherever_they_lie():
-    """Another class's object, at position 3, looks alike but for feature 1; it lies apart, and only a rival counts."""
-    windows, y, boxes = planted()
-    windows[y > 0, 9:12, 0] += 2
-    chosen = np.where(y > 0, 4, 0)
-    _, without = refined(windows, y, boxes, chosen, apart=0.05)
-    rival = np.where(y > 0, 10, -1)
-    _, against = refined(windows, y, boxes, chosen, apart=0.05, rivals=[np.full(len(y), -1), rival])
-    assert without.solution.coef[1] > -0.1
-    assert against.solution.coef[1] < -0.3
-
-
-def test_a_rival_on_the_same_window_is_no_negative():
-    windows, y, boxes = planted()
-    chosen = np.where(y > 0, 4, 0)
-    _, alone = refined(windows, y, boxes, chosen)
-    _, same = refined(windows, y, boxes, chosen, rivals=[chosen])
-    np.testing.assert_array_equal(same.solution.coef, alone.solution.coef)
-
-
-@pytest.mark.parametrize(
-    ("rivals", "error", "sentence"),
-    [
-        ([np.zeros(3, dtype=int)], ShapeError, r"rivals must have one window per bag, 24, got shape \(3,\)"),
-        ([np.full(24, 15)], InputError, "rivals must lie inside their bags, got 15 for bag 0 of 15 windows"),
-        ([np.full(24, -2)], InputError, "rivals must lie inside their bags, got -2 for bag 0"),
-        ([np.zeros(24)], InputError, "rivals must be whole numbers"),
-    ],
-)
-def test_wrong_rivals_are_refused(rivals, error, sentence):
-    windows, y, boxes = planted()
-    with pytest.raises(error, match=sentence):
-        refined(windows, y, boxes, np.where(y > 0, 4, 0), rivals=rivals)

@@ -32,8 +32,8 @@ def planted(seed=0, n_bags=36, size=24, dim=6):
 def problems(y):
     return [
         LatentProblem(y, C=30.0),
-        LatentProblem(y, C=3.0, top=2, anneal=0.5),
-        LatentProblem(y, risk=HingeRisk(), C=3.0, ignored=0.2, fit_intercept=True),
+        LatentProblem(y, C=3.0, top=2),
+        LatentProblem(y, risk=HingeRisk(), C=3.0, trim=0.2, fit_intercept=True),
         StructuralProblem(y, C=10.0),
     ]
 

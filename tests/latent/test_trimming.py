@@ -26,7 +26,7 @@ def planted(seed=0, n_bags=30, size=8, dim=4, shift=4.0, polluted=0):
 @pytest.mark.parametrize("share", [0.125, 0.5, 0.9])
 def test_the_objective_is_that_of_the_windows_left(risk, share):
     bags, y = planted()
-    found = fit_many([LatentProblem(y, risk=risk, C=2.0, ignored=share)], bags)[0]
+    found = fit_many([LatentProblem(y, risk=risk, C=2.0, trim=share)], bags)[0]
     best = [np.sort(bag @ found.coef)[::-1] for bag in bags]
     left = min(int(8 * share + 1e-9), 7)
     scores = np.array([own[0 if label > 0 else left] for own, label in zip(best, y, strict=True)])
@@ -42,7 +42,7 @@ def test_the_objective_is_that_of_the_windows_left(risk, share):
 @pytest.mark.parametrize("share", [0.25, 0.9])
 def test_the_objective_never_rises_and_ends_below_that_of_all_windows(share, seed):
     bags, y = planted(seed, shift=1.5)
-    trimmed, plain = fit_many([LatentProblem(y, C=5.0, ignored=c, risk=HingeRisk()) for c in (share, 0)], bags)
+    trimmed, plain = fit_many([LatentProblem(y, C=5.0, trim=c, risk=HingeRisk()) for c in (share, 0)], bags)
     objectives = [record["objective"] for record in trimmed.history]
     assert (np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1])).all()
     assert trimmed.objective <= plain.objective * (1 + 1e-3)
@@ -50,7 +50,7 @@ def test_the_objective_never_rises_and_ends_below_that_of_all_windows(share, see
 
 def test_a_share_that_leaves_all_windows_changes_nothing():
     bags, y = planted()
-    none, little = fit_many([LatentProblem(y, C=5.0, ignored=c) for c in (0.0, 0.1)], bags)
+    none, little = fit_many([LatentProblem(y, C=5.0, trim=c) for c in (0.0, 0.1)], bags)
     np.testing.assert_allclose(none.coef, little.coef, atol=0.05 * np.linalg.norm(none.coef))
     assert little.objective == pytest.approx(none.objective, rel=2e-3)
 
@@ -66,7 +66,7 @@ def test_objects_in_negatives_are_forgiven():
 def test_positives_and_known_windows_are_not_trimmed():
     bags, y = planted()
     known = np.where(y < 0, 5, -1)
-    found = fit_many([LatentProblem(y, C=5.0, known_windows=known, ignored=0.9)], bags)[0]
+    found = fit_many([LatentProblem(y, C=5.0, known_windows=known, trim=0.9)], bags)[0]
     plain = fit_many([LatentProblem(y, C=5.0, known_windows=known)], bags)[0]
     assert found.objective == pytest.approx(plain.objective, rel=2e-3)
 
@@ -87,10 +87,10 @@ def test_one_window_at_least_is_kept_and_the_best_are_ignored(share):
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, np.nan])
 def test_shares_that_are_none_are_refused(share):
-    with pytest.raises(InputError, match=re.escape(f"ignored must be at least 0 and below 1, got {share}.")):
-        LatentProblem(np.array([1, -1]), ignored=share)
+    with pytest.raises(InputError, match=re.escape(f"trim must be at least 0 and below 1, got {share}.")):
+        LatentProblem(np.array([1, -1]), trim=share)
 
 
 def test_rankings_with_their_own_windows_cannot_ignore_any():
-    with pytest.raises(OptionError, match=re.escape("ignored must be 0, for rankings choose among all windows")):
-        StructuralProblem(np.array([1, -1]), ignored=0.5)
+    with pytest.raises(OptionError, match=re.escape("trim must be 0, for rankings choose among all windows")):
+        StructuralProblem(np.array([1, -1]), trim=0.5)

@@ -116,7 +116,7 @@ def test_scales_undo_any_common_factor(blocks, seed, factor):
 
 spec_texts = st.text(max_size=20) | st.builds(
     lambda kind, key, value: f"{kind}?{key}={value}",
-    st.sampled_from(["hog", "onnx:absent", "onnx-cv2:absent"]),
+    st.sampled_from(["hog", "onnx:absent"]),
     st.sampled_from(["size", "cell", "bins", "norm", "mean", "scale", "order", "output"]),
     st.text(max_size=8),
 )

@@ -104,7 +104,6 @@ class Concatenation:
 OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {
     "hog": open_hog,
     "onnx": open_pooled_network,
-    "onnx-cv2": open_pooled_network,
     "torch": open_torch,
     KIND: open_efficientnet,
 }
@@ -122,7 +121,6 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         them), with the options of ``onnx``,
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
-        ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime;
         ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
         torch. docs/features.md has every option. Of several, the features stand side by side.
     threads : int, default 1
@@ -162,7 +160,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
 def sees_surroundings(text: str) -> bool:
     """Tell whether an extractor's text names a network whose map is pooled, which knows a window's surroundings."""
     spec = parse_spec(text)
-    return spec.kind in (KIND, "onnx", "onnx-cv2") or (spec.kind == "torch" and way_of(spec) == "pooled")
+    return spec.kind in (KIND, "onnx") or (spec.kind == "torch" and way_of(spec) == "pooled")
 
 
 def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:

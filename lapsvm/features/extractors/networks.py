@@ -1,10 +1,7 @@
 """Networks read from ONNX files, run by ONNX Runtime or, when asked for, by OpenCV."""
 
 from pathlib import Path
-from threading import Lock
 from typing import Any, Protocol
-
-import numpy as np
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, DependencyError, MissingError
@@ -110,51 +107,6 @@ class RuntimeNetwork:
         try:
             return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
         except self._errors as error:
-            raise DataError(cannot_take(self._name, batch, error)) from None
-
-
-class OpenCVNetwork:
-    """A network run by OpenCV's dnn module.
-
-    OpenCV ignores the padding of a 1 x 1 convolution, and its results may depend on its version; so this is only used
-    when asked for.
-
-    Parameters
-    ----------
-    name : str
-        For messages.
-    content : bytes
-        The ONNX file.
-
-    Raises
-    ------
-    DataError
-        If OpenCV cannot read the content, or it keeps weights in other files.
-    """
-
-    fixed_size: tuple[int, int] | None = None
-
-    def __init__(self, name: str, content: bytes) -> None:
-        import cv2
-
-        check_self_contained(name, content)
-        self._name = name
-        self.runtime = {"name": "opencv", "version": cv2.__version__}
-        self._error = cv2.error
-        self._one_at_a_time = Lock()  # a cv2 network holds its input
-        try:
-            self._net = cv2.dnn.readNetFromONNX(np.frombuffer(content or b"\0", dtype=np.uint8))
-        except cv2.error as error:
-            raise DataError(f"network {name} is no ONNX file that OpenCV can read: {one_line(error)}.") from None
-
-    def run(self, batch: Float32) -> dict[str, Array]:
-        """Return every output by name."""
-        names = self._net.getUnconnectedOutLayersNames()
-        try:
-            with self._one_at_a_time:
-                self._net.setInput(batch)
-                return dict(zip(names, (np.array(output) for output in self._net.forward(names)), strict=True))
-        except self._error as error:
             raise DataError(cannot_take(self._name, batch, error)) from None
 
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, NotFiniteError, OptionError
-from lapsvm.features.extractors.networks import Network, OpenCVNetwork, RuntimeNetwork, read_network_file
+from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
 from lapsvm.features.extractors.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
 from lapsvm.features.extractors.pooling import Grids, pool_cells, pool_rings, pool_windows
 from lapsvm.features.extractors.specs import (
@@ -301,16 +301,12 @@ def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
 
 
 def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
-    """Return the extractor that an ``onnx:`` or ``onnx-cv2:`` spec asks for (see `open_extractor`)."""
+    """Return the extractor that an ``onnx:`` spec asks for (see `open_extractor`)."""
     if not spec.file:
         raise OptionError(f"extractor {spec.text!r} needs a file, as in {spec.kind}:network.onnx.")
     options = read_options(spec, OPTIONS)
     content = read_network_file(spec.file)
-    network: Network = (
-        OpenCVNetwork(spec.file, content)
-        if spec.kind == "onnx-cv2"
-        else RuntimeNetwork(spec.file, content, machine.threads)
-    )
+    network = RuntimeNetwork(spec.file, content, machine.threads)
     weights = blake2b(content, digest_size=16).hexdigest()
     try:
         return PooledNetwork(network, weights, **options)

@@ -19,7 +19,6 @@ from lapsvm.arrays import (
 )
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
-from lapsvm.latent.cccp.early import check_early
 from lapsvm.latent.cccp.imputation import Imputed, ImputedVectors, ImputedWindows
 from lapsvm.latent.cccp.risks import RankRisk, Risk
 
@@ -60,25 +59,10 @@ class LatentProblem:
         The window of each image where it is known, else -1. A known image has no other window: a positive one is not
         imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
         latent (the thesis's supervision S = 100 %).
-    ignored : float, default 0.0
+    trim : float, default 0.0
         The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down; at least
         one window is kept (the thesis's c, section 4.0.1). They are the best-scored ones, chosen anew after every
         outer step, beginning with none; like imputation this never raises the objective.
-    anneal : float, default 0.0
-        Begin with soft windows: the temperature of the first of some steps in which a positive image is the mean of
-        its windows weighted by the softmax of score / temperature (for `top` > 1 with no weight above one in `top`).
-        In units of the scores' standard deviation within images, 0 for none or at least 0.1; it halves from step to
-        step until below 0.1. In a hot step the means may lie below every negative's best window, so that w = 0 is its
-        optimum; it then passes, and the next one takes the scores of the step before. See
-        `lapsvm.latent.cccp.early` for
-        the sources.
-    pace : float, default 1.0
-        Begin with the easiest positives: the share, in (0, 1], of positive images that takes part in the first step,
-        those whose best windows score highest, at least one; 1.3 times as many in every step that follows, until all
-        do. With `anneal` as well, both go on in the same steps, which come before those that `max_iter` counts; given
-        windows are solved for once before them. Known windows need none. The problem that is solved in the end stays
-        the same. Early steps are solved loosely, and their objectives are those of other problems: only after the last
-        one does the objective never rise.
 
     Raises
     ------
@@ -97,9 +81,7 @@ class LatentProblem:
     seed: int = 0
     fit_intercept: bool = False
     known_windows: ArrayLike | None = None
-    ignored: float = 0.0
-    anneal: float = 0.0
-    pace: float = 1.0
+    trim: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
@@ -109,9 +91,8 @@ class LatentProblem:
         for name, least in (("max_iter", 1), ("max_calls", 1), ("seed", 0)):
             check_count(name, getattr(self, name), least)
         check_switch("fit_intercept", self.fit_intercept)
-        if not (isinstance(self.ignored, Real) and 0 <= self.ignored < 1):
-            raise InputError(f"ignored must be at least 0 and below 1, got {self.ignored!r}.")
-        check_early(self.anneal, self.pace)
+        if not (isinstance(self.trim, Real) and 0 <= self.trim < 1):
+            raise InputError(f"trim must be at least 0 and below 1, got {self.trim!r}.")
         if not callable(getattr(self.risk, "violation", None)):
             raise InputError(f"risk must have a method violation, got {self.risk!r}.")
         known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
@@ -203,9 +184,8 @@ class LatentSolution:
         Every image's best window at these weights; those of positives are the imputed ones.
     history : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
-        whose window changed after the step), proved, temperature and share (0 and 1 but in the early steps of `anneal`
-        and `pace`). Where `proved` is False, objective, gap and changed are those on candidates: the objective is a
-        lower bound of the one over all windows and may rise with the next pass.
+        whose window changed after the step), proved. Where `proved` is False, objective, gap and changed are those on
+        candidates: the objective is a lower bound of the one over all windows and may rise with the next pass.
     n_calls : int
         Loss-augmented inferences, on all windows or on candidates.
     n_passes : int

@@ -64,13 +64,8 @@ class StructuralProblem(LatentProblem):
             raise OptionError("fit_intercept must be False, for a ranking does not see an intercept, got True.")
         if self.top != 1:
             raise OptionError(f"top must be 1, for every ranking chooses one window per image, got {self.top!r}.")
-        if self.ignored:
-            raise OptionError(f"ignored must be 0, for rankings choose among all windows, got {self.ignored!r}.")
-        if self.anneal or self.pace != 1:
-            raise OptionError(
-                f"anneal and pace must be 0 and 1, for every ranking chooses one window of every image, got "
-                f"{self.anneal!r} and {self.pace!r}."
-            )
+        if self.trim:
+            raise OptionError(f"trim must be 0, for rankings choose among all windows, got {self.trim!r}.")
         self.rank_loss()
 
     def rank_loss(self) -> RankLoss:

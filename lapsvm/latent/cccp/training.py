@@ -20,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
-from lapsvm.latent.cccp.early import LAST, EarlyStep, early_steps, soft_targets
 from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.trimming import Trimming
@@ -33,7 +32,6 @@ LOOSE = 0.1  # gap of the first outer step
 _LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
 _TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
 _ROUNDING = 1e-9
-_NOTHING = 1e-6  # relative gain over w = 0 that is rounding
 
 
 class _Parts(NamedTuple):
@@ -65,7 +63,7 @@ class Training:
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
-        self._trimming = Trimming(self._bags.subset(self._negatives), problem.ignored) if problem.ignored else None
+        self._trimming = Trimming(self._bags.subset(self._negatives), problem.trim) if problem.trim else None
         self._n_calls = self._n_passes = self._n_candidate_calls = self._n_steps = 0
         self.history: list[dict[str, Any]] = []
         self._on_candidates = False
@@ -100,7 +98,7 @@ class Training:
         if before is not None:
             return *self._taken_over(before), 1.0
         imputed = yield from self._initialise()
-        return (yield from self._early(imputed))
+        return imputed, [], 1.0
 
     def _descended(
         self, imputed: ImputedWindows, planes: list[Plane], proximity: float, final: float
@@ -129,38 +127,6 @@ class Training:
         end = before._end
         planes = end.solution.planes
         return end.following, self._carried(planes, end.following) if end.changed else planes
-
-    def _early(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, Begun]:
-        """Solve easier problems, one after the other; return windows, planes and proximity to begin the real one with.
-
-        Each is solved loosely, from the best point of the last one that gained anything; one that gains nothing says
-        nothing of windows. Without scores, at w = 0, the given windows are the first that are solved for.
-        """
-        problem, planes, share = self._problem, list[Plane](), 0.0
-        steps = early_steps(problem.anneal, problem.pace)
-        if not steps or np.isin(self._positives, self._known).all():
-            return imputed, planes, 1.0
-        counts, tol = top_counts(self._bags, self._positives, problem.top), max(problem.tol, LOOSE)
-        if not self._w.any():
-            solution = yield from self._solve(imputed, tol, planes, 1.0)
-            self._record(solution, tol, len(self._positives))
-        for step in steps:
-            easier = soft_targets(self._bags, self._positives, self._w[: self._bags.dim], counts, step)
-            # a plane holds for the positives that it ranks
-            moved, before = self._carried(planes, easier) if share == 1 else [], (self._w, self._answer)
-            solution = yield from self._solve(easier, tol, moved, 1.0)
-            if not self._gains(solution.objective, easier):
-                self._w, self._answer = before
-            self._record(solution, tol, len(self._positives), step)
-            planes, share = solution.planes, step.share
-        following = self._best_windows()
-        return following, self._carried(planes, following) if share == 1 else [], solution.proximity
-
-    def _gains(self, objective: float, imputed: Imputed) -> bool:
-        """Return whether this is less than the objective at w = 0, where no window is better than another."""
-        signs = self._signs[len(self._positives) - len(imputed.scores(np.zeros(self._bags.dim))) :]
-        at_zero = self._problem.C * self._problem.risk.violation(np.zeros(len(signs)), signs).offset
-        return objective < at_zero * (1 - _NOTHING)
 
     def _carried(self, planes: list[Plane], imputed: Imputed) -> list[Plane]:
         """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
@@ -230,8 +196,7 @@ class Training:
         self._n_calls += 1
         bias = w[self._bags.dim :].sum()
         above, below = imputed.scores(w[: self._bags.dim]), answer.score[self._negatives]
-        signs = self._signs[len(self._positives) - len(above) :]  # early steps leave positives out
-        violation = self._problem.risk.violation(np.concatenate([above, below]) + bias, signs)
+        violation = self._problem.risk.violation(np.concatenate([above, below]) + bias, self._signs)
         positive, negative = np.split(violation.coefficients, [len(above)])
         windows = answer.index[self._negatives]
         total = self._augmented(self._bags.sum_rows(negative, self._negatives, windows), negative)
@@ -272,7 +237,7 @@ class Training:
         self._answer = self.seen(w, self._answer)
         return changed
 
-    def _record(self, solution: Solution, tol: float, changed: int, early: EarlyStep = LAST) -> None:
+    def _record(self, solution: Solution, tol: float, changed: int) -> None:
         self.history.append(
             {
                 "step": len(self.history),
@@ -286,7 +251,6 @@ class Training:
                 "planes": len(solution.planes),
                 "changed": changed,
                 "proved": not self._on_candidates,
-                **early._asdict(),
             }
         )
 

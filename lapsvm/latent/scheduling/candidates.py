@@ -26,7 +26,7 @@ from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.imputation import ImputedWindows, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem
-from lapsvm.latent.cccp.training import LOOSE, Begun, End, Passes, Training, start
+from lapsvm.latent.cccp.training import LOOSE, End, Passes, Training, start
 from lapsvm.latent.scheduling.pool import PassAnswer, Pool, WindowRequest
 from lapsvm.optim import Plane, Solution, objective_at
 from lapsvm.optim.certificate import allowed_gap, relative_gap
@@ -65,7 +65,7 @@ def started(problem: LatentProblem, bags: Bags, pool: Pool | None) -> Training:
 
 def _takes_candidates(problem: LatentProblem) -> bool:
     """Tell whether a problem's risk grows with the best window's score alone, among windows that stay the same."""
-    return type(problem) is LatentProblem and not problem.ignored
+    return type(problem) is LatentProblem and not problem.trim
 
 
 class CandidateView:
@@ -142,12 +142,11 @@ class CandidateTraining(Training):
         self._spare = np.empty((0, 0), dtype=np.intp)  # the best windows of parts at the last pass
         self._chosen = np.empty(0, dtype=np.intp)  # positives' windows that the next pass must find at hand
         self._tops: ImputedWindows | None = None  # positives' best windows at the last pass, where they are several
-        self._wishing = True
 
     def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
         """Take from a pass what this problem sees, and ask for the candidates that it found."""
         best = super().seen(w, answer)
-        if isinstance(answer, PassAnswer) and self._wishing:
+        if isinstance(answer, PassAnswer):
             others = np.where(np.isin(self._images, self._known)[:, None], -1, answer.others[self._images])
             self._spare = np.where(others < 0, -1, others + self._pool.bags.offsets[self._images, None])
             self._wish(w, best.index)
@@ -229,13 +228,6 @@ class CandidateTraining(Training):
             return ImputedWindows(self._bags, self._positives, index, self._counts)
         tops = top_windows(self._full, self._positives, w, self._counts) if self._tops is None else self._tops
         return tops.on(self._bags)
-
-    def _early(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, Begun]:
-        """Take the early steps as the plain solver does: soft windows are means of all."""
-        self._wishing, self._tops = False, None
-        begun = yield from super()._early(imputed)
-        self._wishing = True
-        return begun
 
     def _taken_over(self, before: Training) -> tuple[ImputedWindows, list[Plane]]:
         if isinstance(before, CandidateTraining):

@@ -38,7 +38,7 @@ def fit_many(
         until the next pass (see `lapsvm.latent.scheduling.candidates`). 0 is the plain solver, which passes over all
         windows for
         every plane; it also takes over where images have fewer than 4 windows for each candidate, for structural
-        problems and for those with `ignored`.
+        problems and for those with `trim`.
     tally : PassCounts, optional
         Where passes and bytes are counted.
     log : ReplayLog, optional

@@ -14,7 +14,7 @@ import typer
 
 from lapsvm.errors import LapsvmError, OptionError
 
-from ...cli.option_tables import PATH
+from ...cli.parameters import PATH
 from ...run.limits import MAX_DRAWS
 from ...run.ownership import table_files
 from .rows import Row, rows_markdown, rows_table, write_rows

@@ -24,7 +24,7 @@ import typer
 from lapsvm.errors import LapsvmError, OptionError
 from lapsvm.files import write_atomically
 
-from ...cli.option_tables import PATH
+from ...cli.parameters import PATH
 from ...run.checks import check_settings
 from ...run.context import RunContext
 from ...run.folder import RunFolder
@@ -52,20 +52,17 @@ PARTS: dict[str, Values] = {
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
     "centre-start": {"train.init": "centre"},
-    "annealed": {"train.anneal": 0.5},
-    "easy-first": {"train.pace": 0.5},
     "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
     "two-rounds": {"refine.rounds": 2},
-    "rivals": {"refine.rivals": True},
     "one-model": {"refine.average": False},
     "on-candidates": {"train.candidates": 20},
     "closer": {"train.tol": 0.001},
     "one-near-window": {"refine.top": 1.0},
-    "far-windows-too": {"refine.apart": 0.0},
+    "far-windows-too": {"refine.neg_min_iou": 0.0},
     "all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
-    "no-vote": {"detect.vote": 0.0},
+    "no-box-voting": {"detect.box_voting": 0.0},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {

@@ -119,7 +119,7 @@ def _constants(model: Detector, task: FitTask) -> Constants:
             f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
         )
     C, result = stated(model, "result", "C"), stated(model, "result")
-    return Constants(C, result.get("J"), result.get("ignored"))
+    return Constants(C, result.get("J"), result.get("trim"))
 
 
 def _row(values: Float64, folds: int) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def _latent_svm(y: Labels, constants: Constants, known: Index, options: dict[str
         constants["C"],
         fit_intercept=True,
         known_windows=known,
-        ignored=constants["c"],
+        trim=constants["c"],
         **options,
     )
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -16,12 +16,13 @@ from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 
 from ...cli.application import call
-from ...cli.option_tables import COMMON, DATA, FEATURES, OUT, WINDOWS, Group
-from ...cli.options import setting_values, taking
+from ...cli.parameters import taking, with_defaults
+from ...cli.parsing import setting_values
 from ...run.checks import check_settings
 from ...run.context import RunContext
 from ...run.folder import RunFolder
-from ...run.limits import MAX_DRAWS
+from ...run.limits import MAX_DRAWS, MAX_NUMBER
+from ...run.options import COUNT, COUNT_FROM_1, Option, Range, options_of
 from ...run.ownership import table_files
 from ...run.progress import Reporter
 from ...run.settings import Settings
@@ -34,59 +35,32 @@ from .pictures import load_pictures
 from .study import Study, describe
 from .tables import Results, label, markdown, table
 
-DEVICE_AND_REDO = ("device", "redo")  # nothing here runs on another device, and cells of other settings are kept
 Numbers = tuple[float, ...]
 
-PROTOCOL: Group = {
-    "methods": ("", Annotated[str, typer.Option("--methods", help="Learners; the first one is the reference.")]),
-    "shares": (
-        "",
-        Annotated[str, typer.Option("--shares", help="Percent of the positive pictures whose window is known.")],
-    ),
-    "swap": (
-        "",
-        Annotated[
-            bool,
-            typer.Option("--swap", help="Train every learner on the windows that each one chose, too; after S = 0."),
-        ],
-    ),
-    "first": ("", Annotated[int, typer.Option("--first", help="Use the first T windows of a picture.", min=1)]),
-    "pictures": (
-        "",
-        Annotated[int | None, typer.Option("--pictures", help="Train on the first so many pictures.", min=2)],
-    ),
-    "rank_C": ("", Annotated[str, typer.Option("--C", help="Values of C for rank losses.")]),
-    "hinge_C": ("", Annotated[str, typer.Option("--hinge-C", help="Values of C for the hinge loss.")]),
-    "hinge_J": (
-        "",
-        Annotated[str, typer.Option("--J", help="Weights of positives, times labelled pictures per positive one.")],
-    ),
-    "hinge_c": ("", Annotated[str, typer.Option("--c", help="Shares of a negative's windows that are ignored.")]),
-    "fold_count": ("", Annotated[int, typer.Option("--folds", help="Folds for choosing constants.", min=2)]),
-    "starts": ("", Annotated[int, typer.Option("--starts", help="Random starts; 0: from the means.", min=0)]),
-    "top": ("", Annotated[float, typer.Option("--top", help="Windows that stand for a positive picture.")]),
-    "draws": (
-        "",
-        Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)],
-    ),
-    "seeds": ("", Annotated[int, typer.Option("--seeds", help="Repetitions; with --data digits.", min=1)]),
-}
-DEFAULTS: dict[str, Any] = {
-    "methods": "latent_ap,latent_svm",
-    "shares": "0",
-    "swap": False,
-    "first": 100,
-    "rank_C": "0.1,1,10,100,1000",
-    "hinge_C": "0.001,0.01,0.1,1,10",
-    "hinge_J": "0.1,0.3,1",
-    "hinge_c": "0",
-    "fold_count": 5,
-    "starts": 0,
-    "top": 1.0,
-    "draws": 500,
-    "seeds": 1,
-}
-TAKEN: Group = {name: entry for name, entry in COMMON.items() if name not in DEVICE_AND_REDO}
+PROTOCOL = (
+    Option("methods", "--methods", str, "The learners; the first one is the reference.",
+           default="latent_ap,latent_svm"),
+    Option("shares", "--shares", str, "The percentages of positive pictures whose window is known.", default="0"),
+    Option("swap", "--swap", bool, "Train every learner on the windows that each one chose, too; after S = 0.",
+           default=False),
+    Option("first", "--first", int, "The number of a picture's windows to use.", rule=COUNT_FROM_1, default=100),
+    Option("pictures", "--pictures", int, "The number of pictures to train on; all by default.",
+           rule=Range(2, MAX_NUMBER)),
+    Option("rank_C", "--C", str, "The values of C for rank losses.", default="0.1,1,10,100,1000"),
+    Option("hinge_C", "--hinge-C", str, "The values of C for the hinge loss.", default="0.001,0.01,0.1,1,10"),
+    Option("hinge_J", "--J", str, "The weights of positives, times labelled pictures per positive one.",
+           default="0.1,0.3,1"),
+    Option("hinge_c", "--c", str, "The shares of a negative's windows to trim.", default="0"),
+    Option("fold_count", "--folds", int, "The folds for choosing constants.", rule=Range(2, MAX_NUMBER), default=5),
+    Option("starts", "--starts", int, "The number of random starts; 0: from the means.", rule=COUNT, default=0),
+    Option("top", "--top", float, "The number of windows that represent a positive picture.", default=1.0),
+    Option("draws", "--draws", int, "The bootstrap draws of the pictures.", rule=Range(1, MAX_DRAWS), default=500),
+    Option("seeds", "--seeds", int, "The number of repetitions; with --data digits.", rule=COUNT_FROM_1, default=1),
+)  # fmt: skip
+LEFT_OUT = ("recipe", "proposals", "executor", "device", "redo")  # of the options of `extract`
+TAKEN = tuple(
+    option for option in options_of("extract") if option.panel != "External files" and option.name not in LEFT_OUT
+)
 
 
 @dataclass(frozen=True)
@@ -115,12 +89,11 @@ def command(name: str, about: str, **defaults: Any) -> Callable[[list[str] | Non
     """Return the function ``main(arguments)`` of a protocol, with defaults of its own."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-    @taking(OUT, DATA, WINDOWS, FEATURES, PROTOCOL, TAKEN, **(DEFAULTS | defaults))
     def protocol(options: dict[str, Any]) -> None:
         run_protocol(plan_of(name, options), options)
 
     protocol.__doc__ = about
-    app.command(name)(protocol)
+    app.command(name)(taking(protocol, (*TAKEN, *with_defaults(PROTOCOL, defaults)), name=name))
     return lambda arguments=None: call(app, sys.argv[1:] if arguments is None else arguments)
 
 

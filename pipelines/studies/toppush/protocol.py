@@ -28,7 +28,7 @@ from lapsvm.models import RankSVM, TopPush
 from lapsvm.optim import accelerated_dual
 from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
 
-from ...cli.option_tables import PATH
+from ...cli.parameters import PATH
 from ...run.ownership import table_files
 from ...run.progress import Bar, Reporter
 from .libsvm_sets import Samples, read_official_split, read_set, scaled

@@ -10,7 +10,7 @@ from lapsvm.pipelines.run.settings import DetectSettings
 
 from lapsvm.detection import Detector
 
-CHANGED = ["--vote", "8", "--demotion", "0.5", "--nms", "0.4"]
+CHANGED = ["--box-voting", "8", "--demotion", "0.5", "--nms", "0.4"]
 
 
 def found(command, model, picture, *more):
@@ -37,7 +37,7 @@ def test_a_model_detects_outside_of_its_run_as_inside(run_copy, tmp_path, pictur
     copied = shutil.copy(run_copy / "models" / "six.safetensors", tmp_path / "copied.safetensors")
     assert found(command, copied, picture) == (inside, "")
     assert inside != plain
-    assert found(command, copied, picture, "--vote", 0, "--demotion", 0, "--nms", 0.3)[0] == plain
+    assert found(command, copied, picture, "--box-voting", 0, "--demotion", 0, "--nms", 0.3)[0] == plain
 
 
 def test_a_model_copied_into_another_run_keeps_its_detection(run_copy, finished, tmp_path, picture, command):
@@ -79,7 +79,9 @@ def test_models_of_old_versions_detect_as_their_run_or_say_that_defaults_are_use
     assert Detector.load(model).provenance["detection"] == asdict(RunFolder(run_copy).settings().detect)
 
 
-@pytest.mark.parametrize("record", [{"vote": -1.0}, {"nosuch": 1}, {"vote": "much"}, [1], {"max_detections": 0}])
+@pytest.mark.parametrize(
+    "record", [{"box_voting": -1.0}, {"nosuch": 1}, {"box_voting": "x"}, [1], {"max_detections": 0}]
+)
 def test_a_record_that_breaks_a_rule_is_refused(finished, tmp_path, picture, refused, record):
     detector = Detector.load(finished / "models" / "six.safetensors")
     path = tmp_path / "six.safetensors"

@@ -98,7 +98,7 @@ def test_other_constants_are_refused(refined, command):
         (["--refine", "-1"], "option --refine must be 0 or more, got -1."),
         (["--candidates", "-2"], "option --candidates must be 0 or more, got -2."),
         (["--refine-folds", "1"], "option --refine-folds must be 2 or more, got 1."),
-        (["--far", "0.8"], "options --apart, --far and --near must be 0 <= apart < far <= near <= 1, got 0, 0.8, 0.7."),
+        (["--neg-iou", "0.8"], "must be 0 <= neg-min-iou < neg-iou <= pos-iou <= 1, got 0, 0.8, 0.7."),
         (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0.0."),
     ],
 )

@@ -1,6 +1,5 @@
 """What training takes beside C and J: each option is the library's, and told where it does not fit."""
 
-import csv
 import shutil
 from dataclasses import replace
 
@@ -80,27 +79,27 @@ def test_without_a_path_every_c_is_trained_alone(trained):
     assert_is(detector, fit_many([one(context, y, detector.provenance["result"]["C"])], bags)[0])
 
 
-def test_the_ignored_share_is_chosen_for_latent_svm(trained):
-    context, bags, _, y = trained(*HINGE, "--C", "1", "--ignored", "0,0.5", "--folds", 2)
+def test_the_trimmed_share_is_chosen_for_latent_svm(trained):
+    context, bags, _, y = trained(*HINGE, "--C", "1", "--trim", "0,0.5", "--folds", 2)
     detector = model(context)
     result = detector.provenance["result"]
-    means = {row["ignored"]: np.mean(row["folds"]) for row in result["held_out_image_ap"]}
+    means = {row["trim"]: np.mean(row["folds"]) for row in result["held_out_image_ap"]}
     assert means.keys() == {0.0, 0.5}
-    assert means[result["ignored"]] == max(means.values())
-    assert_is(detector, fit_many([one(context, y, 1.0, 2.0, result["ignored"])], bags)[0])
+    assert means[result["trim"]] == max(means.values())
+    assert_is(detector, fit_many([one(context, y, 1.0, 2.0, result["trim"])], bags)[0])
 
 
-def test_folds_of_an_ignored_share_are_trained_with_it(trained):
-    context, bags, _, y = trained(*HINGE, "--C", "1", "--ignored", "0.9")
-    settings = context.settings.with_values({"train.ignored": (0.0, 0.9), "train.folds": 2})
+def test_folds_of_a_trimmed_share_are_trained_with_it(trained):
+    context, bags, _, y = trained(*HINGE, "--C", "1", "--trim", "0.9")
+    settings = context.settings.with_values({"train.trim": (0.0, 0.9), "train.folds": 2})
     choice = choose_constants(replace(context, settings=settings), bags, {"six": y})["six"]
     first, second = (row["folds"] for row in choice.candidates)
     assert first != second
 
 
-def test_the_ignored_share_is_none_of_a_rank_learners_business(trained):
-    context, _, _, _ = trained("--C", "1", "--ignored", "0,0.5")
-    assert "ignored" not in model(context).provenance["result"] | model(context).provenance["training"]
+def test_the_trimmed_share_is_none_of_a_rank_learners_business(trained):
+    context, _, _, _ = trained("--C", "1", "--trim", "0,0.5")
+    assert "trim" not in model(context).provenance["result"] | model(context).provenance["training"]
 
 
 def test_of_random_starts_the_lowest_objective_is_kept(trained):
@@ -114,18 +113,6 @@ def test_of_random_starts_the_lowest_objective_is_kept(trained):
 def test_multifold_is_the_librarys(trained):
     context, bags, _, y = trained("--C", "1", "--multifold", 3)
     assert_is(model(context), fit_multifold(one(context, y, 1.0), bags, 3))
-
-
-def test_soft_windows_and_easy_positives_are_the_librarys(trained):
-    context, bags, _, y = trained("--C", "1", "--anneal", 0.25, "--pace", 0.5)
-    wanted = one(context, y, 1.0)
-    assert (wanted.anneal, wanted.pace) == (0.25, 0.5)
-    assert_is(model(context), fit_many([wanted], bags)[0])
-    with context.run.history_file.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["class"] == "six"]
-    early = [("0.25", "0.5"), ("0.125", "0.65"), ("0.0", "0.845")]
-    assert [(row["temperature"], row["share"][:5]) for row in rows[:3]] == early
-    assert (rows[-1]["temperature"], rows[-1]["share"]) == ("0.0", "1.0")
 
 
 @pytest.mark.slow
@@ -203,7 +190,7 @@ def test_folds_take_windows_that_were_kept_in_the_order_of_proposals(trained, fi
     [
         (["--C", "1,10"], "--C must be one value, got 1, 10"),
         ([*HINGE, "--C", "1", "--J", "1,2"], "--J must be one value, got 1, 2"),
-        ([*HINGE, "--C", "1", "--ignored", "0,0.5"], "--ignored must be one value, got 0, 0.5"),
+        ([*HINGE, "--C", "1", "--trim", "0,0.5"], "--trim must be one value, got 0, 0.5"),
     ],
 )
 def test_constants_are_not_chosen_on_windows_that_were_kept_by_models_of_all_labels(
@@ -228,8 +215,8 @@ def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(traine
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--ignored", "1"], "--ignored must be at least 0 and below 1, got 1"),
-        (["--ignored", "0.1,x"], "--ignored must be numbers"),
+        (["--trim", "1"], "--trim must be at least 0 and below 1, got 1"),
+        (["--trim", "0.1,x"], "--trim must be numbers"),
         (["--n-init", "3"], "--n-init must be 1, or more with --init random, got 3"),
         (["--n-init", "0", "--init", "random"], "--n-init must be 1"),
         (["--multifold", "2", "--path"], "--path must not go with --multifold"),
@@ -239,8 +226,6 @@ def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(traine
         (["--keep-windows", "5", "--keep-by", "x", "--init", "whole_image"], "another --init than whole_image"),
         (["--keep-windows", "5", "--keep-by", "nowhere"], "nowhere"),
         (["--train-candidates", "-1"], "option --train-candidates must be 1 or more, or 0 for none, got -1"),
-        (["--anneal", "0.01"], "anneal must be 0 or a finite number of at least 0.1, got 0.01"),
-        (["--pace", "0"], "pace must be above 0 and at most 1, got 0.0"),
         (["--multifold", "99"], "folds must be from 2"),
     ],
 )

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.tune import C_GRID, IGNORED_GRID, J_GRID, _defaults
+from lapsvm.pipelines.commands.tune import C_GRID, J_GRID, TRIM_GRID, _defaults
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.folder import RunFolder
@@ -43,9 +43,9 @@ def with_train(**values):
 def test_the_grids_are_the_thesiss():
     assert pytest.approx([1e-3, 1e-2, 1e-1, 1, 10, 100, 1000, 1e4]) == C_GRID
     assert pytest.approx([1e-4, 1e-3, 1e-2, 1e-1, 1, 10]) == J_GRID
-    assert pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == IGNORED_GRID
+    assert pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == TRIM_GRID
     assert _defaults(with_train(learner="latent_svm"))["train.J_relative"] is True
-    assert _defaults(with_train(learner="latent_svm"))["train.ignored"] == IGNORED_GRID
+    assert _defaults(with_train(learner="latent_svm"))["train.trim"] == TRIM_GRID
     assert "train.J" not in _defaults(with_train(learner="latent_rank_svm"))
 
 
@@ -86,7 +86,7 @@ def test_tune_writes_the_models_that_train_writes(extracted, finished, command, 
 
 
 def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
-    arguments = ["--learner", "latent_svm", "--C", "0.1,1", "--J", "0.5,2", "--ignored", "0", "--folds", 2]
+    arguments = ["--learner", "latent_svm", "--C", "0.1,1", "--J", "0.5,2", "--trim", "0", "--folds", 2]
     result = command("tune", "--out", extracted, *arguments)
     assert result.status == 0, result.err
     table = json.loads((extracted / "tuning.json").read_text())
@@ -96,9 +96,9 @@ def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
     for name in ("six", "three"):
         entry = table["classes"][name]
         best = max(entry["candidates"], key=lambda one: (round(one["mean"], 9), -one["C"], -one["J"]))
-        assert entry["chosen"] == {"C": best["C"], "J": best["J"], "ignored": 0.0}
+        assert entry["chosen"] == {"C": best["C"], "J": best["J"], "trim": 0.0}
         stored = Detector.load(RunFolder(extracted).model(name)).provenance["result"]
-        assert {"C": stored["C"], "J": stored["J"], "ignored": stored["ignored"]} == entry["chosen"]
+        assert {"C": stored["C"], "J": stored["J"], "trim": stored["trim"]} == entry["chosen"]
         for one in entry["candidates"]:
             key = (name, str(one["C"]), str(one["J"]))
             values = [float(row["image_ap"]) for row in rows if (row["class"], row["C"], row["J"]) == key]
@@ -157,7 +157,7 @@ def test_tune_walks_along_c_and_train_says_so_too(extracted, command, made):
 
 
 def test_a_typed_j_is_itself_after_a_relative_one(extracted, command, refused):
-    more = ["--learner", "latent_svm", "--C", "1", "--J", "0.1,1", "--ignored", "0", "--folds", 2, "--quiet"]
+    more = ["--learner", "latent_svm", "--C", "1", "--J", "0.1,1", "--trim", "0", "--folds", 2, "--quiet"]
     assert command("tune", "--out", extracted, *more, "--J-relative").status == 0
     relative = json.loads((extracted / "tuning.json").read_text())["classes"]["six"]["candidates"]
     data = Detector.load(RunFolder(extracted).model("six")).provenance["data"]

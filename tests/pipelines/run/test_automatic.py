@@ -5,9 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.run import automatic
-from lapsvm.pipelines.run.automatic import WITHOUT_NETWORK, resolved
-from lapsvm.pipelines.run.recipes import BEST, PLAIN
+from lapsvm.pipelines.run import recipes
+from lapsvm.pipelines.run.recipes import BEST, PLAIN, WITHOUT_NETWORK, resolved
 from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.features.extractors.efficientnet import photos_installed
@@ -18,7 +17,7 @@ NETWORK = "efficientnet_lite0"
 @pytest.fixture
 def photos(monkeypatch):
     """Say whether the extra photos is installed."""
-    return lambda there: monkeypatch.setattr(automatic, "photos_installed", lambda: there)
+    return lambda there: monkeypatch.setattr(recipes, "photos_installed", lambda: there)
 
 
 def resolve(out, stage="extract", recipe=None, **given):
@@ -98,7 +97,7 @@ def test_without_the_network_one_line_says_what_to_install(digits, tmp_path, com
 
 def test_the_demo_keeps_its_own_settings(tmp_path, photos):
     photos(True)
-    from lapsvm.pipelines.commands.demo import DEMO
+    from lapsvm.pipelines.commands.stage_verbs import DEMO
 
     values, line = resolved({"out": tmp_path}, "extract", DEMO)
     assert (values, line) == (PLAIN | DEMO, "")
@@ -113,7 +112,7 @@ def photo_run(digits, tmp_path_factory):
         pytest.skip("the extra photos is not installed")
     out = tmp_path_factory.mktemp("photos") / "RUN"
     fast = ["--windows", "grid", "--max-windows", "30", "--classes", "six", "--sizes", "96,128", "--pca", "20"]
-    fast += ["--C", "1", "--refine", "0", "--vote", "0", "--demotion", "0", "--quiet"]
+    fast += ["--C", "1", "--refine", "0", "--box-voting", "0", "--demotion", "0", "--quiet"]
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast])
     assert exit_.value.code == 0

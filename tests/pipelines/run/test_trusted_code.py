@@ -135,7 +135,7 @@ def test_another_factory_on_the_command_line_allows_nothing(named, ran):
 
 
 def test_extractors_that_run_no_code_need_no_leave():
-    check_trusted(["hog", "onnx:net.onnx", "onnx-cv2:net.onnx", "torch:alexnet?weights=w.pth"], [])
+    check_trusted(["hog", "onnx:net.onnx", "torch:alexnet?weights=w.pth"], [])
 
 
 @pytest.mark.parametrize("status", ["", "0", "3"])

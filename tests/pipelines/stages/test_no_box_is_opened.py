@@ -18,10 +18,10 @@ WITHOUT_BOXES = {
         ["train", "--C", "1,10", "--folds", "2", "--criterion", "agreement", "--init", "centre", "--multifold", "2"]
     ],
     "tune": [["tune", "--C", "1,10", "--folds", "2", "--criterion", "agreement"]],
-    "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--ignored", "0,0.5"]],
+    "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
     "refine": [
         ["train", "--C", "10"],
-        ["refine", "--refine", "2", "--refine-folds", "2", "--rivals", "--average", "--candidates", "30"],
+        ["refine", "--refine", "2", "--refine-folds", "2", "--average", "--candidates", "30"],
     ],
 }
 # what may open annotations: evaluation, the count of imported boxes that are objects, and the pictures of the protocols

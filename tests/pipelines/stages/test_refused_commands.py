@@ -46,7 +46,7 @@ def command_once():
 RUN = ["run", "--data", "voc", "--root", "{digits}"]
 REFUSED = [
     [*RUN, "--C", "2"],
-    [*RUN, "--C", "2", "--vote", "8"],
+    [*RUN, "--C", "2", "--box-voting", "8"],
     [*RUN, "--loss", "ndcg"],
     [*RUN, "--learner", "latent_svm", "--J", "1"],
     [*RUN, "--folds", "500", "--redo"],
@@ -79,11 +79,11 @@ REFUSED = [
     ["refine", "--refine", "1", "--refine-folds", "1"],
     ["refine", "--refine", "1", "--refine-C", "0"],
     ["detect", "--nms", "2"],
-    ["detect", "--vote", "-1"],
+    ["detect", "--box-voting", "-1"],
     ["detect", "--recipe", "nosuch"],
-    ["report", "--device", "tpu"],
+    ["report", "--redo"],
     ["evaluate", "--iou", "0.7"],
-    ["verify", "--device", "tpu"],
+    ["verify", "--device", "cpu"],
 ]
 
 
@@ -128,9 +128,9 @@ def test_a_refused_command_changes_no_byte_of_a_refined_run(refined, digits, tmp
         ("shards/trainval/0000002.safetensors", ["train", "--C", "1,10", "--redo"]),
         ("shards/trainval/0000002.safetensors", ["refine", *REFINEMENT]),
         ("shards/test/0000001.safetensors", ["detect", "--nms", "0.5"]),
-        ("models/six.safetensors", ["detect", "--vote", "8"]),
+        ("models/six.safetensors", ["detect", "--box-voting", "8"]),
         ("models/six.safetensors", ["report"]),
-        ("run.toml", ["detect", "--vote", "8"]),
+        ("run.toml", ["detect", "--box-voting", "8"]),
     ],
 )
 def test_damage_that_stops_a_stage_is_found_before_it_writes(run_copy, refused, damaged, arguments, redo):
@@ -163,4 +163,4 @@ def test_a_later_stage_takes_of_a_recipe_what_is_its_own(run_copy, command):
     assert (after.data, after.windows, after.features, after.train, after.refine) == (
         before.data, before.windows, before.features, before.train, before.refine,
     )  # fmt: skip
-    assert (after.detect.vote, after.detect.demotion) == (0.7, 1.0)
+    assert (after.detect.box_voting, after.detect.demotion) == (0.7, 1.0)

@@ -11,7 +11,7 @@ from lapsvm.detection import Detector
 
 LEARNERS = {
     "AP": ["--C", "1,10", "--folds", "2"],
-    "HINGE": ["--learner", "latent_svm", "--C", "0.01", "--J", "5", "--ignored", "0.2"],
+    "HINGE": ["--learner", "latent_svm", "--C", "0.01", "--J", "5", "--trim", "0.2"],
 }
 REFINEMENT = ["--refine", "1", "--refine-C", "30", "--refine-folds", "2"]
 

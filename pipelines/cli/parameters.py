@@ -1,0 +1,164 @@
+"""The parameters of a verb, made from the table of options, and its help in panels."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from ..run.options import REQUIRED, Option, Several, options_of, shown_in_help
+from ..run.settings import check_former_name
+
+ALL = "lapsvm.help_all"
+OTHER = "Help"
+_METAVARS = {str: "TEXT", int: "N", float: "X"}
+NO_DEFAULTS = ("tune", "predict")  # the grids of tune, and what a model records, go before the settings
+Verb = Callable[[dict[str, Any]], None]
+
+app = typer.Typer(
+    name="lapsvm",
+    help="Object detectors from image-level labels, trained on average precision itself.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def named_path(text: str) -> Path:
+    """Return the path that an option names; an empty text would mean the current folder, which nobody typed."""
+    if not text:
+        raise typer.BadParameter("a path must not be empty; the current folder is '.'")
+    return Path(text)
+
+
+PATH: dict[str, Any] = {"parser": named_path, "metavar": "PATH"}
+
+
+class PanelCommand(TyperCommand):
+    """A verb whose help stands in panels: those of most use for ``--help``, all for ``--help-all``."""
+
+    main: frozenset[str] = frozenset()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, once no flag has a former name."""
+        known = {flag for parameter in self.get_params(ctx) for flag in (*parameter.opts, *parameter.secondary_opts)}
+        for argument in args:
+            flag = argument.partition("=")[0]
+            if flag not in known:
+                check_former_name("option", flag)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of each panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        hidden = 0
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and (ctx.meta.get(ALL) or parameter.name in self.main):
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or OTHER, []).append(record)
+            elif record:
+                hidden += 1
+        for name, records in panels.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+        if hidden:
+            formatter.write_paragraph()
+            formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")
+
+
+def add_verb(name: str) -> Callable[[Verb], Verb]:
+    """Return a decorator that adds a function of all options to `app`, with the options that the table has for it."""
+    options = options_of(name)
+    main = frozenset(option.name for option in options if shown_in_help(option, name))
+
+    def decorate(verb: Verb) -> Verb:
+        shown = type("VerbCommand", (PanelCommand,), {"main": main | {"help", "help_all"}})
+        app.command(name, cls=shown)(taking(verb, options, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name))
+        return verb
+
+    return decorate
+
+
+def taking(
+    verb: Verb,
+    options: Sequence[Option],
+    *more: inspect.Parameter,
+    defaults: bool = True,
+    name: str | None = None,
+) -> Callable[..., None]:
+    """Return a function for typer that has the parameters of some options and passes them to a verb as one dict.
+
+    Every value is checked by its option's rule before. `more` are parameters that the verb does not get. Without
+    `defaults`, help does not show those of settings.
+    """
+
+    def command(**values: Any) -> None:
+        for option in options:
+            if values[option.name] is not None and option.several is not Several.COMMAS:
+                option.check(values[option.name])
+        verb({option.name: values[option.name] for option in options})
+
+    parameters = [*(_parameter(option, defaults) for option in options), *more]
+    command.__name__, command.__doc__ = name or verb.__name__, verb.__doc__
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _show_all(ctx: typer.Context, given: bool) -> None:
+    """Print the whole help and end."""
+    if given:
+        ctx.meta[ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all)
+    ],
+)
+
+
+def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
+    """Return one keyword-only parameter."""
+    repeated = option.several is Several.REPEATED
+    kind = str if option.several is Several.COMMAS or (option.kind is Path and option.field) else option.kind
+    annotation: Any = list[kind] if repeated else kind  # type: ignore[valid-type]
+    default = None if option.field else option.default
+    if default is None:
+        annotation |= None
+    about: dict[str, Any] = {"help": option.help, "show_default": False, "rich_help_panel": option.panel}
+    if option.default_text() and not (option.field and not defaults) and "default" not in option.help:
+        about["help"] += f" [default: {option.default_text()}]"
+    if option.kind is Path:
+        about |= {"metavar": "PATH"} if option.field or (repeated and not option.flags) else PATH
+    elif option.kind is not bool:
+        about["metavar"] = "A,B,..." if option.several is Several.COMMAS else _METAVARS[option.kind]
+    if isinstance(option.rule, tuple):
+        about |= {"autocompletion": _completion(option.rule), "metavar": "|".join(option.rule)}
+    typed = typer.Option(*option.flags.split(" "), **about) if option.flags else typer.Argument(**about)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is REQUIRED else default,
+        annotation=Annotated[annotation, typed],
+    )
+
+
+def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Return what completes a value in a shell."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+def with_defaults(options: Sequence[Option], defaults: Mapping[str, Any]) -> tuple[Option, ...]:
+    """Return options that are no settings with other defaults, by name."""
+    return tuple(
+        replace(option, default=defaults[option.name]) if option.name in defaults else option for option in options
+    )

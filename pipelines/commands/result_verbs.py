@@ -1,0 +1,99 @@
+"""The verbs for results: their figures, comparisons, exports and checks, and detections in new pictures."""
+
+import os
+from typing import Any
+
+from ..cli.application import check_device
+from ..cli.parameters import add_verb
+from .stage_verbs import run_verb
+
+
+def _threads(options: dict[str, Any]) -> int:
+    return options["jobs"] or os.cpu_count() or 1
+
+
+@add_verb("evaluate")
+def evaluate(options: dict[str, Any]) -> None:
+    """Stage 5: the figures of a run; or those of any result files against any ground truth.
+
+    Three forms: lapsvm evaluate --out RUN, lapsvm evaluate --root VOCDIR --results DIR, lapsvm evaluate --coco FILE
+    --results FILE.
+
+    Example: lapsvm evaluate --root VOC2007 --set test --results results --json figures.json
+    """
+    from .evaluate import chosen_form, evaluate_files
+
+    if chosen_form(options) == "--out":
+        run_verb({"out": options["out"], "quiet": options["quiet"]}, "evaluate")
+    else:
+        evaluate_files(options)
+
+
+@add_verb("compare")
+def compare(options: dict[str, Any]) -> None:
+    """Two or more finished runs on the same pictures: differences, their intervals and tests.
+
+    Example: lapsvm compare --out COMPARISON AP_RUN SVM_RUN --folds 5
+    """
+    from ..studies.compare.runs import Plan, compare_runs
+
+    plan = Plan(options["draws"], options["first_seed"], options["fold_count"], options["seeds"])
+    compare_runs(options["runs"], options["out"], plan, _threads(options), options["quiet"])
+
+
+@add_verb("predict")
+def predict(options: dict[str, Any]) -> None:
+    """Boxes for pictures, as JSON on standard output.
+
+    Every model detects as its file records, but for the options that are given.
+
+    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    """
+    from .predict import predict_images
+
+    check_device(options["device"])
+    given = {
+        "nms_threshold": options["nms"],
+        "max_detections": options["max_boxes"],
+        **{name: options[name] for name in ("demotion", "box_voting", "box_voting_iou")},
+    }
+    predict_images(
+        options["model"],
+        options["images"],
+        draw=options["draw"],
+        extractor_specs=options["specs"],
+        detection={name: value for name, value in given.items() if value is not None},
+        threads=_threads(options),
+        seed=options["seed"],
+        quiet=options["quiet"],
+        skip_bad=options["skip_unreadable"],
+        windows=options["method"],
+        device=options["device"],
+    )
+
+
+@add_verb("export")
+def export(options: dict[str, Any]) -> None:
+    """Boxes of a run as annotations of another program; by default each labelled class's best box in a picture.
+
+    Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
+    """
+    from lapsvm.detection.export import BoxChoice
+
+    from .export import export_run
+
+    choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
+    more = {name: options[name] for name in ("set_name", "copy", "quiet")}
+    export_run(options["out"], options["to"], options["format_name"], choice, **more)
+
+
+@add_verb("verify")
+def verify(options: dict[str, Any]) -> None:
+    """Read every byte of a run's shards and models, and name those that are not what was written.
+
+    Example: lapsvm verify --out RUN
+    """
+    from .verify import verify_run
+
+    more = {name: options[name] for name in ("pictures", "remove", "quiet")}
+    verify_run(options["out"], threads=_threads(options), **more)

@@ -1,0 +1,379 @@
+"""Every option of every verb: the one table from which parameters, checks, help texts and docs/options.md are made.
+
+A default is that of the setting (see `settings`) unless the entry has one, which only options without a setting do.
+This module imports next to nothing, because `lapsvm --help` reads it.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import OptionError
+
+from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE, shown
+from .settings import CRITERIA, DTYPES, INITS, LEARNERS, Settings
+
+DEVICES = ("auto", "cpu", "cuda")
+
+REQUIRED: Any = object()
+"""The default of an option that must be given."""
+
+
+class Several(Enum):
+    """How an option takes several values."""
+
+    COMMAS = "separated by commas"
+    REPEATED = "given several times"
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`; `above` and `below` exclude the limits. NaN and infinity are outside."""
+
+    low: float = 0
+    high: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
+            return False
+        over = value > self.low if self.above else value >= self.low
+        return over and (value < self.high if self.below else value <= self.high)
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"a finite number {'greater than' if self.above else 'of at least'} {self.low:g}"
+        if not (self.above or self.below):
+            return f"from {self.low} to {self.high}"
+        return (
+            f"{'above' if self.above else 'at least'} {self.low} and {'below' if self.below else 'at most'} {self.high}"
+        )
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter.
+    flags : str
+        Such as "--C" or "--path/--no-path"; "" is an argument.
+    kind : type
+        str, int, float, bool or Path, of one value.
+    help : str
+        One sentence.
+    field : str
+        The dotted name of the setting; "" for an option that is none.
+    several : Several or None
+    rule : Range, tuple of str, or None
+        The numbers, or the texts, that a value may be.
+    default : object
+        Of an option without a setting.
+    panel, verbs : str
+        Where help shows it, and the verbs that take it, separated by spaces.
+    main : str
+        The verbs whose ``--help`` shows it; for other verbs ``--help-all`` does.
+    """
+
+    name: str
+    flags: str
+    kind: type
+    help: str
+    field: str = ""
+    several: Several | None = None
+    rule: Range | tuple[str, ...] | None = None
+    default: Any = None
+    panel: str = ""
+    verbs: str = ""
+    main: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The first flag, or the name of an argument."""
+        return self.flags.partition("/")[0] or self.name.upper()
+
+    def default_text(self) -> str:
+        """Return the default as text; "" where there is none to show."""
+        value = Settings().flat()[self.field] if self.field else self.default
+        if value is REQUIRED or value in (None, False, "", (), -1):
+            return ""
+        return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    def check(self, value: Any) -> None:
+        """Raise OptionError unless a value, or each one of several, keeps the rule and can be written."""
+        if self.several and not value and self.default_text():
+            raise OptionError(f"option {self.flag} must name at least one value, got none.")
+        for item in value if isinstance(value, list | tuple) else (value,):
+            self._check_item(item)
+
+    def _check_item(self, value: Any) -> None:
+        """Raise OptionError unless one value keeps the rule."""
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise OptionError(f"option {self.flag} must be text that UTF-8 can write, got {value!r}.")
+        if isinstance(self.rule, tuple) and value not in self.rule:
+            raise OptionError(f"option {self.flag} must be one of {', '.join(self.rule)}, got {shown(value)}.")
+        if isinstance(self.rule, Range) and value not in self.rule:
+            got = f"{value:g}" if isinstance(value, float) else shown(value)
+            raise OptionError(f"option {self.flag} must be {self.rule}, got {got}.")
+
+
+def _panel(name: str, verbs: str, *options: Option, main: str = "") -> Iterator[Option]:
+    """Yield options of one panel; an option's own verbs and main verbs go before those given here."""
+    for option in options:
+        yield replace(option, panel=name, verbs=option.verbs or verbs, main=option.main or main)
+
+
+COMMAS, REPEATED = Several.COMMAS, Several.REPEATED
+POSITIVE, AT_LEAST_0, SHARE = Range(0, above=True), Range(0), Range(0, 1)
+COUNT, COUNT_FROM_1 = Range(0, MAX_NUMBER), Range(1, MAX_NUMBER)
+BEGIN, FIT = "run extract", "run train tune"
+STAGES = "run extract import train tune refine detect evaluate report"
+
+OPTIONS: tuple[Option, ...] = (
+    *_panel(
+        "Run", STAGES,
+        Option("out", "--out", Path, "The run folder.", default=REQUIRED,
+               verbs="run extract import train tune refine detect report verify", main="*"),
+        Option("out", "--out", Path, "The run folder.", default=Path("demo-run"), verbs="demo", main="*"),
+        Option("recipe", "--recipe", str, "auto (best with a network, plain with hog), plain, best or a file *.toml: "
+               "settings that other options override. Default: auto where a run begins.",
+               verbs="run extract train refine detect", main="*"),
+    ),
+    *_panel(
+        "Data", "run extract import",
+        Option("data", "--data", str, "voc, folder, csv, coco, digits, or a data set of your own.", "data.name",
+               main="*"),
+        Option("root", "--root", Path, "The folder of the data set.", "data.root", main="*"),
+        Option("classes", "--classes", str, "The classes, as in a,b,c; all by default.", "data.classes", COMMAS,
+               main="*"),
+        Option("train_set", "--train-set", str, "The set to train on.", "data.train_set"),
+        Option("test_set", "--test-set", str, "The set to test on; none where there is none.", "data.test_set"),
+        Option("skip_bad", "--skip-bad", bool, "Leave out pictures that cannot be read.", "data.skip_bad", main="*"),
+    ),
+    *_panel(
+        "Windows", BEGIN,
+        Option("windows", "--windows", str, "The method that proposes windows.", "windows.method", main="extract"),
+        Option("windows_mode", "--windows-mode", str, "The mode of selective search: fast or quality.",
+               "windows.mode"),
+        Option("max_windows", "--max-windows", int, "The number of windows per picture.", "windows.max_windows",
+               rule=COUNT, main="*"),
+        Option("max_area", "--max-area", float, "The largest window, as a share of the picture.", "windows.max_area",
+               rule=Range(0, 1, above=True)),
+        Option("proposals", "--proposals", Path, "A file or folder with windows of another program; several for "
+               "several sets.", "windows.source.files", REPEATED),
+    ),
+    *_panel(
+        "External files", "run extract import",
+        Option("sources", "", Path, "Files or folders with windows and features; several for several sets.",
+               "windows.source.files", REPEATED, verbs="import", main="*"),
+        Option("format", "--format", str, "npz, npy, json or mat; by default the suffix decides.",
+               "windows.source.format"),
+        Option("boxes", "--boxes", str, "xyxy, yxyx or xywh; by default what is usual in the format.",
+               "windows.source.boxes"),
+        Option("base", "--base", int, "The number of the first pixel, 0 or 1; -1: what is usual in the format.",
+               "windows.source.base", rule=Range(-1, 1)),
+        Option("edges", "--edges", str, "inclusive: x2, y2 are a box's last pixels; exclusive: the ones after them.",
+               "windows.source.edges"),
+        Option("boxes_name", "--boxes-name", str, "The name of the array of boxes.", "windows.source.boxes_name"),
+        Option("features_name", "--features-name", str, "The name of the array of features.",
+               "windows.source.features_name", verbs="import"),
+        Option("clip", "--clip/--no-clip", bool, "Cut boxes that reach out of the picture.", "windows.source.clip"),
+        Option("drop_equal", "--drop-equal-boxes/--keep-equal-boxes", bool,
+               "Leave out boxes that equal an annotated object's.", "windows.source.drop_equal", verbs="import"),
+        main="import",
+    ),
+    *_panel(
+        "Features", BEGIN,
+        Option("extractor", "--extractor", str, "auto, efficientnet_lite0, hog, onnx:FILE, torch:MODULE:FACTORY or "
+               "torch:alexnet; several are concatenated. Where a run begins the default is auto: the network with the "
+               "extra photos, else hog.", "features.extractors", REPEATED, main="*"),
+        Option("pca", "--pca", float, "The principal components kept of each extractor's features; below 1 the share "
+               "of their variance, 0 for no projection.", "features.pca", rule=AT_LEAST_0, main="extract"),
+        Option("contrast", "--contrast", float, "The share of a window's surroundings that is subtracted from the "
+               "features of networks.", "features.contrast", rule=SHARE),
+        Option("beside", "--beside/--no-beside", bool, "Store the surroundings next to the window, for refinement.",
+               "features.beside"),
+        Option("sizes", "--sizes", int, "The longest sides at which networks see a picture, as in 640,960.",
+               "features.sizes", COMMAS, Range(1, MAX_SIZE), main="extract"),
+        Option("shards_from", "--shards-from", Path, "A run whose shards are copied where they fit."),
+        Option("dtype", "--dtype", str, "The type of stored features.", "features.dtype", rule=DTYPES,
+               verbs="run extract import"),
+    ),
+    *_panel(
+        "Training", FIT,
+        Option("learner", "--learner", str, "The learner.", "train.learner", rule=LEARNERS, main="*"),
+        Option("loss", "--loss", str, "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, or your own.",
+               "train.loss", main="*"),
+        Option("C", "--C", float, "The weight of the loss; cross-validation chooses one of several.", "train.C",
+               COMMAS, POSITIVE, main="*"),
+        Option("J", "--J", float, "The weight of positives in latent_svm; cross-validation chooses one of several.",
+               "train.J", COMMAS, POSITIVE, main="tune"),
+        Option("J_relative", "--J-relative", bool, "Multiply J by a class's labelled pictures per positive one.",
+               "train.J_relative"),
+        Option("trim", "--trim", float, "The share of each negative's most confusing windows that latent_svm leaves "
+               "out; cross-validation chooses one of several.", "train.trim", COMMAS, Range(0, 1, below=True),
+               main="tune"),
+        Option("path", "--path/--no-path", bool, "Start the training at each C from the result at the next larger one; "
+               "tune does.", "train.path"),
+        Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
+               rule=POSITIVE, main="train tune"),
+        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, the "
+               "central window, or a random one.", "train.init", rule=INITS, main="train"),
+        Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
+               "train.n_init", rule=COUNT_FROM_1),
+        Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "
+               "windows; 0 for none.", "train.multifold", rule=COUNT),
+        Option("keep_windows", "--keep-windows", int, "The number of a picture's windows to train on; 0 for all.",
+               "train.keep_windows", rule=COUNT),
+        Option("keep_by", "--keep-by", Path, "A run whose models choose those windows; needs one --C. By default they "
+               "are the first proposed.", "train.keep_by"),
+        Option("top", "--top", float, "The number of windows whose mean represents a positive picture; below 1 a "
+               "share.", "train.top", rule=POSITIVE, main="train"),
+        Option("train_candidates", "--train-candidates", int, "The number of candidate windows per picture between "
+               "passes over all windows; 0 for passes only.", "train.candidates", rule=COUNT),
+        main="",
+    ),
+    *_panel(
+        "Choice of constants", FIT,
+        Option("folds", "--folds", int, "The folds of cross-validation; tune takes 5.", "train.folds",
+               rule=Range(2, MAX_NUMBER), main="train tune"),
+        Option("margin", "--margin", float, "Take the smallest C that is at most this far below the best.",
+               "train.margin", rule=Range(0, 1, below=True)),
+        Option("criterion", "--criterion", str, "What cross-validation compares: image AP, or the agreement of "
+               "windows.", "train.criterion", rule=CRITERIA),
+        main="tune",
+    ),
+    *_panel(
+        "Refinement", "run refine",
+        Option("rounds", "--refine", int, "The rounds of self-training after training.", "refine.rounds", rule=COUNT,
+               main="*"),
+        Option("refine_C", "--refine-C", float, "The C of refinement.", "refine.C", rule=POSITIVE),
+        Option("pos_iou", "--pos-iou", float, "The least IoU with the chosen window of a positive window.",
+               "refine.pos_iou", rule=SHARE),
+        Option("neg_iou", "--neg-iou", float, "The IoU with the chosen window below which a window is negative.",
+               "refine.neg_iou", rule=SHARE),
+        Option("neg_min_iou", "--neg-min-iou", float, "The least IoU with the chosen window of a negative window: "
+               "below it there may be another object.", "refine.neg_min_iou", rule=SHARE),
+        Option("refine_top", "--refine-top", float, "The number of positive windows whose mean represents a picture; "
+               "below 1 a share.", "refine.top", rule=POSITIVE),
+        Option("candidates", "--candidates", int, "The number of windows of a negative picture; 0 for all.",
+               "refine.candidates", rule=COUNT),
+        Option("average", "--average/--no-average", bool, "Average the models of all pictures and of the folds.",
+               "refine.average"),
+        Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
+               "refine.folds", rule=Range(2, MAX_NUMBER)),
+        main="refine",
+    ),
+    *_panel(
+        "Detection", "run detect predict",
+        Option("nms", "--nms", float, "The overlap above which suppression drops the lower box.",
+               "detect.nms_threshold", rule=SHARE),
+        Option("max_detections", "--max-detections", int, "The number of detections per picture and class.",
+               "detect.max_detections", rule=COUNT_FROM_1, verbs="run detect"),
+        Option("max_boxes", "--max-detections", int, "The number of detections per picture and class.",
+               rule=COUNT_FROM_1, default=10, verbs="predict"),
+        Option("demotion", "--demotion", float, "How much lower a picture's windows below its best one score.",
+               "detect.demotion", rule=AT_LEAST_0),
+        Option("box_voting", "--box-voting", float, "The temperature at which boxes move to the mean of the windows "
+               "around them; 0 for none.", "detect.box_voting", rule=AT_LEAST_0),
+        Option("box_voting_iou", "--box-voting-iou", float, "The least overlap of windows that vote.",
+               "detect.box_voting_iou", rule=Range(0, 1, above=True)),
+        main="detect predict",
+    ),
+    *_panel(
+        "A run", "evaluate",
+        Option("out", "--out", Path, "The run folder: its own sets, at an IoU of 0.5, into its evaluation.json."),
+        main="*",
+    ),
+    *_panel(
+        "Result files of any program", "evaluate",
+        Option("root", "--root", Path, "Ground truth in VOC layout."),
+        Option("set_name", "--set", str, "The set of --root; test by default."),
+        Option("coco", "--coco", Path, "Ground truth as a COCO file, in place of --root."),
+        Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco."),
+        Option("iou", "--iou", float, "The least overlap of a true positive; 0.5 by default.",
+               rule=Range(0, 1, above=True)),
+        Option("metrics", "--metrics", str, "voc, coco or voc,coco; with --coco. voc by default."),
+        Option("json_file", "--json", Path, "The file for the figures."),
+        main="*",
+    ),
+    *_panel(
+        "Comparison", "compare",
+        Option("runs", "", Path, "Run folders; the first is the reference.", several=REPEATED, default=REQUIRED),
+        Option("out", "--out", Path, "The folder of the comparison.", default=REQUIRED),
+        Option("draws", "--draws", int, "The bootstrap draws of the pictures.", default=2000,
+               rule=Range(1, MAX_DRAWS)),
+        Option("fold_count", "--folds", int, "Train on so many folds of the training set, too.", rule=Range(2, 1000)),
+        Option("seeds", "--seeds", int, "The number of foldings; with --folds.", default=1, rule=Range(1, 1000)),
+        Option("first_seed", "--seed", int, "The seed of the draws and of the first folding.", default=0,
+               rule=Range(0, MAX_SEED)),
+        main="*",
+    ),
+    *_panel(
+        "Prediction", "predict",
+        Option("images", "", Path, "Pictures, or folders of pictures.", several=REPEATED, default=REQUIRED),
+        Option("model", "--model", Path, "A model file, or a folder of them.", several=REPEATED, default=REQUIRED),
+        Option("draw", "--draw", Path, "The folder for pictures with boxes."),
+        Option("method", "--windows", str, "The method that proposes windows, in place of the model's."),
+        Option("specs", "--extractor", str, "The extractor, in place of the model's.", several=REPEATED),
+        Option("skip_unreadable", "--skip-bad", bool, "Leave out pictures that cannot be read.", default=False),
+        main="*",
+    ),
+    *_panel(
+        "Export", "export",
+        Option("out", "--out", Path, "The run folder.", default=REQUIRED),
+        Option("to", "--to", Path, "The folder to write: empty, or not there.", default=REQUIRED),
+        Option("format_name", "--format", str, "coco, yolo, voc, label-studio or cvat.", default=REQUIRED),
+        Option("set_name", "--set", str, "The set; by default the test set, or the training set without one."),
+        Option("threshold", "--threshold", float, "The least probability of a box."),
+        Option("per_class", "--per-class", int, "The number of best boxes of each class."),
+        Option("labelled_only", "--labelled-only", bool, "Only classes that the picture is labelled with.",
+               default=False),
+        Option("copy", "--copy", bool, "Copy the pictures (yolo, voc); otherwise link them.", default=False),
+        main="*",
+    ),
+    *_panel(
+        "Verification", "verify",
+        Option("pictures", "--pictures", bool, "Compare the pictures with those the shards were made from.",
+               default=False),
+        Option("remove", "--remove", bool, "Remove damaged files, to be made again.", default=False),
+        main="*",
+    ),
+    *_panel(
+        "Machine", "run train tune refine",
+        Option("jobs", "--jobs", int, "The number of threads; all cores by default.", rule=Range(1, MAX_JOBS),
+               verbs="run extract import train tune refine detect verify compare predict demo", main="*"),
+        Option("seed", "--seed", int, "The seed of everything random.", "seed", rule=Range(0, MAX_SEED),
+               verbs="run extract import train tune refine predict demo", main="*"),
+        Option("device", "--device", str, "Where networks and passes run.", default="auto", rule=DEVICES,
+               verbs="run extract train tune refine predict demo", main="*"),
+        Option("memory", "--memory", str, "The memory for windows in training, such as 8G; 80 % of what is free by "
+               "default.", main="train tune refine"),
+        Option("executor", "--executor", str, "local; dask: as many processes as --jobs; dask:tcp://HOST:8786: the "
+               "workers of a scheduler. local by default.", verbs="run extract train tune refine"),
+        Option("quiet", "--quiet", bool, "No progress, no summary.", default=False, verbs="*", main="*"),
+        Option("redo", "--redo", bool, "Discard what the stages made before.", default=False,
+               verbs="run extract import train tune refine detect demo", main="*"),
+    ),
+)  # fmt: skip
+"""The table, in the order of help and of docs/options.md."""
+
+
+def options_of(verb: str) -> tuple[Option, ...]:
+    """Return the options that a verb takes."""
+    return tuple(option for option in OPTIONS if option.verbs == "*" or verb in option.verbs.split())
+
+
+def shown_in_help(option: Option, verb: str) -> bool:
+    """Return whether ``--help`` of a verb shows an option."""
+    return option.main == "*" or verb in option.main.split()
+
+
+SETTINGS: dict[str, Option] = {option.field: option for option in reversed(OPTIONS) if option.field}
+"""Dotted setting -> its option."""

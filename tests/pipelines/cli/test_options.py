@@ -1,0 +1,160 @@
+"""The table of options: every verb's parameters, help, checks and the page come from it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lapsvm.pipelines.cli.options_page import options_page
+from lapsvm.pipelines.commands.verbs import app
+from lapsvm.pipelines.run.checks import check_settings
+from lapsvm.pipelines.run.options import OPTIONS, SETTINGS, Option, Range, options_of, shown_in_help
+from lapsvm.pipelines.run.settings import FORMER_NAMES, Settings
+
+from lapsvm.errors import OptionError
+
+ROOT = Path(__file__).parents[3]
+VERBS = sorted(command.callback.__name__ for command in app.registered_commands)
+DRAWS_NOTHING = ("detect", "evaluate", "export", "report", "verify")
+
+
+def flags(verb):
+    return {flag for option in options_of(verb) for flag in option.flags.split("/")}
+
+
+def test_every_setting_has_one_option():
+    assert set(SETTINGS) == set(Settings().flat())
+    fields = [option.field for option in OPTIONS if option.field and option.flags]
+    assert len(set(fields)) == len(fields)
+
+
+def test_every_default_keeps_its_rule():
+    check_settings(Settings())
+    for option in OPTIONS:
+        if not option.field and isinstance(option.default, int | float | str):
+            option.check(option.default)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_flag_of_a_verb_stands_twice(verb):
+    given = [flag for option in options_of(verb) for flag in option.flags.split("/") if flag]
+    assert len(set(given)) == len(given)
+    names = [option.name for option in options_of(verb)]
+    assert len(set(names)) == len(names)
+
+
+def test_the_table_names_no_verb_that_is_not_there():
+    named = {verb for option in OPTIONS for verb in (*option.verbs.split(), *option.main.split())}
+    assert named - {"*"} == set(VERBS)
+
+
+def test_the_committed_page_is_the_generated_one():
+    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == options_page()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_the_main_options_and_help_all_shows_every_one(command, verb):
+    brief, full = command(verb, "--help").out, command(verb, "--help-all").out
+    for option in options_of(verb):
+        if option.flags:
+            assert f"{option.flag} " in full.replace(",", " ").replace("/", " ").replace("\n", " ")
+    for option in options_of(verb):
+        panel = f"{option.panel}:\n"
+        assert panel in full
+        assert not shown_in_help(option, verb) or panel in brief
+    hidden = [option for option in options_of(verb) if not shown_in_help(option, verb)]
+    assert (f"{len(hidden)} more options: " in brief) == bool(hidden)
+    assert "more options" not in full
+
+
+def test_help_of_run_shows_at_most_20_options(command):
+    shown = [option for option in options_of("run") if shown_in_help(option, "run")]
+    assert 10 <= len(shown) <= 20
+    assert sum(line.startswith("  --") for line in command("run", "--help").out.splitlines()) == len(shown) + 2
+
+
+@pytest.mark.parametrize(
+    ("verbs", "flag"),
+    [
+        (DRAWS_NOTHING, "--seed"),
+        (("import", "detect", "evaluate", "report", "verify", "compare", "export"), "--device"),
+        (("evaluate", "report", "export"), "--jobs"),
+        (("evaluate", "report", "verify", "compare", "predict", "export"), "--redo"),
+        (("detect", "report", "evaluate", "predict"), "--memory"),
+    ],
+)
+def test_no_verb_takes_an_option_that_it_ignores(refused, tmp_path, verbs, flag):
+    for verb in verbs:
+        assert flag not in flags(verb)
+        assert f"No such option: {flag}" in refused(verb, flag, "1", "--out", tmp_path)
+
+
+@pytest.mark.parametrize(("old", "new"), [name for name in FORMER_NAMES.items() if name[0].startswith("--")])
+def test_a_former_flag_is_refused_with_the_present_one(refused, tmp_path, old, new):
+    said = refused("run", "--out", tmp_path / "RUN", f"{old}=0.5")
+    assert f"option {old!r} " in said
+    assert (f"is now called {new!r}" if new else "was removed") in said
+
+
+@pytest.mark.parametrize(("old", "new"), [name for name in FORMER_NAMES.items() if "." in name[0]])
+def test_a_former_setting_is_refused_with_the_present_one(tmp_path, old, new):
+    path = tmp_path / "run.toml"
+    path.write_text(f"{old} = 0.5\n")
+    with pytest.raises(OptionError, match=f"setting '{old}' in .*run.toml") as caught:
+        Settings.read(path)
+    assert (f"is now called {new!r}" if new else "was removed") in str(caught.value)
+    assert new == "" or new in SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("rule", "inside", "outside", "words"),
+    [
+        (Range(0, above=True), (1e-9, 5), (0, -1, float("nan"), float("inf")), "a finite number greater than 0"),
+        (Range(0), (0, 5.0), (-0.1, float("inf")), "a finite number of at least 0"),
+        (Range(0, 1), (0, 1), (-0.1, 1.1, float("nan")), "from 0 to 1"),
+        (Range(0, 1, below=True), (0, 0.9), (1,), "at least 0 and below 1"),
+        (Range(0, 1, above=True), (0.1, 1), (0,), "above 0 and at most 1"),
+    ],
+)
+def test_a_rule_says_what_it_takes(rule, inside, outside, words):
+    option = Option("x", "--x", float, "", rule=rule)
+    for value in inside:
+        option.check(value)
+    for value in outside:
+        with pytest.raises(OptionError, match=f"^option --x must be {words}, got "):
+            option.check(value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "evaluate needs --out RUN, or --root VOCDIR and --results DIR, or --coco FILE and --results FILE."),
+        (["--results", "x"], "evaluate needs --out RUN, or"),
+        (["--out", "x", "--results", "y"], "option --results does not go with --out: evaluate needs --out RUN"),
+        (["--out", "x", "--root", "y"], "option --root does not go with --out"),
+        (["--root", "x"], "option --root needs --results"),
+        (["--coco", "x", "--results", "y", "--set", "test"], "option --set does not go with --coco"),
+        (["--root", "x", "--results", "y", "--metrics", "coco"], "option --metrics does not go with --root"),
+        (["--coco", "x", "--results", "y", "--iou", "2"], "option --iou must be above 0 and at most 1, got 2."),
+    ],
+)
+def test_the_forms_of_evaluate_do_not_mix(refused, arguments, words):
+    assert words in refused("evaluate", *arguments)
+
+
+def completed(words, number):
+    about = {"_LAPSVM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+    line = [Path(sys.executable).parent / "lapsvm"]
+    return subprocess.run(line, env=os.environ | about, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_a_shell_completes_verbs_options_and_values():
+    assert {"export", "extract"} == set(completed("lapsvm ex", 1))
+    assert set(completed("lapsvm detect --box", 2)) == {"--box-voting", "--box-voting-iou"}
+    assert completed("lapsvm train --learner latent_s", 3) == ["latent_svm"]
+
+
+def test_completion_scripts_are_printed(command, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert "_LAPSVM_COMPLETE" in command("--show-completion", "bash").out
