@@ -182,7 +182,7 @@ def test_given_windows_are_solved_for_first(early):
     windows, y = planted()
     chosen = np.full(len(y), 4)
     found = fit_many([LatentProblem(y, init=chosen, tol=0.1, **early)], windows)[0]
-    convex = fit_many([LatentProblem(y, known_windows=np.where(y > 0, chosen, -1), tol=0.1)], windows)[0]
+    convex = fit_many([LatentProblem(y, fixed_windows=np.where(y > 0, chosen, -1), tol=0.1)], windows)[0]
     assert not is_early(found.history[0])
     assert is_early(found.history[1])
     assert found.history[0]["objective"] == pytest.approx(convex.objective, rel=0.1)
@@ -190,10 +190,10 @@ def test_given_windows_are_solved_for_first(early):
 
 
 @pytest.mark.parametrize("early", EARLY)
-def test_known_windows_need_no_early_steps(early):
+def test_fixed_windows_need_no_early_steps(early):
     windows, y = planted()
     known = np.where(y > 0, 2, -1)
-    found, plain = fit_many([LatentProblem(y, known_windows=known, **more) for more in (early, {})], windows)
+    found, plain = fit_many([LatentProblem(y, fixed_windows=known, **more) for more in (early, {})], windows)
     np.testing.assert_array_equal(found.coef, plain.coef)
 
 
