@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx lapsvm/_ext/*.pxd)
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cython_ext/*.h lapsvm/_ext/*.pxd)
 
 # what runs the kernels, for the builds that look at them more closely
 KERNEL_TESTS := tests/test_boxes.py tests/test_build.py tests/test_threads.py tests/ranking tests/optim tests/windows \

@@ -20,7 +20,7 @@ SANITIZE = os.environ.get("LAPSVM_SANITIZE", "")
 # folder -> import name; a room's own sub-packages are found below it
 ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 
-# kernel bodies: cython_ext/<stem>.pyx is compiled as lapsvm._ext.<stem>
+# kernel bodies: cython_ext/<stem>.pyx, with its C code in cython_ext/<stem>.h, is compiled as lapsvm._ext.<stem>
 KERNELS = {
     "bags": "c",
     "scores": "c",
@@ -66,7 +66,8 @@ def extension(stem: str, language: str) -> Extension:
         f"lapsvm._ext.{stem}",
         sources=[f"cython_ext/{stem}.pyx"],
         language=language,
-        include_dirs=[np.get_include()],
+        depends=[str(header) for header in Path("cython_ext").glob(f"{stem}.h")],
+        include_dirs=["cython_ext", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
         extra_link_args=SANITIZE_ARGS,

@@ -5,15 +5,6 @@ import numpy as np
 from libc.math cimport copysignf, fabsf, sqrt, sqrtf
 from libc.string cimport memset
 
-cdef extern from *:
-    """
-    #define TINY 1e-30f
-    #define PER_HALF_TURN 0.318309886f
-    """
-    const float TINY
-    const float PER_HALF_TURN
-
-
 cdef struct Geometry:
     Py_ssize_t side    # of the square, in its pixels
     Py_ssize_t cell    # of a cell, in the square's pixels
@@ -88,12 +79,13 @@ cdef void _places(const Geometry* shape, Linear* place) noexcept nogil:
 
 
 cdef inline float _half_turn(float x, float y) noexcept nogil:
-    """Angle of (x, y) as a share of half a turn, in [0, 1]; the arc tangent is a fit that is 8e-8 off at most.
+    """Angle of (x, y) as a share of half a turn, in [0, 1]; the arc tangent is a polynomial with an error of at most 8e-8.
 
-    Without branches, which depend on the picture and so are guessed wrong; the compiler then takes several at once.
+    It has no branches, which would depend on the picture and be mispredicted, so the compiler vectorises it.
     """
-    cdef float wide = fabsf(x), high = fabsf(y), apart = fabsf(wide - high)
-    cdef float ratio = (wide + high - apart) / (wide + high + apart + TINY)  # the smaller over the larger
+    cdef float width = fabsf(x), height = fabsf(y), difference = fabsf(width - height)
+    # the smaller over the larger; the constant avoids 0 / 0
+    cdef float ratio = (width + height - difference) / (width + height + difference + <float>1e-30)
     cdef float square = ratio * ratio
     cdef float angle = <float>0.0241661895 - <float>0.00466877331 * square
     angle = <float>-0.0593671008 + square * angle
@@ -101,8 +93,8 @@ cdef inline float _half_turn(float x, float y) noexcept nogil:
     angle = <float>-0.14016585 + square * angle
     angle = <float>0.199692354 + square * angle
     angle = <float>-0.333319597 + square * angle
-    angle = ratio * (<float>0.999999898 + square * angle) * PER_HALF_TURN
-    angle = <float>0.25 - copysignf(<float>0.25 - angle, wide - high)
+    angle = ratio * (<float>0.999999898 + square * angle) * <float>0.318309886  # 1 / pi
+    angle = <float>0.25 - copysignf(<float>0.25 - angle, width - height)
     return <float>0.5 - copysignf(<float>0.5 - angle, x * y)
 
 

@@ -53,7 +53,7 @@ def check_executor(executor: str) -> str | None:
 
 @contextmanager
 def open_cluster(
-    executor: str, jobs: int, timeout: float = CONNECT_SECONDS, tell: Callable[[str], object] | None = None
+    executor: str, jobs: int, timeout: float = CONNECT_SECONDS, notify: Callable[[str], object] | None = None
 ) -> "Iterator[Cluster | None]":
     """Hold the processes of an executor while the block runs; None for "local", which has none but this one.
 
@@ -65,7 +65,7 @@ def open_cluster(
     jobs : int
     timeout : float, default 10
         Seconds until a scheduler that does not answer, or has no worker, is given up.
-    tell : callable, optional
+    notify : callable, optional
         Is given a sentence whenever a worker is lost, or cannot do what another one then does.
 
     Raises
@@ -86,7 +86,7 @@ def open_cluster(
         stack.enter_context(dask.config.set(_SETTINGS))
         local = stack.enter_context(_local(distributed, jobs)) if not address else None
         where = local.scheduler_address if local is not None else address
-        cluster = Cluster(stack.enter_context(_client(distributed, where, timeout)), where, tell)
+        cluster = Cluster(stack.enter_context(_client(distributed, where, timeout)), where, notify)
         cluster.check(timeout)
         yield cluster
 
@@ -173,7 +173,7 @@ class Cluster:
     client : distributed.Client
     address : str
         Of the scheduler.
-    tell : callable, optional
+    notify : callable, optional
         Is given a sentence about what was overcome.
 
     Attributes
@@ -182,9 +182,9 @@ class Cluster:
         Bytes of work and of answers that have travelled, without Dask's own words, about a kilobyte for each call.
     """
 
-    def __init__(self, client: Any, address: str, tell: Callable[[str], object] | None = None):
+    def __init__(self, client: Any, address: str, notify: Callable[[str], object] | None = None):
         self.address, self.sent, self.received = address, 0, 0
-        self.tell = tell or (lambda _: None)
+        self.notify = notify or (lambda _: None)
         self._client, self._numbers, self._lock = client, count(), Lock()
 
     def workers(self) -> dict[str, int]:

@@ -38,8 +38,12 @@ def opened(folder: str) -> tuple[Bags, dict[str, np.ndarray]]:
 
 def timed(problems: list[LatentProblem], bags: Bags, candidates: int) -> tuple[list[LatentSolution], PassCounts, float]:
     """Return solutions, counts and CPU seconds."""
-    tally, start = PassCounts(), time.process_time()
-    return fit_many(problems, bags, candidates=candidates, tally=tally), tally, time.process_time() - start
+    pass_counts, start = PassCounts(), time.process_time()
+    return (
+        fit_many(problems, bags, candidates=candidates, pass_counts=pass_counts),
+        pass_counts,
+        time.process_time() - start,
+    )
 
 
 def main(folder: str, windows: int = 0) -> None:
@@ -62,10 +66,11 @@ def main(folder: str, windows: int = 0) -> None:
                 f"| {plain_seconds:.1f} | {seconds:.1f} |",
                 flush=True,
             )
-    _, tally, seconds = timed([LatentProblem(y, C=C) for C in VALUES for y in labels.values()], bags, CANDIDATES)
+    _, pass_counts, seconds = timed([LatentProblem(y, C=C) for C in VALUES for y in labels.values()], bags, CANDIDATES)
     print(
-        f"all side by side: {tally.passes} passes, {tally.bytes_read / 1e9:.1f} GB read, "
-        f"{tally.candidate_bytes / 1e9:.1f} GB of candidates read, {tally.most_held / 1e9:.2f} GB of them held, "
+        f"all side by side: {pass_counts.passes} passes, {pass_counts.bytes_read / 1e9:.1f} GB read, "
+        f"{pass_counts.candidate_bytes / 1e9:.1f} GB of candidates read, "
+        f"{pass_counts.peak_candidate_bytes / 1e9:.2f} GB of them held, "
         f"CPU {seconds:.0f} s"
     )
 

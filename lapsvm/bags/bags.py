@@ -175,13 +175,13 @@ class Bags:
         """
         return self._view(self._selection.narrowed(index, name))
 
-    def parts(self, count: int) -> "Bags":
+    def subdivided(self, count: int) -> "Bags":
         """Return each bag cut into `count` bags of consecutive windows, nearly alike in size; nothing is copied.
 
         A bag of fewer windows becomes one bag per window. Where all windows of a part are excluded, none competes in
         it (`n_competing` is 0), and what `best` says of it means nothing. InputError if `count` is below 1.
         """
-        return self._view(self._selection.parts(count))
+        return self._view(self._selection.subdivided(count))
 
     def excluding(self, windows: ArrayLike) -> "Bags":
         """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
@@ -216,9 +216,9 @@ class Bags:
         check_count("count", count)
         if weights is None:
             return self._view(self._selection.first(count))
-        return self.taken(self.best_of_each(count, weights))
+        return self.copied(self.top_mask(count, weights))
 
-    def best_of_each(self, count: int | Index, weights: ArrayLike) -> NDArray[np.bool_]:
+    def top_mask(self, count: int | Index, weights: ArrayLike) -> NDArray[np.bool_]:
         """Tell of every window (n_windows,) whether it is among the `count` best-scored of its bag.
 
         `count` is one number for all bags or (n_bags,); of equals the first are. An excluded window never is.
@@ -230,7 +230,7 @@ class Bags:
             chosen[first + best[own[best] > -np.inf]] = True
         return chosen
 
-    def taken(self, windows: NDArray[np.bool_]) -> "Bags":
+    def copied(self, windows: NDArray[np.bool_]) -> "Bags":
         """Return bags of copies of the windows for which `windows` (n_windows,) is true; each bag must keep one."""
         features, offsets = copies(self._pass, windows)
         return type(self)(features, offsets, self.scale, threads=self.threads)

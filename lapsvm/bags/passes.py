@@ -60,8 +60,8 @@ class Pass:
 
     def ask(self, work: Work) -> Answer:
         """Return the answers of all bags to some work, one behind the other."""
-        if self.store.elsewhere is not None:
-            return self.store.elsewhere.ask(self.selection, work)
+        if self.store.remote is not None:
+            return self.store.remote.ask(self.selection, work)
         there = self._on_device(work)
         places, answering = work.places(self.selection), work.answering(self.store.dtype)
         found = work.room(int(places[-1]), self.store.dim, self.store.dtype)

@@ -72,7 +72,7 @@ class Selection:
         starts = self.starts + before
         return self._cut(starts, np.where(chosen < 0, self.stops, starts + 1), self.offsets[:-1] + before)
 
-    def parts(self, count: int) -> "Selection":
+    def subdivided(self, count: int) -> "Selection":
         """Return each bag cut into `count` bags of consecutive windows, nearly alike in size, or one per window."""
         counts = self._at_most(check_count("count", count))
         owners = np.repeat(np.arange(self.n_bags), counts)

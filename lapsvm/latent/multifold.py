@@ -28,7 +28,7 @@ def fit_multifold(
     rounds: int = 10,
     *,
     candidates: int = CANDIDATES,
-    tally: PassCounts | None = None,
+    pass_counts: PassCounts | None = None,
     log: ReplayLog | None = None,
 ) -> LatentSolution:
     """Train a problem, the positives' windows chosen by models of the other folds.
@@ -45,7 +45,7 @@ def fit_multifold(
     rounds : int, default 10
         Most choices of all windows; the first follows on latent training, later ones on training with the windows
         last chosen. The choice ends early when it comes to rest; that it does is not guaranteed.
-    candidates, tally, log
+    candidates, pass_counts, log
         As for `fit_many`.
 
     Returns
@@ -66,10 +66,10 @@ def fit_multifold(
     """
     check_count("rounds", rounds)
     labels, known = problem.labels(bags), problem.known(bags)
-    bags.narrowed(known, "known_windows")
+    bags.narrowed(known, "fixed_windows")
     parts = deal(np.flatnonzero((labels > 0) & (known < 0)), folds, problem.seed)
     windows, calls, passes = known.astype(np.intp), 0, 0
-    options: dict[str, Any] = {"candidates": candidates, "tally": tally, "log": log}
+    options: dict[str, Any] = {"candidates": candidates, "pass_counts": pass_counts, "log": log}
     for _ in range(rounds):
         solutions = fit_many([_without(problem, labels, windows, part) for part in parts], bags, **options)
         calls += sum(one.n_calls for one in solutions)
@@ -80,7 +80,7 @@ def fit_multifold(
             windows[part] = best[part, k]
         if np.array_equal(windows, before):
             break
-    last = fit_many([replace(problem, known_windows=windows)], bags, **options)[0]
+    last = fit_many([replace(problem, fixed_windows=windows)], bags, **options)[0]
     return replace(last, n_calls=calls + last.n_calls, n_passes=passes + last.n_passes)
 
 
@@ -98,4 +98,4 @@ def _without(problem: LatentProblem, labels: Float64, windows: Index, part: Inde
     """Return the problem with these windows, an image left out if it is in `part`."""
     kept, known = labels.copy(), windows.copy()
     kept[part], known[part] = 0, -1
-    return replace(problem, y=kept, known_windows=known)
+    return replace(problem, y=kept, fixed_windows=known)

@@ -70,7 +70,7 @@ def refine(
     ----------
     problem : LatentProblem
         Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` deals the positives to the folds; `init`,
-        `known_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
+        `fixed_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
         a larger `top` takes the mean of so many.
     bags : Bags
         The pictures.
@@ -120,7 +120,7 @@ def refine(
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
-    whole = replace(problem, y=y, init=start, known_windows=None)
+    whole = replace(problem, y=y, init=start, fixed_windows=None)
     problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
     solutions = fit_many(problems, twice, progress, candidates=candidates)
     weights = np.stack([solution.coef for solution in solutions], axis=1)

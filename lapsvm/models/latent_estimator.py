@@ -114,7 +114,7 @@ class LatentEstimator(BagClassifier):
         """Return the intercept, given the best windows' scores."""
         return balanced_intercept(scores, labels > 0)
 
-    def fit(self, bags: BagsLike, y: ArrayLike, known_windows: ArrayLike | None = None) -> Self:
+    def fit(self, bags: BagsLike, y: ArrayLike, fixed_windows: ArrayLike | None = None) -> Self:
         """Train on images with labels.
 
         Parameters
@@ -123,7 +123,7 @@ class LatentEstimator(BagClassifier):
             The windows of each image.
         y : (n_bags,) of two values
             The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
-        known_windows : (n_bags,) int, optional
+        fixed_windows : (n_bags,) int, optional
             The window of each image where it is known, else -1: a known image has no other window in training.
 
         Returns
@@ -144,8 +144,8 @@ class LatentEstimator(BagClassifier):
         self.classes_, labels = image_labels(y)
         self.feature_scale_ = feature_scale(self.scale, raw)
         data, used = raw.scaled(self.feature_scale_), labels != 0
-        problem = replace(self.problem(labels), known_windows=known_windows)
-        weights = problem.given_weights(data)
+        problem = replace(self.problem(labels), fixed_windows=fixed_windows)
+        weights = problem.initial_weights(data)
         if weights is not None:
             problem = replace(problem, init=weights / self.feature_scale_)
         found = self._train(problem, data)

@@ -49,7 +49,7 @@ def answers(bags: Bags) -> list[Array]:
         *bags.best(weights),
         *bags.excluding(mask).best(weights[:, 0]),
         *bags.subset([7, 3, 29, 3]).best(weights),
-        *bags.parts(4).best(weights),
+        *bags.subdivided(4).best(weights),
         bags.score_windows(weights[:, 1]),
         bags.rows(owners, index),
         bags.stored_rows(owners, index),
@@ -58,7 +58,7 @@ def answers(bags: Bags) -> list[Array]:
         bags.means(),
         bags.means([4, 4, 1]),
         np.asarray(bags.mean_norm()),
-        bags.taken(~mask).means(),
+        bags.copied(~mask).means(),
         bags.kept(3, weights[:, 0]).means(),
         bags[4],
     ]
@@ -152,7 +152,7 @@ class BagsLaws:
         some[np.cumsum((0, *SIZES[:-1]))] = False
         left = [own[~mask] for own, mask in zip(windows, np.split(some, np.cumsum(SIZES)[:-1]), strict=True)]
         _equal(bags.excluding(some).best(weights).score, best_windows(left, weights).score)
-        _equal(bags.taken(~some).best(weights).index, best_windows(left, weights).index)
+        _equal(bags.copied(~some).best(weights).index, best_windows(left, weights).index)
         _equal(bags.kept(2).best(weights).index, best_windows([own[:2] for own in windows], weights).index)
         only = bags.narrowed([-1, 3, 0, 250, 0, -1])
         cut = [windows[0], windows[1][3:4], windows[2][:1], windows[3][250:251], windows[4], windows[5]]

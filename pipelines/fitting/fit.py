@@ -131,7 +131,7 @@ def _walk(
 ) -> list[list[LatentSolution]]:
     """Train every problem for its values of C."""
     train = context.settings.train
-    options: dict[str, Any] = {"candidates": train.candidates, "tally": context.tally, "log": log}
+    options: dict[str, Any] = {"candidates": train.candidates, "pass_counts": context.pass_counts, "log": log}
     if train.multifold:
         walked = []
         for one, values in starts:

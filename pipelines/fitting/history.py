@@ -17,7 +17,7 @@ from ..run.context import RunContext
 from .fit import Constants
 
 CONSTANTS = ("C", "J", "trim")
-_COST = ("calls", "passes", "seconds", "candidate_calls", "proved")
+_COST = ("calls", "passes", "seconds", "candidate_calls", "certified")
 _STEP = ("step", "objective", "dual", "gap", *_COST, "planes", "changed")
 HISTORY_COLUMNS = ("class", "role", *CONSTANTS, *_STEP)
 

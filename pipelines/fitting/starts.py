@@ -33,7 +33,7 @@ def started(
     central = bags.narrowed(most_central(shards))
     loose = [replace(one, C=values[0], tol=max(one.tol, _LOOSE), top=1) for one, values in starts]
     parts = [loose[first : first + _AT_ONCE] for first in range(0, len(loose), _AT_ONCE)]
-    found = chain.from_iterable(fit_many(part, central, tally=context.tally, log=log) for part in parts)
+    found = chain.from_iterable(fit_many(part, central, pass_counts=context.pass_counts, log=log) for part in parts)
     return [(replace(one, init=first.coef), values) for (one, values), first in zip(starts, found, strict=True)]
 
 

@@ -82,5 +82,5 @@ def _rests(told: Sequence[Mapping[str, Any]], tol: float) -> bool:
     """Tell whether a training has ended, as CCCP ends."""
     now = told[-1]
     fall = told[-2]["objective"] - now["objective"] if len(told) > 1 else math.inf
-    proved = now["gap"] <= tol and now.get("proved", True)  # on candidates alone a gap is but a bound
+    proved = now["gap"] <= tol and now.get("certified", True)  # on candidates alone a gap is but a bound
     return bool(proved and (now["changed"] == 0 or fall <= tol * abs(now["objective"])))

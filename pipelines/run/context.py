@@ -39,7 +39,7 @@ class RunContext:
         Where torch runs networks, and passes look for winners.
     cluster : Cluster or None
         Processes that extract and hold windows, if it is not this one.
-    tally : PassCounts or None
+    pass_counts : PassCounts or None
         Where training counts its passes.
     named : tuple of str
         The extractors that stand on this command line; those of settings files may not run code (see `trusted_code`).
@@ -57,7 +57,7 @@ class RunContext:
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
     cluster: Cluster | None = None
-    tally: "PassCounts | None" = None
+    pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     _data: RunData | None = field(default=None, repr=False)

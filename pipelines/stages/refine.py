@@ -197,8 +197,8 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
     bags = pictures.bags
     if not count:
         return pictures
-    taken = bags.best_of_each(np.where(y > 0, np.diff(bags.offsets), count), weights)
-    return pictures._replace(bags=bags.taken(taken), boxes=pictures.boxes[taken])
+    taken = bags.top_mask(np.where(y > 0, np.diff(bags.offsets), count), weights)
+    return pictures._replace(bags=bags.copied(taken), boxes=pictures.boxes[taken])
 
 
 def _problem(context: RunContext, task: FitTask, first: Detector) -> LatentProblem:

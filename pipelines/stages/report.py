@@ -127,7 +127,7 @@ def _cccp_steps(context: RunContext) -> dict[str, tuple[CccpStep, ...]]:
     last = f"round {rounds}" if rounds else "final"
     steps: dict[str, list[CccpStep]] = {}
     for row in _history(context):
-        if row["role"] == last and row.get("proved") != "False":  # on candidates an objective is but a bound
+        if row["role"] == last and row.get("certified") != "False":  # on candidates an objective is but a bound
             steps.setdefault(row["class"], []).append(_cccp_step(row))
     return {name: tuple(rows) for name, rows in steps.items()}
 

@@ -45,9 +45,9 @@ def train_classes(context: RunContext) -> None:
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
-            context.tally = PassCounts()
+            context.pass_counts = PassCounts()
             _train(context, shards, to_do)
-            counts.update(asdict(context.tally))
+            counts.update(asdict(context.pass_counts))
             if context.cluster is not None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:

@@ -30,7 +30,7 @@ def test_as_many_windows_as_there_are_numbers_are_all_of_them(count):
         view.best(VECTOR)
     assert np.array_equal(bags.kept(count).best(VECTOR).index, bags.best(VECTOR).index)
     assert np.array_equal(bags.kept(count, VECTOR).score_windows(VECTOR), bags.score_windows(VECTOR))
-    assert np.array_equal(bags.parts(count).offsets, np.arange(13))
+    assert np.array_equal(bags.subdivided(count).offsets, np.arange(13))
 
 
 @pytest.mark.parametrize("kind", [np.int64, object])

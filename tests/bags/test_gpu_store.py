@@ -54,7 +54,7 @@ def asked(bags):
     rng = np.random.default_rng(1)
     weights, mask = rng.normal(size=(21, 6)), rng.random(bags.n_windows) < 0.5
     mask[bags.offsets[:-1]] = False
-    parts = bags.excluding(mask).parts(5)
+    parts = bags.excluding(mask).subdivided(5)
     found = parts.best(weights)
     return [
         *bags.best(weights),

@@ -156,4 +156,4 @@ def test_windows_that_do_not_compete_never_win_by_scores_that_are_no_numbers():
 
 def test_a_part_of_which_nothing_competes_answers_its_window_0():
     bags = Bags.from_arrays([np.arange(12.0).reshape(6, 2)]).excluding(np.array([True, True, True, False, True, False]))
-    np.testing.assert_array_equal(bags.parts(2).best([1.0, 0.0]).index, [0, 2])
+    np.testing.assert_array_equal(bags.subdivided(2).best([1.0, 0.0]).index, [0, 2])

@@ -34,7 +34,7 @@ apart = pytest.mark.skipif(not OWN_PLACE.exists(), reason="no path here leads ev
 def cluster():
     """Two processes, and what they have told so far."""
     told = []
-    with open_cluster("dask", 2, tell=told.append) as opened:
+    with open_cluster("dask", 2, notify=told.append) as opened:
         opened.told = told
         yield opened
 
@@ -101,14 +101,14 @@ def test_training_is_the_same_bit_for_bit(candidates, cluster, tmp_path):
 def test_each_worker_holds_some_shards_and_reads_them_once(cluster, tmp_path):
     run = write_run(tmp_path, drawn(), np.float16, 4)
     bags = Bags.open(run, "trainval", cluster=cluster)
-    shares = bags._store.elsewhere.shares
+    shares = bags._store.remote.shares
     assert sorted(part for parts in shares.values() for part in parts) == list(range(8))
     assert set(shares) == set(two_workers(cluster))
     assert min(map(len, shares.values())) >= 3
     before = bags.best(np.ones(21))
     shutil.rmtree(run)
     np.testing.assert_array_equal(bags.best(np.ones(21)).score, before.score)
-    assert bags._store.elsewhere.shares == shares
+    assert bags._store.remote.shares == shares
 
 
 def test_only_weights_and_winners_travel(cluster, tmp_path):
@@ -128,7 +128,7 @@ def test_a_pass_costs_what_it_costs_whatever_the_windows_are(cluster, tmp_path):
     problem, y = PassCounts(), np.where(np.arange(30) % 3 == 0, 1, -1)
     bags = Bags.open(write_run(tmp_path, drawn(), np.float16, 4), "trainval", cluster=cluster)
     received = cluster.received
-    fit_many([LatentProblem(y)], bags, candidates=0, tally=problem)
+    fit_many([LatentProblem(y)], bags, candidates=0, pass_counts=problem)
     assert cluster.received - received < problem.bytes_read
 
 
@@ -166,7 +166,7 @@ def test_a_worker_that_is_killed_is_made_up_for(harm, cluster, tmp_path):
     assert len(two_workers(cluster)) == 2
     for _ in range(2):
         np.testing.assert_array_equal(bags.best(weights).index, expected.index)
-    assert len(bags._store.elsewhere.shares) == 2  # the one that came anew has its part of the work
+    assert len(bags._store.remote.shares) == 2  # the one that came anew has its part of the work
 
 
 def test_training_goes_on_when_a_worker_is_killed(cluster, tmp_path):

@@ -86,10 +86,10 @@ def test_on_candidates_the_objective_never_rises_until_a_pass_adds_windows(risk,
     found = fit_many([problem], bags_of(windows), candidates=COUNT)[0]
     steps = 0
     for before, after in pairwise(found.history):
-        if not after["proved"]:  # it begins at the point before, whose objective no missing window raises
+        if not after["certified"]:  # it begins at the point before, whose objective no missing window raises
             assert after["objective"] <= before["objective"] * (1 + 1e-9)
             steps += 1
-    proved = [record["objective"] for record in found.history if record["proved"]]
+    proved = [record["objective"] for record in found.history if record["certified"]]
     assert steps > 0
     assert proved[-1] == found.objective
     assert found.objective <= min(proved) * (1 + problem.tol)
@@ -100,9 +100,9 @@ def test_a_proved_objective_is_never_below_that_on_candidates():
     windows, y = planted(1, 40, dim=6)
     bags = bags_of(windows)
     found = fit_many([LatentProblem(y, risk=HingeRisk(), C=C)], bags, candidates=COUNT)[0]
-    assert any(record["proved"] for record in found.history)
+    assert any(record["certified"] for record in found.history)
     for record in found.history:
-        if record["proved"]:
+        if record["certified"]:
             assert record["dual"] <= record["objective"]
     scores = [own @ found.coef for own in windows]
     best = np.array(

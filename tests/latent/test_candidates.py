@@ -48,7 +48,7 @@ def objective_over_all(problem, bags, found):
 @pytest.mark.parametrize("seed", range(3))
 def test_with_the_positives_windows_known_the_objective_is_that_of_the_plain_solver(risk, C, seed):
     bags, y, places = planted(seed)
-    problem = LatentProblem(y, risk=risk, C=C, known_windows=np.where(y > 0, places, -1))
+    problem = LatentProblem(y, risk=risk, C=C, fixed_windows=np.where(y > 0, places, -1))
     found, expected = on_candidates(problem, bags), plain(problem, bags)
     assert found.converged
     assert abs(found.objective - expected.objective) <= problem.tol * expected.objective
@@ -65,7 +65,7 @@ def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solve
     assert found.converged
     if problem.top == 1:
         assert objective_over_all(problem, bags, found) <= found.objective * (1 + 1e-9)
-        fixed = replace(problem, known_windows=np.where(y > 0, found.windows, -1), init="mean")
+        fixed = replace(problem, fixed_windows=np.where(y > 0, found.windows, -1), init="mean")
         minimum = plain(fixed, bags)
         # the windows that would follow are those of a further step, which falls by less than the tolerance
         assert minimum.dual <= found.objective
@@ -75,7 +75,7 @@ def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solve
 
 def test_passes_are_few_and_counted():
     bags, y, _ = planted(2, n_bags=90, dim=30, shift=1.5)
-    problem, tally = LatentProblem(y, C=100.0), PassCounts()
+    problem, pass_counts = LatentProblem(y, C=100.0), PassCounts()
     seen = []
 
     class CountedBags(Bags):
@@ -84,12 +84,12 @@ def test_passes_are_few_and_counted():
             return super().best(weights, **options)
 
     counted = CountedBags(bags._store.whole, bags.offsets)
-    found = on_candidates(problem, counted, tally=tally)
-    assert len(seen) == found.n_passes == tally.passes
-    assert sum(seen) == tally.vectors
-    assert found.n_candidate_calls == tally.candidate_calls > 0
-    assert tally.bytes_read >= tally.passes * bags._store.whole.nbytes
-    assert 0 < tally.most_held <= bags._store.whole.nbytes / 2
+    found = on_candidates(problem, counted, pass_counts=pass_counts)
+    assert len(seen) == found.n_passes == pass_counts.passes
+    assert sum(seen) == pass_counts.vectors
+    assert found.n_candidate_calls == pass_counts.candidate_calls > 0
+    assert pass_counts.bytes_read >= pass_counts.passes * bags._store.whole.nbytes
+    assert 0 < pass_counts.peak_candidate_bytes <= bags._store.whole.nbytes / 2
     assert 3 * found.n_passes < plain(problem, bags).n_passes
 
 
@@ -98,12 +98,12 @@ def test_a_record_says_whether_it_holds_for_all_windows():
     told = []
     found = on_candidates(LatentProblem(y, C=30.0), bags, progress=lambda place, record: told.append((place, record)))
     assert [record for _, record in told] == found.history
-    assert found.history[-1]["proved"]
-    assert not all(record["proved"] for record in found.history)
-    proofs = [record["passes"] for record in found.history if record["proved"]]
+    assert found.history[-1]["certified"]
+    assert not all(record["certified"] for record in found.history)
+    proofs = [record["passes"] for record in found.history if record["certified"]]
     assert proofs == list(range(2, found.n_passes + 1))  # the first pass chooses the first windows
     assert found.history[-1]["objective"] == found.objective
-    assert all(record["proved"] for record in plain(LatentProblem(y, C=30.0), bags).history)
+    assert all(record["certified"] for record in plain(LatentProblem(y, C=30.0), bags).history)
 
 
 def mixed(y, places):
@@ -112,7 +112,7 @@ def mixed(y, places):
         LatentProblem(y, C=10.0),
         LatentProblem(y, C=10.0, trim=0.2),
         StructuralProblem(y, C=10.0),
-        LatentProblem(np.where(np.arange(len(y)) % 5 == 0, 0, y), C=1.0, known_windows=known),
+        LatentProblem(np.where(np.arange(len(y)) % 5 == 0, 0, y), C=1.0, fixed_windows=known),
         LatentProblem(-y, risk=HingeRisk(), C=1.0, fit_intercept=True, top=2),
         LatentProblem(y, C=3.0, init=np.where(y > 0, places, 0)),
     ]
@@ -137,8 +137,8 @@ def test_threads_do_not_change_the_solution(dtype, monkeypatch):
     (one, y, places), (three, _, _) = (planted(5, dtype=dtype, threads=threads) for threads in (1, 3))
     tallies = PassCounts(), PassCounts()
     for first, second in zip(
-        fit_many(mixed(y, places), one, candidates=COUNT, tally=tallies[0]),
-        fit_many(mixed(y, places), three, candidates=COUNT, tally=tallies[1]),
+        fit_many(mixed(y, places), one, candidates=COUNT, pass_counts=tallies[0]),
+        fit_many(mixed(y, places), three, candidates=COUNT, pass_counts=tallies[1]),
         strict=True,
     ):
         assert np.array_equal(first.coef, second.coef)
@@ -159,7 +159,7 @@ def test_windows_left_out_stay_out():
         features = bags._store.whole.reshape(-1, SIZE, 6)
         kept = Bags.from_arrays([own[~mask] for own, mask in zip(features, out, strict=True)])
         numbers = np.cumsum(~out, axis=1)[np.arange(bags.n_bags), found.windows] - 1
-        fixed = LatentProblem(y, C=10.0, known_windows=np.where(y > 0, numbers, -1))
+        fixed = LatentProblem(y, C=10.0, fixed_windows=np.where(y > 0, numbers, -1))
         assert found.objective <= plain(fixed, kept).objective * 1.003
 
 
@@ -174,16 +174,16 @@ def test_a_negatives_excluded_windows_make_no_plane_at_zero():
     known = np.where(y > 0, places, -1)
     kept = Bags.from_arrays([own[~mask] for own, mask in zip(features, out, strict=True)])
     init = np.where(y > 0, places, 0)
-    found, expected = (plain(LatentProblem(y, init=init, known_windows=known), one) for one in (some, kept))
+    found, expected = (plain(LatentProblem(y, init=init, fixed_windows=known), one) for one in (some, kept))
     assert abs(found.objective - expected.objective) <= 1e-3 * expected.objective
 
 
 def test_a_path_keeps_its_candidates():
     bags, y, _ = planted(8, n_bags=60, dim=20)
-    tally = PassCounts()
-    path = fit_paths([LatentProblem(y)], [[100.0, 10.0, 1.0]], bags, candidates=COUNT, tally=tally)[0]
+    pass_counts = PassCounts()
+    path = fit_paths([LatentProblem(y)], [[100.0, 10.0, 1.0]], bags, candidates=COUNT, pass_counts=pass_counts)[0]
     assert all(found.converged for found in path)
-    assert tally.passes == sum(found.n_passes for found in path)
+    assert pass_counts.passes == sum(found.n_passes for found in path)
     assert path[1].n_passes <= on_candidates(LatentProblem(y, C=10.0), bags).n_passes
 
 

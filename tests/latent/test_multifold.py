@@ -27,7 +27,7 @@ def test_the_solution_is_that_of_the_convex_problem_with_its_windows(risk):
     bags, y, _ = planted()
     found = fit_multifold(LatentProblem(y, risk=risk, C=5.0), bags, folds=4)
     windows = np.where(y > 0, found.windows, -1)
-    convex = fit_many([LatentProblem(y, risk=risk, C=5.0, known_windows=windows)], bags)[0]
+    convex = fit_many([LatentProblem(y, risk=risk, C=5.0, fixed_windows=windows)], bags)[0]
     np.testing.assert_array_equal(found.coef, convex.coef)
     assert found.gap <= 1e-3
     assert found.n_calls > convex.n_calls
@@ -48,10 +48,10 @@ def test_planted_windows_are_found():
     np.testing.assert_array_equal(found.windows[y > 0], places[y > 0])
 
 
-def test_known_windows_stay():
+def test_fixed_windows_stay():
     bags, y, places = planted(shift=0.5)
     known = np.where(np.arange(len(y)) < 9, places, -1)
-    found = fit_multifold(LatentProblem(y, C=10.0, known_windows=known), bags, folds=2)
+    found = fit_multifold(LatentProblem(y, C=10.0, fixed_windows=known), bags, folds=2)
     np.testing.assert_array_equal(found.windows[known >= 0], known[known >= 0])
 
 

@@ -29,7 +29,7 @@ def problems(y):
         LatentProblem(y),
         LatentProblem(y, risk=HingeRisk(2.0), fit_intercept=True, top=3),
         LatentProblem(y, risk=HingeRisk(2.0), trim=0.25),
-        LatentProblem(y, risk=RankRisk("ndcg"), known_windows=known),
+        LatentProblem(y, risk=RankRisk("ndcg"), fixed_windows=known),
         StructuralProblem(y),
     ]
 
@@ -69,7 +69,7 @@ def test_the_objective_of_a_path_is_that_of_its_windows(place):
 
 def test_a_convex_problem_ends_at_the_same_minimum_in_fewer_calls():
     bags, y = planted(n_bags=300, size=4, dim=60)
-    problem = LatentProblem(y, known_windows=np.zeros(len(y), dtype=int))
+    problem = LatentProblem(y, fixed_windows=np.zeros(len(y), dtype=int))
     alone = fit_many([replace(problem, C=C) for C in VALUES], bags)
     path = fit_paths([problem], [VALUES], bags)[0]
     for found, expected in zip(path, alone, strict=True):

@@ -49,7 +49,7 @@ def alike(found, expected):
 def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path):
     bags, y = planted()
     whole, expected = PassCounts(), fit_many(problems(y), bags, candidates=candidates)
-    fit_many(problems(y), bags, candidates=candidates, tally=whole)
+    fit_many(problems(y), bags, candidates=candidates, pass_counts=whole)
     steps = sum(len(found.history) for found in expected)
     for number in range(0, steps, 9):
         told, first, second = [], PassCounts(), PassCounts()
@@ -61,9 +61,9 @@ def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path
 
         path = tmp_path / f"{number}.answers"
         with ReplayLog(path) as log, pytest.raises(KilledError):
-            fit_many(problems(y), bags, kill, candidates=candidates, tally=first, log=log)
+            fit_many(problems(y), bags, kill, candidates=candidates, pass_counts=first, log=log)
         with ReplayLog(path) as log:
-            alike(fit_many(problems(y), bags, candidates=candidates, tally=second, log=log), expected)
+            alike(fit_many(problems(y), bags, candidates=candidates, pass_counts=second, log=log), expected)
             assert log.n_known == first.passes
         assert first.passes + second.passes == whole.passes
 
@@ -90,11 +90,12 @@ def test_a_whole_log_needs_no_pass_and_the_log_of_other_problems_none_of_it(tmp_
         expected = fit_many(problems(y), bags, candidates=3, log=log)
     again, other = PassCounts(), PassCounts()
     with ReplayLog(path) as log:
-        alike(fit_many(problems(y), bags, candidates=3, tally=again, log=log), expected)
+        alike(fit_many(problems(y), bags, candidates=3, pass_counts=again, log=log), expected)
     assert again.passes == 0
     with ReplayLog(path) as log:
         alike(
-            fit_many(problems(-y), bags, candidates=3, tally=other, log=log), fit_many(problems(-y), bags, candidates=3)
+            fit_many(problems(-y), bags, candidates=3, pass_counts=other, log=log),
+            fit_many(problems(-y), bags, candidates=3),
         )
     assert other.passes > 0
     log.remove()
@@ -106,12 +107,12 @@ def test_paths_and_folds_continue_too(tmp_path):
     expected = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3)
     folds = fit_multifold(LatentProblem(y), bags, 2, candidates=3)
     for _ in range(2):
-        tally = PassCounts()
+        pass_counts = PassCounts()
         with ReplayLog(tmp_path / "both.answers") as log:
-            found = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3, tally=tally, log=log)
+            found = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3, pass_counts=pass_counts, log=log)
             alike(found[0], expected[0])
-            alike([fit_multifold(LatentProblem(y), bags, 2, candidates=3, tally=tally, log=log)], [folds])
-    assert tally.passes == 0
+            alike([fit_multifold(LatentProblem(y), bags, 2, candidates=3, pass_counts=pass_counts, log=log)], [folds])
+    assert pass_counts.passes == 0
 
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path):

@@ -63,11 +63,11 @@ def test_objects_in_negatives_are_forgiven():
     assert first[1] > first[0]
 
 
-def test_positives_and_known_windows_are_not_trimmed():
+def test_positives_and_fixed_windows_are_not_trimmed():
     bags, y = planted()
     known = np.where(y < 0, 5, -1)
-    found = fit_many([LatentProblem(y, C=5.0, known_windows=known, trim=0.9)], bags)[0]
-    plain = fit_many([LatentProblem(y, C=5.0, known_windows=known)], bags)[0]
+    found = fit_many([LatentProblem(y, C=5.0, fixed_windows=known, trim=0.9)], bags)[0]
+    plain = fit_many([LatentProblem(y, C=5.0, fixed_windows=known)], bags)[0]
     assert found.objective == pytest.approx(plain.objective, rel=2e-3)
 
 

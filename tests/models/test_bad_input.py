@@ -122,9 +122,9 @@ def test_new_bags_must_fit_the_model(kind):
 
 
 @pytest.mark.parametrize("known", [["a"] * 12, [[0], [0, 1]], np.full(12, 0.5)])
-def test_known_windows_that_are_none_are_refused(known):
-    with pytest.raises(InputError, match=r"^known_windows must be whole numbers"):
-        LatentRankSVM().fit(BAGS, Y, known_windows=known)
+def test_fixed_windows_that_are_none_are_refused(known):
+    with pytest.raises(InputError, match=r"^fixed_windows must be whole numbers"):
+        LatentRankSVM().fit(BAGS, Y, fixed_windows=known)
 
 
 @pytest.mark.parametrize(

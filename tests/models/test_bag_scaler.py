@@ -86,7 +86,7 @@ def test_a_pipeline_of_scaler_and_learner_trains_and_answers(wrap):
 def test_fit_parameters_reach_the_learner():
     bags, y = planted()
     known = np.where(y > 0, 2, -1)
-    model = pipeline().fit(bags, y, svm__known_windows=known)
+    model = pipeline().fit(bags, y, svm__fixed_windows=known)
     assert model.score(bags, y) > 0.9
 
 

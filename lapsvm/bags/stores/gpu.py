@@ -47,7 +47,7 @@ def place(store: Store, device: str) -> None:
     DependencyError
         If "cuda" is asked for and torch is not installed.
     """
-    if device == "cpu" or store.elsewhere is not None or (device == "auto" and not _worth_asking()):
+    if device == "cpu" or store.remote is not None or (device == "auto" and not _worth_asking()):
         return
     if choose_device(device) == "cpu":
         return

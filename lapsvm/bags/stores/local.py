@@ -54,7 +54,7 @@ class Store:
     remembering : bool, default False
         Whether means of bags are remembered, by first row and end: every class begins with those of all bags. Not for
         an array that its owner may change.
-    elsewhere : RemoteWindows, optional
+    remote : RemoteWindows, optional
         Who answers for the windows, if this process does not hold them.
 
     Attributes
@@ -69,9 +69,9 @@ class Store:
         kept_rows: int = 0,
         *,
         remembering: bool = False,
-        elsewhere: RemoteWindows | None = None,
+        remote: RemoteWindows | None = None,
     ):
-        self.parts, self.elsewhere = tuple(parts), elsewhere
+        self.parts, self.remote = tuple(parts), remote
         self.device: Device | None = None
         self.means: dict[tuple[int, int], Float64] | None = {} if remembering else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
@@ -100,8 +100,8 @@ class Store:
         """Return copies of rows (m, d), in their order."""
         found = np.empty((len(rows), self.dim), dtype=self.dtype)
         missing = np.arange(len(rows)) if self._kept is None else self._kept.give(rows, found)
-        if self.elsewhere is not None and len(missing):
-            found[missing] = self.elsewhere.take(rows[missing])
+        if self.remote is not None and len(missing):
+            found[missing] = self.remote.take(rows[missing])
             if self._kept is not None:
                 self._kept.keep(rows[missing], found[missing])
             return found

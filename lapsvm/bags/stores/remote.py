@@ -55,7 +55,7 @@ def open_remote_store(shards: ShardSet, memory: int | None, reading: Reading, cl
     first = fleet.parts[0]
     row = first.dim * first.dtype.itemsize
     remembering = 8 * len(sizes) * first.dtype.itemsize <= int(sizes.sum())
-    return Store(fleet.parts, max(1, KEPT_BYTES // row), remembering=remembering, elsewhere=fleet), sizes
+    return Store(fleet.parts, max(1, KEPT_BYTES // row), remembering=remembering, remote=fleet), sizes
 
 
 class RemoteStore:
@@ -225,7 +225,7 @@ class RemoteStore:
         lost, new = self._limits.keys() - there.keys(), there.keys() - self._limits.keys()
         for worker in sorted(lost):
             parts = self.shares.get(worker, ())
-            self._cluster.tell(f"worker {worker} is lost; others take over its {len(parts)} shards")
+            self._cluster.notify(f"worker {worker} is lost; others take over its {len(parts)} shards")
             del self._limits[worker]
             self._known.pop(worker, None)
         self._owner = {part: worker for part, worker in self._owner.items() if worker not in lost}
@@ -254,7 +254,9 @@ class RemoteStore:
         """Take a part from a worker that cannot read it."""
         self._refused[reply.part][worker] = reply.reason
         self._owner.pop(reply.part, None)
-        self._cluster.tell(f"worker {worker} cannot take a shard, so another one is asked: {reply.reason.rstrip('.')}")
+        self._cluster.notify(
+            f"worker {worker} cannot take a shard, so another one is asked: {reply.reason.rstrip('.')}"
+        )
 
     def _unreadable(self, part: int) -> ShardError:
         worker, reason = next(iter(self._refused[part].items()))

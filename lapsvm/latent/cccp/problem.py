@@ -55,7 +55,7 @@ class LatentProblem:
         Seed of the random initialisation.
     fit_intercept : bool, default False
         Append a constant 1 to every window, regularised as all features are; a rank risk does not change by it.
-    known_windows : (n_bags,) int, optional
+    fixed_windows : (n_bags,) int, optional
         The window of each image where it is known, else -1. A known image has no other window: a positive one is not
         imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
         latent (the thesis's supervision S = 100 %).
@@ -80,7 +80,7 @@ class LatentProblem:
     max_calls: int = 1000
     seed: int = 0
     fit_intercept: bool = False
-    known_windows: ArrayLike | None = None
+    fixed_windows: ArrayLike | None = None
     trim: float = 0.0
 
     def __post_init__(self) -> None:
@@ -115,11 +115,11 @@ class LatentProblem:
         """Return the known windows (n_bags,), -1 where they are not."""
         return (
             np.full(bags.n_bags, -1)
-            if self.known_windows is None
-            else as_whole_numbers("known_windows", self.known_windows)
+            if self.fixed_windows is None
+            else as_whole_numbers("fixed_windows", self.fixed_windows)
         )
 
-    def given_windows(self, bags: Bags, positives: Index) -> Index | None:
+    def initial_windows(self, bags: Bags, positives: Index) -> Index | None:
         """Return the windows that `init` gives to the positives, or None where it gives none."""
         if not self._gives("iu"):
             return None
@@ -135,7 +135,7 @@ class LatentProblem:
             )
         return given[positives].astype(np.intp)
 
-    def given_weights(self, bags: Bags) -> Float64 | None:
+    def initial_weights(self, bags: Bags) -> Float64 | None:
         """Return the weight vector that `init` gives, or None where it gives none."""
         if not self._gives("f"):
             return None
@@ -184,7 +184,7 @@ class LatentSolution:
         Every image's best window at these weights; those of positives are the imputed ones.
     history : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
-        whose window changed after the step), proved. Where `proved` is False, objective, gap and changed are those on
+        whose window changed after the step), certified. Where `certified` is False, objective, gap and changed are those on
         candidates: the objective is a lower bound of the one over all windows and may rise with the next pass.
     n_calls : int
         Loss-augmented inferences, on all windows or on candidates.

@@ -57,7 +57,7 @@ class Training:
     def __init__(self, problem: LatentProblem, bags: Bags):
         labels = problem.labels(bags)
         known = problem.known(bags)
-        self._problem, self._whole, self._bags = problem, bags, bags.narrowed(known, "known_windows")
+        self._problem, self._whole, self._bags = problem, bags, bags.narrowed(known, "fixed_windows")
         self._known = np.flatnonzero(known >= 0)
         self._before = np.maximum(known, 0)  # windows that come before the ones left, in the whole bags
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
@@ -135,11 +135,11 @@ class Training:
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
         """Return what first stands for the positives: given windows, or the best ones of the first weights."""
         problem, bags = self._problem, self._bags
-        windows = problem.given_windows(self._whole, self._positives)
+        windows = problem.initial_windows(self._whole, self._positives)
         if windows is not None:
             windows = np.where(np.isin(self._positives, self._known), 0, windows)
             return ImputedWindows(bags, self._positives, windows)
-        weights = problem.given_weights(bags)
+        weights = problem.initial_weights(bags)
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
         self._answer = yield from self._answered(self._w)
         return self._best_windows()
@@ -250,7 +250,7 @@ class Training:
                 "candidate_calls": self._n_candidate_calls,
                 "planes": len(solution.planes),
                 "changed": changed,
-                "proved": not self._on_candidates,
+                "certified": not self._on_candidates,
             }
         )
 

@@ -204,7 +204,7 @@ class CandidateTraining(Training):
         following, changed = self._impute(found.imputed)
         gain = objective - objective_at(w, self._moved(plane, following), self._problem.C) if changed else 0.0
         told = {"objective": objective, "gap": solution.gap, "passes": self._n_passes, "changed": changed}
-        self.history.append(record | told | {"tol": self._problem.tol, "proved": True})
+        self.history.append(record | told | {"tol": self._problem.tol, "certified": True})
         return End(solution, found.imputed, following, changed, rests=False), gain
 
     def _allowed(self, solution: Solution) -> float:

@@ -20,7 +20,7 @@ def fit_many(
     progress: Callable[[int, dict[str, Any]], None] | None = None,
     *,
     candidates: int = CANDIDATES,
-    tally: PassCounts | None = None,
+    pass_counts: PassCounts | None = None,
     log: ReplayLog | None = None,
 ) -> list[LatentSolution]:
     """Train every problem on the same bags; each pass over the windows serves all that are not yet done.
@@ -39,7 +39,7 @@ def fit_many(
         windows for
         every plane; it also takes over where images have fewer than 4 windows for each candidate, for structural
         problems and for those with `trim`.
-    tally : PassCounts, optional
+    pass_counts : PassCounts, optional
         Where passes and bytes are counted.
     log : ReplayLog, optional
         What passes answered an earlier call with the same arguments, which did not come to its end; the rest is added.
@@ -65,7 +65,9 @@ def fit_many(
     data, several = as_bags(bags), list(problems)
     pool = pool_for(several, data, candidates)
     trainings = [started(problem, data, pool) for problem in several]
-    solutions = side_by_side([(training, training.run()) for training in trainings], data, progress, pool, tally, log)
+    solutions = side_by_side(
+        [(training, training.run()) for training in trainings], data, progress, pool, pass_counts, log
+    )
     warn_unless_converged(several, solutions)
     return solutions
 

@@ -51,7 +51,7 @@ class PassCounts:
         Scorings of one problem's candidates.
     candidate_bytes : int
         Bytes of candidates that they read.
-    most_held : int
+    peak_candidate_bytes : int
         Most bytes of candidates that were held at once.
     """
 
@@ -60,7 +60,7 @@ class PassCounts:
     bytes_read: int = 0
     candidate_calls: int = 0
     candidate_bytes: int = 0
-    most_held: int = 0
+    peak_candidate_bytes: int = 0
 
 
 def side_by_side(
@@ -68,13 +68,13 @@ def side_by_side(
     bags: Bags,
     progress: Callable[[int, dict[str, Any]], None] | None,
     pool: Pool | None = None,
-    tally: PassCounts | None = None,
+    pass_counts: PassCounts | None = None,
     log: ReplayLog | None = None,
 ) -> list[T]:
     """Answer the points of all generators from one pass after the other; return what they return, in their order."""
     running = [_Running(place, *one) for place, one in enumerate(askers)]
     with one_blas_thread():
-        source = _Source(bags, pool, PassCounts() if tally is None else tally, log)
+        source = _Source(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
         found = _drive(running, source, bags.threads, progress)
     return [found[place] for place in range(len(askers))]
 
@@ -82,8 +82,8 @@ def side_by_side(
 class _Source:
     """Where answers come from: passes over all windows, which also give a pool its candidates."""
 
-    def __init__(self, bags: Bags, pool: Pool | None, tally: PassCounts, log: ReplayLog | None):
-        self._bags, self._pool, self._tally, self._log = bags, pool, tally, log
+    def __init__(self, bags: Bags, pool: Pool | None, pass_counts: PassCounts, log: ReplayLog | None):
+        self._bags, self._pool, self._counts, self._log = bags, pool, pass_counts, log
         self._row_bytes = bags.dim * bags.dtype.itemsize
 
     def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
@@ -98,9 +98,9 @@ class _Source:
 
     def _passed(self, weights: Float64) -> Sequence[BestWindows]:
         """Return the answers to the columns of `weights` from one pass."""
-        self._tally.passes += 1
-        self._tally.vectors += weights.shape[1]
-        self._tally.bytes_read += self._bags.n_windows * self._row_bytes
+        self._counts.passes += 1
+        self._counts.vectors += weights.shape[1]
+        self._counts.bytes_read += self._bags.n_windows * self._row_bytes
         if self._pool is not None:
             return self._pool.best(weights)
         found = self._bags.best(weights)
@@ -111,15 +111,15 @@ class _Source:
         if self._pool is None:
             return
         self._pool.renew()
-        self._tally.most_held = max(self._tally.most_held, self._pool.n_rows * self._row_bytes)
+        self._counts.peak_candidate_bytes = max(self._counts.peak_candidate_bytes, self._pool.n_rows * self._row_bytes)
 
     def end(self) -> None:
         """Add up what the candidates cost."""
         if self._pool is not None:
             pool = self._pool
-            self._tally.candidate_calls += pool.calls
-            self._tally.candidate_bytes += pool.scored_rows * self._row_bytes
-            self._tally.bytes_read += (pool.copied_rows + pool.read_rows) * self._row_bytes
+            self._counts.candidate_calls += pool.calls
+            self._counts.candidate_bytes += pool.scored_rows * self._row_bytes
+            self._counts.bytes_read += (pool.copied_rows + pool.read_rows) * self._row_bytes
 
 
 def _drive(

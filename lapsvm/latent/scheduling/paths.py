@@ -30,7 +30,7 @@ def fit_paths(
     progress: Callable[[int, dict[str, Any]], None] | None = None,
     *,
     candidates: int = CANDIDATES,
-    tally: PassCounts | None = None,
+    pass_counts: PassCounts | None = None,
     log: ReplayLog | None = None,
 ) -> list[list[LatentSolution]]:
     """Train every problem for one C after the other; each pass over the windows serves all problems.
@@ -46,7 +46,7 @@ def fit_paths(
         The images.
     progress : callable, optional
         Called with (place of the problem, its history record) after every outer step.
-    candidates, tally, log
+    candidates, pass_counts, log
         As for `fit_many`.
 
     Returns
@@ -69,7 +69,7 @@ def fit_paths(
     paths = _paths(list(problems), [list(own) for own in values])
     pool = pool_for([path[0] for path in paths], data, candidates)
     walks = [_Walk(path, data, pool) for path in paths]
-    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, tally, log)
+    solutions = side_by_side([(walk, walk.run()) for walk in walks], data, progress, pool, pass_counts, log)
     warn_unless_converged(
         [problem for path in paths for problem in path], [one for several in solutions for one in several]
     )

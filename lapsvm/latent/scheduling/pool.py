@@ -56,7 +56,7 @@ class Pool:
     """
 
     def __init__(self, bags: Bags, count: int, most_bytes: int = MOST_BYTES):
-        self._bags, self._parts = bags, bags.parts(count)
+        self._bags, self._parts = bags, bags.subdivided(count)
         self._first = self._parts.offsets[:-1]  # of each part, its first window among all
         self._owner = np.searchsorted(bags.offsets, self._first, side="right") - 1
         self._place = np.arange(len(self._first)) - np.searchsorted(self._owner, self._owner)

@@ -92,7 +92,7 @@ def _ranking(loss: str) -> Problem:
     """Return the problem of a latent rank loss."""
 
     def problem(y: Labels, constants: Constants, known: Index, options: dict[str, Any]) -> LatentProblem:
-        return LatentProblem(y, RankRisk(loss), constants["C"], known_windows=known, **options)
+        return LatentProblem(y, RankRisk(loss), constants["C"], fixed_windows=known, **options)
 
     return problem
 
@@ -104,7 +104,7 @@ def _latent_svm(y: Labels, constants: Constants, known: Index, options: dict[str
         HingeRisk(constants["J"]),
         constants["C"],
         fit_intercept=True,
-        known_windows=known,
+        fixed_windows=known,
         trim=constants["c"],
         **options,
     )
@@ -119,7 +119,7 @@ def _mean_svm(y: Labels, constants: Constants, _: Index, options: dict[str, Any]
 def _latent_struct(y: Labels, constants: Constants, known: Index, options: dict[str, Any]) -> LatentProblem:
     """Return the problem of the latent structural SVM, which knows no `top`."""
     own = {name: value for name, value in options.items() if name != "top"}
-    return StructuralProblem(y, RankRisk("ap"), constants["C"], known_windows=known, **own)
+    return StructuralProblem(y, RankRisk("ap"), constants["C"], fixed_windows=known, **own)
 
 
 METHODS = {

@@ -41,7 +41,7 @@ def test_training_begins_with_weights_learned_on_the_central_windows(context):
     wanted = problem(context.settings, FitRequest(y, Constants(1.0)))
     first, values = started(context, [(wanted, [5.0, 1.0])], bags)[0]
     assert values == [5.0, 1.0]
-    known = LatentProblem(y, C=5.0, tol=0.01, known_windows=most_central(shards))
+    known = LatentProblem(y, C=5.0, tol=0.01, fixed_windows=most_central(shards))
     np.testing.assert_allclose(first.init, fit_many([known], bags)[0].coef, atol=1e-9)
     assert first.tol == context.settings.train.tol
 

@@ -102,7 +102,7 @@ def test_the_table_tells_how_many_windows_were_known(found, sets):
 
 def test_no_stage_of_a_run_knows_windows():
     folder = Path(supervision.__file__).parents[2]
-    using = {path.relative_to(folder) for path in folder.rglob("*.py") if "known_windows" in path.read_text()}
+    using = {path.relative_to(folder) for path in folder.rglob("*.py") if "fixed_windows" in path.read_text()}
     assert using == {Path("studies/protocols/methods.py")}
 
 

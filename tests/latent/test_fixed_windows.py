@@ -33,7 +33,7 @@ def drawn(seed=0, n_bags=18, dim=4):
 def test_a_known_image_is_trained_as_a_bag_of_its_window_alone(problem):
     bags, y, known = drawn()
     narrow = [bag if window < 0 else bag[[window]] for bag, window in zip(bags, known, strict=True)]
-    found = fit_many([replace(problem, y=y, known_windows=known)], bags)[0]
+    found = fit_many([replace(problem, y=y, fixed_windows=known)], bags)[0]
     expected = fit_many([replace(problem, y=y)], narrow)[0]
     np.testing.assert_allclose(found.coef, expected.coef, atol=1e-12)
     assert found.objective == pytest.approx(expected.objective, rel=1e-12)
@@ -44,7 +44,7 @@ def test_a_known_image_is_trained_as_a_bag_of_its_window_alone(problem):
 def test_with_all_windows_known_nothing_is_latent(risk):
     bags, y, _ = drawn()
     known = np.array([len(bag) - 1 for bag in bags])
-    found = fit_many([LatentProblem(y, risk=risk, C=5.0, known_windows=known)], bags)[0]
+    found = fit_many([LatentProblem(y, risk=risk, C=5.0, fixed_windows=known)], bags)[0]
     supervised = fit_many([LatentProblem(y, risk=risk, C=5.0)], [bag[-1:] for bag in bags])[0]
     np.testing.assert_allclose(found.coef, supervised.coef, atol=1e-12)
     np.testing.assert_array_equal(found.windows, known)
@@ -52,22 +52,22 @@ def test_with_all_windows_known_nothing_is_latent(risk):
 
 def test_problems_with_and_without_known_windows_stand_side_by_side():
     bags, y, known = drawn()
-    problems = [LatentProblem(y, C=5.0), LatentProblem(y, C=5.0, known_windows=known), StructuralProblem(y)]
+    problems = [LatentProblem(y, C=5.0), LatentProblem(y, C=5.0, fixed_windows=known), StructuralProblem(y)]
     for problem, found in zip(problems, fit_many(problems, bags), strict=True):
         np.testing.assert_allclose(found.coef, fit_many([problem], bags)[0].coef, atol=1e-9)
 
 
-def test_known_windows_win_over_given_first_ones():
+def test_fixed_windows_win_over_given_first_ones():
     bags, y, known = drawn()
     given = np.array([len(bag) - 1 for bag in bags])
-    found = fit_many([LatentProblem(y, C=5.0, init=given, known_windows=known)], bags)[0]
+    found = fit_many([LatentProblem(y, C=5.0, init=given, fixed_windows=known)], bags)[0]
     fixed = (known >= 0) & (y > 0)
     np.testing.assert_array_equal(found.windows[fixed], known[fixed])
 
 
 def test_no_window_known_is_as_if_nothing_was_said():
     bags, y, known = drawn()
-    plain, none = fit_many([LatentProblem(y), LatentProblem(y, known_windows=np.full_like(known, -1))], bags)
+    plain, none = fit_many([LatentProblem(y), LatentProblem(y, fixed_windows=np.full_like(known, -1))], bags)
     np.testing.assert_array_equal(plain.coef, none.coef)
 
 
@@ -84,19 +84,19 @@ def test_estimators_take_known_windows_in_fit(model):
     narrow = [bag if window < 0 else bag[[window]] for bag, window in zip(bags, known, strict=True)]
     model.set_params(scale=1.0)
     expected = model.fit(narrow, y).coef_
-    np.testing.assert_allclose(model.fit(bags, y, known_windows=known).coef_, expected, atol=1e-12)
+    np.testing.assert_allclose(model.fit(bags, y, fixed_windows=known).coef_, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("known", "error", "message"),
     [
-        (np.zeros(3, int), ShapeError, "known_windows must have one window per bag, got shape (3,) for 18 bags."),
-        (np.full(18, 9), InputError, "known_windows must be -1 or a window inside its bag, got 9 for bag 0 of"),
-        (np.full(18, -2), InputError, "known_windows must be -1 or a window inside its bag, got -2 for bag 0 of"),
-        (np.zeros(18), InputError, "known_windows must be whole numbers, got float64."),
+        (np.zeros(3, int), ShapeError, "fixed_windows must have one window per bag, got shape (3,) for 18 bags."),
+        (np.full(18, 9), InputError, "fixed_windows must be -1 or a window inside its bag, got 9 for bag 0 of"),
+        (np.full(18, -2), InputError, "fixed_windows must be -1 or a window inside its bag, got -2 for bag 0 of"),
+        (np.zeros(18), InputError, "fixed_windows must be whole numbers, got float64."),
     ],
 )
 def test_windows_that_are_none_are_refused(known, error, message):
     bags, y, _ = drawn()
     with pytest.raises(error, match=re.escape(message)):
-        LatentRankSVM().fit(bags, y, known_windows=known)
+        LatentRankSVM().fit(bags, y, fixed_windows=known)
