@@ -15,7 +15,7 @@ from lapsvm.features import open_shards
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, ReplayLog, fit_multifold, fit_paths
 
 from ..run.context import RunContext
-from ..run.dataset import Labels, hash_of
+from ..run.dataset import Labels, content_hash
 from ..run.progress import Bar
 from ..run.settings import Settings, TrainSettings
 from .starts import started
@@ -112,12 +112,12 @@ def replay_log(
 
     There is none where the run folder is only read, as in comparisons.
     """
-    if not context.run.is_held:
+    if not context.run.is_locked:
         return nullcontext()
     shards = open_shards(context.run.shards(context.settings.data.train_set)).provenance
-    asked = [(hash_of(one.y.tolist()), one.constants) for one in wanted]
+    asked = [(content_hash(one.y.tolist()), one.constants) for one in wanted]
     known = [title, asked, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
-    key = hash_of(json.dumps(known, sort_keys=True, default=np.ndarray.item))
+    key = content_hash(json.dumps(known, sort_keys=True, default=np.ndarray.item))
     path = context.run.training / f"{key[:16]}.answers"
     context.run.files.claim([path])
     return ReplayLog(path)
@@ -142,7 +142,7 @@ def _walk(
         return walked
 
     def tell(place: int, record: dict[str, Any]) -> None:
-        steps.tell(first + place, record)
+        steps.update(first + place, record)
 
     walked = []
     for first in range(0, len(starts), SIDE_BY_SIDE):

@@ -13,7 +13,7 @@ from lapsvm.features import Projection, ShardSet, settings_difference
 from lapsvm.latent import LatentSolution
 
 from ..run.context import RunContext
-from ..run.dataset import Labels, hash_of, label_vector
+from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
 from ..run.settings import TrainSettings
 from ..shards.importing import imported_content
@@ -58,7 +58,7 @@ def _task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord],
     provenance = {
         "training": training_settings(context),
         "data": {
-            "pictures": hash_of(shards.image_ids, shards.pixel_hashes),
+            "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
             **labels_provenance(y),
             **imported_content(shards.headers),
             **kept_by(context.settings.train, name),
@@ -71,7 +71,7 @@ def _task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord],
 
 def labels_provenance(y: Labels) -> dict[str, Any]:
     """Return what a model's provenance says of the labels of its pictures."""
-    return {"labels": hash_of(y.tolist()), "positives": int((y > 0).sum()), "negatives": int((y < 0).sum())}
+    return {"labels": content_hash(y.tolist()), "positives": int((y > 0).sum()), "negatives": int((y < 0).sum())}
 
 
 def training_settings(context: RunContext) -> dict[str, Any]:

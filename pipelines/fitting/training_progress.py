@@ -28,7 +28,7 @@ class TrainingProgress:
         self._told: dict[int, list[Mapping[str, Any]]] = {}
         self._distances: dict[int, list[tuple[float, float]]] = {}
 
-    def tell(self, place: int, record: dict[str, Any]) -> None:
+    def update(self, place: int, record: dict[str, Any]) -> None:
         """Take down an outer step of the training at `place`."""
         record["seconds"] = round(self._bar.seconds, 3)
         self._told.setdefault(place, []).append(record)

@@ -15,15 +15,17 @@ from lapsvm.errors import SettingsError
 from lapsvm.features import ShardSet, settings_difference
 
 from ..run.context import RunContext
-from ..run.dataset import hash_of
+from ..run.dataset import content_hash
 from ..run.folder import RunFolder
 from ..run.settings import TrainSettings
 from ..shards.importing import imported_content
 
-Group = tuple[Bags, list[str]]  # bags, and the classes that are trained on them
+WindowSubset = tuple[Bags, list[str]]  # bags, and the classes that are trained on them
 
 
-def groups(context: RunContext, shards: ShardSet, bags: Bags, scale: Float64, names: Sequence[str]) -> Iterator[Group]:
+def window_subsets(
+    context: RunContext, shards: ShardSet, bags: Bags, scale: Float64, names: Sequence[str]
+) -> Iterator[WindowSubset]:
     """Yield the windows that take part, with the classes for which these do.
 
     Raises
@@ -62,7 +64,7 @@ def kept_by(train: TrainSettings, class_name: str) -> dict[str, Any]:
 
 def weights_hash(detector: Detector) -> str:
     """Return the hash by which a model knows another one that decided over its training."""
-    return hash_of(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
+    return content_hash(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
 
 
 def _judge(train: TrainSettings, class_name: str) -> Detector:

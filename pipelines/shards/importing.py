@@ -26,7 +26,7 @@ from lapsvm.features import (
 )
 
 from ..run.context import RunContext
-from ..run.dataset import hash_of
+from ..run.dataset import content_hash
 from ..run.progress import Bar
 from ..run.settings import IMPORTED, FeatureSettings
 from .annotated import annotated_boxes, equal_sentences
@@ -103,7 +103,7 @@ class SetImport:
         if left_out and not self.context.settings.data.skip_bad:
             return False
         hashes = pool.map(lambda image_id: self.sources.read(image_id)[0].content_hash, header.image_ids)
-        if content_of(header) != hash_of(*hashes):
+        if content_of(header) != content_hash(*hashes):
             raise SettingsError(
                 f"shard {header.path} was made from other content than {self.sources.named()} has now; "
                 "use another --out, or --redo."
@@ -138,7 +138,7 @@ class SetImport:
                 good.append(one)
         if not good:
             raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
-        imported = {"content": hash_of(*(content for _, content, _ in good)), **_summed(one for _, _, one in good)}
+        imported = {"content": content_hash(*(content for _, content, _ in good)), **_summed(one for _, _, one in good)}
         stored = self.provenance | {"imported": imported} | ({"left_out": left_out} if left_out else {})
         shard = assemble_shard([picture for picture, _, _ in good], stored, self.dtype)
         write_shard(path, shard)
@@ -191,7 +191,7 @@ def imported_counts(headers: Sequence[ShardHeader]) -> Counts:
 def imported_content(headers: Sequence[ShardHeader]) -> dict[str, str]:
     """Return what a model's provenance says of imported features; nothing of extracted ones."""
     contents = [content_of(header) for header in headers]
-    return {"content": hash_of(*contents)} if any(contents) else {}
+    return {"content": content_hash(*contents)} if any(contents) else {}
 
 
 def _summed(counts: Iterator[Counts]) -> dict[str, int]:

@@ -12,12 +12,12 @@ from lapsvm.features import ShardHeader, read_header, read_shard
 from ..run.progress import Reporter
 
 Check = Callable[[Path], object]
-Job = tuple[Path, Check]
+FileCheck = tuple[Path, Check]
 ShardJob = tuple[Path, list[ImageRecord]]
-whole_shard: Check = partial(read_shard, mapped=True)  # every byte is read, and none is kept
+check_shard: Check = partial(read_shard, mapped=True)  # every byte is read, and none is kept
 
 
-def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -> list[tuple[Path, str]]:
+def failed_checks(reporter: Reporter, title: str, jobs: Sequence[FileCheck], threads: int) -> list[tuple[Path, str]]:
     """Return the files that fail their check, each with what is wrong."""
     with reporter.bar(title, len(jobs), "files") as bar, ThreadPoolExecutor(threads) as pool:
         try:
@@ -42,7 +42,7 @@ def done_unless_damaged(path: Path, is_ours: Callable[[ShardHeader], bool]) -> b
     except ShardError:
         return False
     except SettingsError:
-        if damage(path, whole_shard):
+        if damage(path, check_shard):
             return False
         raise
 
@@ -52,15 +52,15 @@ def with_damaged(
 ) -> list[ShardJob]:
     """Return what is to do, and the shards that are there but whose content is not what was written."""
     wanted = {path for path, _ in to_do}
-    checks = [(path, whole_shard) for path, _ in all_jobs if path not in wanted]
-    for path, _ in failing(reporter, title, checks, threads):
+    checks = [(path, check_shard) for path, _ in all_jobs if path not in wanted]
+    for path, _ in failed_checks(reporter, title, checks, threads):
         reporter.say(f"shard {path} is damaged; it is made again")
         wanted.add(path)
     return [job for job in all_jobs if job[0] in wanted]
 
 
 def _failures(
-    reasons: Iterable[str | None], jobs: Sequence[Job], step: Callable[[], None]
+    reasons: Iterable[str | None], jobs: Sequence[FileCheck], step: Callable[[], None]
 ) -> Iterator[tuple[Path, str]]:
     """Yield the files for which there is a reason."""
     for (path, _), reason in zip(jobs, reasons, strict=True):

@@ -103,7 +103,7 @@ def check_proposals(context: RunContext) -> None:
             sources.check_all([record.id for record in records], set_name)
 
 
-def tell_proposals(context: RunContext) -> None:
+def report_proposals(context: RunContext) -> None:
     """Say whether windows that came from files hold the ground truth."""
     for set_name in context.data.records if context.settings.windows.method == FILE else ():
         for sentence in equal_sentences(context, set_name, "take it out of the file"):

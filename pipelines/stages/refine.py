@@ -196,7 +196,7 @@ def _rounds(
                 apart=settings.apart,
                 rivals=first.rivals,
                 folds=folds,
-                progress=steps.tell,
+                progress=steps.update,
             )
         windows, weights = found.windows, found.mean_coef if settings.average else found.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)

@@ -64,7 +64,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     if line:
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
-    with run.held(command), _cluster(context, executor) as context.cluster:
+    with run.lock(command), _cluster(context, executor) as context.cluster:
         check_outputs(context)
         for name in names:
             STAGES[name](context)
@@ -111,7 +111,7 @@ def check_outputs(context: RunContext) -> None:
     """
     run, outputs = context.run, [context.run.settings_file]
     if {"train", "tune", "refine"} & set(context.stages):
-        outputs += [run.choices_file, run.begun_file]
+        outputs += [run.choices_file, run.resume_file]
     if "tune" in context.stages:
         outputs += run.tuning_files
     if "detect" in context.stages:
@@ -135,11 +135,11 @@ def _checked_memory(memory: str | None) -> str | None:
 
 
 def _extract(context: RunContext) -> None:
-    from .extract import check_proposals, extract_sets, tell_proposals
+    from .extract import check_proposals, extract_sets, report_proposals
 
     check_proposals(context)
     extract_sets(context)
-    tell_proposals(context)
+    report_proposals(context)
 
 
 def _import(context: RunContext) -> None:

@@ -17,10 +17,10 @@ from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, _decisive, fit_tasks, fitted_detector, is_done
 from ..fitting.training_bags import training_bags
-from ..fitting.window_subset import Group, groups
+from ..fitting.window_subset import WindowSubset, window_subsets
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
-from ..run.dataset import hash_of
+from ..run.dataset import content_hash
 from ..run.settings import TrainSettings
 from ..shards.projection import projection_of
 
@@ -59,7 +59,7 @@ def _begun(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTas
 
     Classes that share passes are trained together again, for near ties may fall otherwise in other company.
     """
-    kept = read_checked(context.run.begun_file, context.reporter.say) if to_do else None
+    kept = read_checked(context.run.resume_file, context.reporter.say) if to_do else None
     if kept is None:
         return to_do
     begun = [task for task in tasks if _choice_key(task) in kept["keys"]]
@@ -72,13 +72,13 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     check_folds(context.settings, {task.name: task.y for task in tasks})
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
-    parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    parts = list(window_subsets(context, shards, bags, scale, [task.name for task in tasks]))
     projection = projection_of(context.run, shards)
     scenery = mean_probe_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
     context.run.files.claim(task.path for task in tasks)
-    _keep(context, context.run.begun_file, {"keys": [_choice_key(task) for task in tasks]})
+    _keep(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
     chosen = _chosen(context, parts, tasks)
     found = _fitted(context, parts, {task.name: FitRequest(task.y, chosen[task.name].constants) for task in tasks})
     solutions = [found[task.name] for task in tasks]
@@ -98,7 +98,9 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     context.run.remove_training()
 
 
-def _fitted(context: RunContext, parts: Sequence[Group], wanted: Mapping[str, FitRequest]) -> dict[str, LatentSolution]:
+def _fitted(
+    context: RunContext, parts: Sequence[WindowSubset], wanted: Mapping[str, FitRequest]
+) -> dict[str, LatentSolution]:
     """Return the solution of every class."""
     found: dict[str, LatentSolution] = {}
     for bags, names in parts:
@@ -106,7 +108,7 @@ def _fitted(context: RunContext, parts: Sequence[Group], wanted: Mapping[str, Fi
     return found
 
 
-def _chosen(context: RunContext, parts: Sequence[Group], tasks: Sequence[FitTask]) -> dict[str, Choice]:
+def _chosen(context: RunContext, parts: Sequence[WindowSubset], tasks: Sequence[FitTask]) -> dict[str, Choice]:
     """Return every class's constants; what an interrupted training has chosen already is not chosen again."""
     by_name = {task.name: task for task in tasks}
     chosen = {} if context.redo else _kept_choices(context, tasks)
@@ -123,7 +125,7 @@ def _keep(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
     context.run.write(path, json.dumps(with_checksum(path, content)))
 
 
-def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
+def batches(train: TrainSettings, parts: Sequence[WindowSubset]) -> Iterator[WindowSubset]:
     """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
     hinge = train.learner == "latent_svm"
     parts_of_one = train.folds + (train.criterion == "agreement")
@@ -147,7 +149,7 @@ def _kept_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Ch
 
 def _choice_key(task: FitTask) -> str:
     """Return the hash of all that decides a choice."""
-    return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
+    return content_hash(json.dumps(_decisive(task.provenance), sort_keys=True))
 
 
 def _known(choice: Choice, scenery: float | None) -> dict[str, Any]:

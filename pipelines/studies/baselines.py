@@ -96,7 +96,7 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     shards = {name: open_shards(source.shards(name)) for name in reading.data.records}
     tasks = fit_tasks(reading, shards[settings.data.train_set])
     writing = replace(reading, run=target)
-    with target.held():
+    with target.lock():
         with writing.timed("train"):
             seen = training_bags(reading, shards[settings.data.train_set])
             trained = METHODS[method](Training(writing, tasks, *seen, seed))

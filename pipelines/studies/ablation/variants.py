@@ -113,7 +113,7 @@ def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> 
     run = RunFolder(out / variant.name)
     program = ("python", "-m", "lapsvm.pipelines.studies.ablation.variants")
     context = RunContext(run, settings, os.cpu_count() or 1, reporter, program=program)
-    with run.held():
+    with run.lock():
         _take_shards(source, run, settings)
         _take_models(source, run, variant.values)
         context.save_settings()
