@@ -37,7 +37,7 @@ class _Pictures(NamedTuple):
     scale: Float64
 
 
-def refine_classes(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Refine the classes whose final model is not there yet; without rounds there is nothing to do.
 
     Raises

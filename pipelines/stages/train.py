@@ -25,7 +25,7 @@ from ..run.settings import TrainSettings
 from ..shards.projection import projection_of
 
 
-def train_classes(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Train the classes whose model is not there yet.
 
     Raises
