@@ -85,7 +85,7 @@ def test_history_and_times_that_cannot_be_written_lose_no_model(run_copy, comman
         (run_copy / name).mkdir()  # nothing can be written in their place, as on a full disk
     result = command("train", "--out", run_copy)
     assert result.status == 0, result.err
-    assert "the history of training is not kept: " in result.err
+    assert "history.csv is not written: " in result.err
     assert "the times of train are not kept: " in result.err
     assert made(run_copy, "models/*") == expected
     assert command("report", "--out", run_copy).status == 0

@@ -138,7 +138,7 @@ def test_a_picture_in_two_files_is_refused(source, line, tmp_path, refused):
 def test_a_picture_under_two_names_is_refused(source, line, tmp_path, refused):
     (tmp_path / "more.json").write_text(json.dumps({"3": {"boxes": [[0, 0, 9, 9]], "features": [[1, 2, 3]]}}))
     said = refused(*line[:2], tmp_path / "more.json", *line[2:])
-    assert "picture '000003' must be in one file, got 000003 and 3" in said
+    assert "picture '000003' must have one entry, got 000003 and 3" in said
 
 
 def test_only_ground_truth_in_a_file_leaves_no_window(source, line, refused):
