@@ -31,8 +31,13 @@ STAGES = {
 }
 """Stage -> its module, whose `run` it is; imported when the stage runs, because importing the learner takes long."""
 FIRST_STAGES = ("extract", "import")
-REALISED = {"train": ("data", "windows", "features"), "tune": ("data", "windows", "features")}
-REALISED |= {"refine": (*REALISED["train"], "train"), "detect": (*REALISED["train"], "train", "refine")}
+_SHARD_TABLES = ("data", "windows", "features")
+USED_TABLES: dict[str, tuple[str, ...]] = {
+    "train": _SHARD_TABLES,
+    "tune": _SHARD_TABLES,
+    "refine": (*_SHARD_TABLES, "train"),
+    "detect": (*_SHARD_TABLES, "train", "refine"),
+}
 """Stage -> the tables of settings that earlier stages have used already."""
 
 
@@ -96,7 +101,7 @@ def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
 def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that a stage may still set; the run folder was made with the others."""
     combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
-    used = REALISED.get(stage, ())
+    used = USED_TABLES.get(stage, ())
     return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in combined}
 
 

@@ -12,7 +12,7 @@ from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
 from ..fitting.fit import Constants, FitRequest, fit_requests
-from ..fitting.history import CONSTANTS, write_history
+from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.starts import check_start
@@ -82,10 +82,12 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
     choices = _choices(context, subsets, tasks)
-    solutions = _solutions(
-        context, subsets, {name: FitRequest(y, choices[name].constants) for name, y in labels.items()}
-    )
-    write_history(context, [row for name in labels for row in choices[name].history] + _final_rows(choices, solutions))
+    requests = {name: FitRequest(y, choices[name].constants) for name, y in labels.items()}
+    solutions = _solutions(context, subsets, requests)
+    rows = [row for name in labels for row in choices[name].history]
+    for name, request in requests.items():
+        rows += history_rows(name, "final", request.constants, solutions[name])
+    write_history(context, rows)
     for name in labels:
         if not solutions[name].coef.any():
             context.reporter.say(f"train: {name} ended at w = 0, which scores every window alike; raise --C.")
