@@ -21,6 +21,7 @@ from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import FeatureSettings, Settings
 from lapsvm.pipelines.shards import extraction as extract
 from lapsvm.pipelines.shards.extractors import open_settings_extractor
+from lapsvm.pipelines.shards.jobs import make_shards
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
@@ -40,7 +41,7 @@ def one_after_another(work: extract.SetExtraction) -> None:
 def ahead(work: extract.SetExtraction) -> None:
     """As ``lapsvm extract`` does it."""
     context = SimpleNamespace(reporter=Reporter(quiet=True), threads=THREADS)
-    extract._extract_set(context, work, work.jobs, "extract", {})
+    make_shards(context, work, work.jobs, "extract", {})
 
 
 def busy_share(order: Callable[[extract.SetExtraction], None], work: extract.SetExtraction) -> float:

@@ -13,7 +13,7 @@ from ..run.dataset import open_run_data
 from ..run.files import is_of_another_program
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..shards.integrity import Job, failing, whole_shard
+from ..shards.integrity import FileCheck, check_shard, failed_checks
 
 
 def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: bool) -> None:
@@ -45,11 +45,11 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
     if not jobs:
         raise MissingError(f"run folder {out} holds neither shards nor models.")
     removed = 0
-    with run.held("lapsvm verify"):
-        wrong = failing(reporter, "verify", jobs, threads)
+    with run.lock("lapsvm verify"):
+        wrong = failed_checks(reporter, "verify", jobs, threads)
         if pictures:
             rest = list(_picture_checks(run, {path for path, _ in wrong}))
-            wrong += failing(reporter, "verify pictures", rest, threads)
+            wrong += failed_checks(reporter, "verify pictures", rest, threads)
         for path, reason in wrong:
             removable = run.files.owns(path) and not is_of_another_program(path)
             reporter.say(f"{reason}{(' It is removed.' if removable else ' It stays.') if remove else ''}")
@@ -63,10 +63,10 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
     reporter.say(f"{len(jobs) - len(wrong)} files are whole" + (f", {removed} removed." if removed else "."))
 
 
-def _checks(run: RunFolder) -> Iterator[Job]:
+def _checks(run: RunFolder) -> Iterator[FileCheck]:
     """Yield every file of the run that has a checksum, with what reads it."""
     for path in _shards(run):
-        yield path, whole_shard
+        yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
     for folder in (run.first_models, run.models):
@@ -80,7 +80,7 @@ def _shards(run: RunFolder) -> list[Path]:
     return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if run.files.lists(path)]
 
 
-def _picture_checks(run: RunFolder, damaged: set[Path]) -> Iterator[Job]:
+def _picture_checks(run: RunFolder, damaged: set[Path]) -> Iterator[FileCheck]:
     """Yield the whole shards, with what compares their pictures with those of the data set."""
     settings = run.require_settings("verify --pictures")
     sets = open_run_data(settings.data, settings.seed).records

@@ -1,15 +1,13 @@
-"""Agreement: how far models that have not seen a picture choose the window that the model of all pictures chooses.
+"""Agreement: how well models trained without a picture choose the window that the model of all pictures chooses.
 
-Image-level AP looks at the score of a picture's best window, never at where it lies; where pictures are told apart
-easily, every candidate has nearly the same AP and the surest of them sits on the scenery. A model that has found the
-object chooses it in pictures that it was not trained on, too; one that holds on to what happens to be there does not.
-So agreement is the mean, over the positive pictures of a fold, of the overlap (IoU) between the window that the model
-without that fold chooses and the one that the model of all pictures chooses. Only proposals are needed, no boxes of
-objects.
+Image-level AP depends on the score of a picture's best window, never on its position: where pictures are easy to
+classify, every candidate has nearly the same AP, and the most confident one may lie on the background. A model that has
+found the object also chooses it in held-out pictures; one that fits accidental background does not. Agreement is
+the mean, over the positive pictures of a fold, of the IoU between the window chosen by the model without that fold and
+the one chosen by the model of all pictures. It needs proposals only, no boxes of objects.
 
-It is no proof: a model that always takes the same kind of box, say the largest, or the first because all weights are
-0, agrees with itself perfectly. `selection` therefore lets only those candidates take part that also tell pictures
-apart about as well as the best.
+Agreement proves nothing alone: a model that always takes the same kind of box, such as the largest, agrees with itself
+perfectly. `selection` therefore considers only candidates that classify pictures about as well as the best.
 """
 
 from dataclasses import dataclass
@@ -26,15 +24,7 @@ from ..run.context import RunContext
 
 @dataclass(frozen=True)
 class Proposals:
-    """The windows of the training pictures.
-
-    Attributes
-    ----------
-    boxes : (n_windows, 4) float64
-        Those of picture 0, then those of picture 1, ...
-    first : (n_pictures,) intp
-        Where each picture's windows begin.
-    """
+    """The boxes (n_windows, 4) of the training pictures one after another, and the index of each picture's first."""
 
     boxes: Float64
     first: Index
@@ -47,6 +37,6 @@ class Proposals:
         return cls(np.concatenate([shard.boxes for shard in shards]).astype(np.float64), np.cumsum(counts) - counts)
 
     def overlaps(self, pictures: Index, windows: Index, others: Index) -> Float64:
-        """Return for each of these pictures the IoU of two of its windows, named by their numbers inside it."""
+        """Return the IoU of two windows of each picture, given as indices inside the picture."""
         first = self.first[pictures]
         return paired_iou(self.boxes[first + windows], self.boxes[first + others])

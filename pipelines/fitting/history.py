@@ -1,6 +1,6 @@
 """history.csv: one row for every outer step of every training of a run.
 
-Seconds count from the beginning of the trainings that shared passes; all else is the same whenever it is repeated.
+Seconds count from the start of the trainings that shared passes; all other columns are reproducible.
 """
 
 import csv
@@ -28,10 +28,9 @@ def history_rows(class_name: str, role: str, constants: Constants, solution: Lat
 
 
 def write_history(context: RunContext, rows: Sequence[dict[str, Any]], role: str = "") -> None:
-    """Write the new rows after the old ones, but for those of the same classes whose role begins with `role`.
+    """Append rows; they replace old ones of the same classes whose role begins with `role`.
 
-    People read this file, and nothing else depends on it: if the old rows are damaged, or the new ones cannot be
-    written, that is said, and what was trained is not lost.
+    No result depends on this file: damaged old rows and failures to write are reported, and training goes on.
     """
     path, trained = context.run.history_file, {row["class"] for row in rows}
     try:
@@ -43,30 +42,24 @@ def write_history(context: RunContext, rows: Sequence[dict[str, Any]], role: str
     try:
         context.run.write(path, _as_csv([*kept, *rows]))
     except (OSError, SettingsError) as error:  # a full disk, or a file of another program
-        context.reporter.say(f"the history of training is not kept: {error}")
+        context.reporter.say(f"history.csv is not written: {error}")
 
 
 def read_history(path: Path) -> list[dict[str, str]]:
-    """Return the rows of history.csv; columns that an older version did not write are missing.
-
-    Raises
-    ------
-    DataError
-        If the file is not what `write_history` writes.
-    """
+    """Return the rows of history.csv, DataError if it is damaged; columns of newer versions may be missing."""
     try:
         text = path.read_bytes().decode()
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
-        whole = bool(rows) and text.endswith("\n") and all(map(_is_whole, rows))
+        is_valid = bool(rows) and text.endswith("\n") and all(map(_is_complete, rows))
     except (ValueError, csv.Error):
-        whole = False
-    if not whole:
+        is_valid = False
+    if not is_valid:
         raise DataError(f"{path} is damaged: it is no table of outer steps.")
     return rows
 
 
-def _is_whole(row: dict[str, str]) -> bool:
-    """Tell whether a row has all that a reader needs, in cells of its own."""
+def _is_complete(row: dict[str, str]) -> bool:
+    """Return whether a row has the cells that readers need, with finite numbers."""
     numbers = (row.get(name, "") for name in ("objective", "gap"))
     optional = (row.get(name) or "0" for name in ("passes", "seconds"))
     cells = None not in row and None not in row.values() and {"class", "role"} <= row.keys()

@@ -1,4 +1,4 @@
-"""The training pictures as bags: what their shards hold, every part of the features at the same mean norm."""
+"""The training pictures as bags, every block of the features scaled to the same mean norm."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from ..run.progress import Bar
 
 @dataclass(frozen=True)
 class Halves:
-    """Parts of features of which some are a window's own followed by those of its surroundings, and how they combine.
+    """Blocks of features, some of which hold a window's features followed by those of its surroundings.
 
     Attributes
     ----------
     blocks : tuple of int
-        Numbers of features of the parts, as stored.
+        Dimensions of the blocks, as stored.
     halved : tuple of bool
         Which of them have two halves.
     contrast : float
-        How much of the second half is taken away from the first.
+        The factor of the second half when it is subtracted from the first.
     """
 
     blocks: tuple[int, ...]
@@ -34,42 +34,42 @@ class Halves:
 
     @property
     def combined_blocks(self) -> list[int]:
-        """Numbers of features of the parts after `combine`."""
+        """Dimensions of the blocks after `combine`."""
         return [block // (1 + half) for block, half in zip(self.blocks, self.halved, strict=True)]
 
     def combine(self, features: Array) -> Array:
-        """Return features (n, d) with one half taken away from the other, in the same type."""
-        parts = zip(np.split(features, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
-        combined = np.concatenate([self._combined(part, half) for part, half in parts], axis=1)
+        """Return features (n, d) with the second halves subtracted from the first, in the same type."""
+        blocks = zip(np.split(features, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
+        combined = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
         return narrowed(combined, features.dtype)
 
-    def _combined(self, part: Array, half: bool) -> Array:
-        wide = widened(part).astype(np.float32)
+    def _combined(self, block: Array, half: bool) -> Array:
+        wide = widened(block).astype(np.float32)
         if not half:
             return wide
-        own, around = np.split(wide, 2, axis=1)
-        return np.asarray(own - np.float32(self.contrast) * around)
+        inside, around = np.split(wide, 2, axis=1)
+        return np.asarray(inside - np.float32(self.contrast) * around)
 
     def unfold(self, weights: Float64) -> Float64:
-        """Return the weights of the stored features that score as `weights` do after `combine`."""
+        """Return the weights of stored features that score as `weights` does after `combine`."""
         return self._doubled(weights, -self.contrast)
 
     def unfold_scale(self, scale: Float64) -> Float64:
-        """Return the scale of the stored features that goes with `unfold`."""
+        """Return the scale of stored features that belongs to `unfold`."""
         return self._doubled(scale, 1.0)
 
     def _doubled(self, numbers: Float64, factor: float) -> Float64:
-        parts = zip(np.split(numbers, np.cumsum(self.combined_blocks)[:-1]), self.halved, strict=True)
-        return np.concatenate([np.append(own, factor * own) if half else own for own, half in parts])
+        blocks = zip(np.split(numbers, np.cumsum(self.combined_blocks)[:-1]), self.halved, strict=True)
+        return np.concatenate([np.append(block, factor * block) if half else block for block, half in blocks])
 
 
 def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, and the scale that they are given."""
+    """Return the training pictures with their features as stored, scaled, and the scale."""
     return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
-    """Return the training pictures as training sees them, their scale, and how weights are unfolded."""
+    """Return the training pictures with combined halves, scaled, and the scale and halves."""
     extractor = shards.provenance["features"]["extractor"]
     blocks, halved = tuple(extractor["blocks"]), tuple(extractor["halves"])
     halves = Halves(blocks, halved, context.settings.features.contrast)
@@ -81,11 +81,11 @@ def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64,
 def _opened(
     context: RunContext, shards: ShardSet, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
 ) -> tuple[Bags, Float64]:
-    """Return the training pictures and their scale; each shard is read once, its checksum compared."""
+    """Return the scaled training pictures and the scale, reading each shard once and checking it."""
     set_name = context.settings.data.train_set
-    total = None if context.cluster else shards.n_windows  # of what workers read nothing is heard before the end
+    total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
-        norms = BlockNorms(blocks) if context.cluster else _ShownNorms(blocks, bar)
+        norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
         bags = Bags.open(
             context.run.path,
             set_name,
@@ -101,14 +101,14 @@ def _opened(
     return bags.scaled(scale), scale
 
 
-class _ShownNorms(BlockNorms):
-    """Norms of what is read here, and a bar that tells how far reading is."""
+class _NormsWithBar(BlockNorms):
+    """Norms of blocks, and a bar that shows how many windows are read."""
 
     def __init__(self, blocks: Sequence[int], bar: Bar) -> None:
         super().__init__(blocks)
         self._bar = bar
 
     def add(self, features: Array) -> None:
-        """See the features of one shard."""
+        """Add the features of one shard."""
         super().add(features)
         self._bar.step(len(features))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import hash_of
+from .dataset import content_hash
 
 CHECKSUM = "checksum"
 
@@ -46,4 +46,4 @@ def read_checked(path: Path, say: Callable[[str], None]) -> dict[str, Any] | Non
 
 def _checksum(path: Path, content: Mapping[str, Any]) -> str:
     """Return the hash of a file's name and content."""
-    return hash_of(path.name, json.dumps(content, sort_keys=True))
+    return content_hash(path.name, json.dumps(content, sort_keys=True))

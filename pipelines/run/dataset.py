@@ -141,6 +141,6 @@ def label_vector(records: Sequence[ImageRecord], class_name: str) -> Labels:
     return np.array([record.labels.get(class_name, 0) for record in records], dtype=np.int8)
 
 
-def hash_of(*parts: object) -> str:
+def content_hash(*parts: object) -> str:
     """Return the hash by which ids and labels are known in models: 32 hex digits."""
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()

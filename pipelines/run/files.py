@@ -29,7 +29,7 @@ PATTERNS = (
     "shards/*/[0-9]*.safetensors",
     "models/*.safetensors",
     "first/*.safetensors",
-    "training/begun.json",
+    "training/resume.json",
     "training/*.answers",
     "detections/*/comp3_det_*.txt",
     "detections/*/detections.json",

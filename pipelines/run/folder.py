@@ -70,14 +70,14 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.files = OwnedFiles(self.path, lambda: adopted_files(self.path))
-        self.is_held = False
+        self.is_locked = False
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
         self.first_models = self.path / "first"
         self.projection = self.path / "projection.safetensors"
         self.choices_file = self.path / "choices.json"
         self.training = self.path / "training"
-        self.begun_file = self.training / "begun.json"
+        self.resume_file = self.training / "resume.json"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"
@@ -142,14 +142,14 @@ class RunFolder:
 
     def remove_training(self) -> None:
         """Remove what an unfinished training keeps."""
-        self.remove([self.choices_file, self.begun_file, *self.training.glob("*.answers")])
+        self.remove([self.choices_file, self.resume_file, *self.training.glob("*.answers")])
 
     def check_is_run(self) -> None:
         """Raise SettingsError unless the folder is new, empty, or was made by lapsvm."""
         check_is_run(self.path, self.files)
 
     @contextmanager
-    def held(self, command: str = "lapsvm") -> Iterator[None]:
+    def lock(self, command: str = "lapsvm") -> Iterator[None]:
         """Hold the folder: a second run on it is told who holds it. The lock ends with the process, even if killed.
 
         What a killed process left half written beside the run's own files is removed at the end, unless an error
@@ -162,12 +162,12 @@ class RunFolder:
         """
         self.check_is_run()
         with locked(self.path, command):
-            self.is_held = True
+            self.is_locked = True
             try:
                 yield
                 self.files.remove_stale()
             finally:
-                self.is_held = False
+                self.is_locked = False
 
     @contextmanager
     def timed(self, stage: str, say: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:

@@ -64,14 +64,14 @@ class Bar:
         return f"{count} {self.unit}".rstrip()
 
     @property
-    def told(self) -> str:
+    def status(self) -> str:
         """How fast it goes, how long it will take and what is noted, as text."""
         return ", ".join(part for part in (*self._rates(), self._left(), self.note) if part)
 
     @property
     def line(self) -> str:
         """All of it in one line."""
-        parts = (f"{self.title}: {self.count}", f"{duration(self.seconds)} so far", self.told)
+        parts = (f"{self.title}: {self.count}", f"{duration(self.seconds)} so far", self.status)
         return ", ".join(part for part in parts if part)
 
     def _rates(self) -> Iterator[str]:
@@ -136,8 +136,8 @@ class _StatusBar(Progress):
         for task in self.task_ids:
             self.update(task, completed=self._bar.done, count=self._bar.count)
         yield self.make_tasks_table(self.tasks)
-        if self._bar.told:
-            yield Text("  " + self._bar.told)
+        if self._bar.status:
+            yield Text("  " + self._bar.status)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Windows from elsewhere, picture by picture: found in the files that the settings name, made ours, and checked."""
+"""Windows of external files: looked up by picture, converted to our convention, and checked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -25,7 +25,7 @@ _NOTHING = np.empty((0, 4))
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of windows: rows left out for four reasons, and boxes cut by less than a pixel or with ``clip``."""
+    """Rows of files left out, by reason; boxes cut by less than a pixel or with ``clip``."""
 
     truth: int = 0
     equal: int = 0
@@ -35,7 +35,7 @@ class Counts:
     without_whole: int = 0
 
     def sentence(self) -> str:
-        """Return the counts in words, those that are 0 left out."""
+        """Return the counts above 0 in words."""
         words = {
             "truth": "rows of ground truth left out by their flag",
             "equal": "boxes of annotated objects left out",
@@ -48,17 +48,8 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """Windows of one picture as they are used.
-
-    Attributes
-    ----------
-    boxes : ndarray of shape (n, 4), float32
-        In the house's convention; the whole picture first, if it is there.
-    rows : ndarray of shape (n,)
-        Which rows of the file they are.
-    counts : Counts
-    """
+class ConvertedWindows:
+    """Windows of one picture in our convention, the whole picture first if it is among them, and their rows."""
 
     boxes: Float32
     rows: Index
@@ -67,147 +58,125 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that the settings name, opened.
-
-    Attributes
-    ----------
-    settings : SourceSettings
-    opened : tuple of ExternalSource
-    places : dict of picture's name to (source, name in it)
-    """
+    """The opened files that the settings name; `entries` maps a picture's name to (source, name in it)."""
 
     settings: SourceSettings
     opened: tuple[ExternalSource, ...]
-    places: dict[str, tuple[ExternalSource, str]] = field(repr=False)
+    entries: dict[str, tuple[ExternalSource, str]] = field(repr=False)
 
     @property
     def conventions(self) -> list[str]:
         """How boxes are written in the files, for provenance."""
-        known = [self.convention(source) for source in self.opened]
-        return sorted({f"{one.order} from {one.base}, {one.edges}" for one in known})
+        conventions = [self.convention(source) for source in self.opened]
+        return sorted({f"{used.order} from {used.base}, {used.edges}" for used in conventions})
 
     def convention(self, source: ExternalSource) -> BoxConvention:
-        """Return how a source writes boxes: as the settings say, else as is usual there."""
+        """Return how a source writes boxes: by the settings, or by the default of its format."""
         usual, settings = source.convention, self.settings
         base = usual.base if settings.base < 0 else settings.base
         return BoxConvention(settings.boxes or usual.order, base, settings.edges or usual.edges)
 
     def find(self, image_id: str) -> tuple[ExternalSource, str] | None:
-        """Return where a picture's windows are; None if nowhere.
+        """Return the source of a picture's windows and its name there; None if there is none.
 
         A name may be the id itself, with or without the suffix of a picture, the path that the id writes with %XX, or
-        the id's number without leading zeros.
-
-        Raises
-        ------
-        ExternalFileError
-            If there are windows under two such names.
+        the id's number without leading zeros. Windows under two such names raise ExternalFileError.
         """
         names = [image_id, unquote(image_id), *([str(int(image_id))] if image_id.isdecimal() else [])]
-        found = [name for name in dict.fromkeys(names) if name in self.places]
-        if len(found) > 1:
-            raise ExternalFileError(f"windows of picture {image_id!r} must be there once, got {' and '.join(found)}.")
-        return self.places[found[0]] if found else None
+        matches = [name for name in dict.fromkeys(names) if name in self.entries]
+        if len(matches) > 1:
+            raise ExternalFileError(f"picture {image_id!r} must have one entry, got {' and '.join(matches)}.")
+        return self.entries[matches[0]] if matches else None
 
     def read(self, image_id: str, features: bool = True) -> tuple[ExternalWindows, BoxConvention]:
-        """Return a picture's windows as they are in their file, and the convention; MissingError if there are none."""
-        place = self.find(image_id)
-        if place is None:
-            raise MissingError(f"windows of picture {image_id!r} are not in {self.named()}.")
-        source, key = place
+        """Return a picture's windows as its file has them, and the convention; MissingError if there are none."""
+        entry = self.find(image_id)
+        if entry is None:
+            raise MissingError(f"windows of picture {image_id!r} are not in {self.description}.")
+        source, key = entry
         return source.read(key, features), self.convention(source)
 
-    def named(self) -> str:
-        """Return the sources for a sentence."""
+    @property
+    def description(self) -> str:
+        """The names of the files, for sentences."""
         return " or ".join(source.where for source in self.opened)
 
     def check_all(self, image_ids: Sequence[str], set_name: str) -> None:
         """Raise MissingError unless there are windows of every picture of a set."""
         missing = [image_id for image_id in image_ids if self.find(image_id) is None]
         if missing:
-            held = f"{len(self.places)} pictures, the first is {next(iter(self.places), '')!r}"
+            content = f"{len(self.entries)} pictures, the first is {next(iter(self.entries), '')!r}"
             raise MissingError(
-                f"{self.named()} must hold windows of every picture of set {set_name!r}, but {len(missing)} of "
-                f"{len(image_ids)} are not there, the first is {missing[0]!r} (it holds {held}); name further files "
-                "beside it, or give --test-set none if it is the test set that you do not have."
+                f"{self.description} must hold windows of every picture of set {set_name!r}, but {len(missing)} of "
+                f"{len(image_ids)} are not there, the first is {missing[0]!r} (it holds {content}); add files, or "
+                "give --test-set none if you have no windows of the test set."
             )
 
 
 def open_sources(settings: SourceSettings) -> Sources:
     """Open the files that the settings name.
 
-    Raises
-    ------
-    OptionError
-        If they name none.
-    MissingError, ExternalFileError
-        If one is not there or breaks a rule, or a picture is in two of them.
+    Raises OptionError if they name none; MissingError or ExternalFileError if a file is missing or breaks a rule, or
+    two files hold the same picture.
     """
     if not settings.files:
         raise OptionError("files with windows must be named: --proposals FILE with extract, or lapsvm import FILE.")
     names = ArrayNames(settings.boxes_name, settings.features_name)
     opened = tuple(open_external(path, settings.format, names) for path in settings.files)
-    places: dict[str, tuple[ExternalSource, str]] = {}
+    entries: dict[str, tuple[ExternalSource, str]] = {}
     for source in opened:
         for key in source.keys:
             name = key[: -len(Path(key).suffix)] if Path(key).suffix.lower() in _PICTURES else key
-            if name in places:
+            if name in entries:
                 raise ExternalFileError(
-                    f"windows of picture {name!r} must be there once, got them in {places[name][0].where} "
+                    f"picture {name!r} must be in one file, got windows in {entries[name][0].where} "
                     f"and in {source.where}."
                 )
-            places[name] = (source, key)
-    return Sources(settings, opened, places)
+            entries[name] = (source, key)
+    return Sources(settings, opened, entries)
 
 
-def fitted(
-    found: ExternalWindows, convention: BoxConvention, size: tuple[int, int], clip: bool, annotated: Float64 = _NOTHING
-) -> Fitted:
-    """Return the windows of a file as they are used.
+def converted(
+    windows: ExternalWindows, convention: BoxConvention, size: tuple[int, int], clip: bool,
+    annotated: Float64 = _NOTHING,
+) -> ConvertedWindows:  # fmt: skip
+    """Return windows of a picture of `size` (height, width) in our convention, cut to the picture.
 
-    Rows that the file marks as ground truth go first; then boxes are converted and cut to the picture; those left
-    without area, equal to a box of `annotated`, or equal to an earlier one, go; the whole picture comes first.
-
-    Parameters
-    ----------
-    found : ExternalWindows
-    convention : BoxConvention
-    size : (height, width)
-    clip : bool
-        Whether boxes may lie outside by more than a pixel.
-    annotated : ndarray of shape (k, 4)
-
-    Raises
-    ------
-    ExternalFileError
-        If a box has no area or lies outside, or none is left.
+    Left out are rows that the file marks as ground truth, boxes without area after the cut, boxes equal to one of
+    `annotated` (k, 4), and repeated boxes. `clip` allows boxes outside by more than a pixel. ExternalFileError if a
+    box has no area or lies outside, or none is left.
     """
-    rows = np.flatnonzero(~found.truth)
-    boxes = convention.to_house(found.boxes[rows])
-    _check_boxes(found, boxes, rows, size, clip)
+    rows = np.flatnonzero(~windows.truth)
+    boxes = convention.to_house(windows.boxes[rows])
+    _check_boxes(windows, boxes, rows, size, clip)
     height, width = size
     inside = np.clip(boxes, 0, [width, height, width, height])
     n_cut = int((inside != boxes).any(axis=1).sum())
     has_area = (inside[:, 2:] > inside[:, :2]).all(axis=1)
     is_annotated = equal_boxes(inside, annotated).any(axis=1)
     candidates = np.flatnonzero(has_area & ~is_annotated)
-    own = inside[candidates].astype(np.float32)
-    first = np.sort(np.unique(own, axis=0, return_index=True)[1]) if len(own) else candidates
-    is_whole = (own[first] == whole_image(height, width)).all(axis=1)
+    kept = inside[candidates].astype(np.float32)
+    first = np.sort(np.unique(kept, axis=0, return_index=True)[1]) if len(kept) else candidates
+    is_whole = (kept[first] == whole_image(height, width)).all(axis=1)
     order = first[np.argsort(~is_whole, kind="stable")]
     if not len(order):
         raise ExternalFileError(
-            f"{found.where}: at least one window must be left, got none of {len(found.boxes)} rows."
+            f"{windows.where}: at least one window must be left, got none of {len(windows.boxes)} rows."
         )
     counts = Counts(
-        truth=int(found.truth.sum()),
+        truth=int(windows.truth.sum()),
         equal=int((has_area & is_annotated).sum()),
         outside=int((~has_area).sum()),
-        duplicates=len(own) - len(first),
+        duplicates=len(kept) - len(first),
         cut=n_cut - int((~has_area).sum()),
         without_whole=int(not is_whole.any()),
     )
-    return Fitted(own[order], rows[candidates[order]], counts)
+    return ConvertedWindows(kept[order], rows[candidates[order]], counts)
+
+
+def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts by reason; a missing count is 0."""
+    return {name: sum(entry.get(name, 0) for entry in counts) for name in asdict(Counts())}
 
 
 def equal_boxes(first: Float64, second: Float64) -> Any:
@@ -215,52 +184,48 @@ def equal_boxes(first: Float64, second: Float64) -> Any:
     return (np.abs(first[:, None] - second[None]) < EQUAL).all(axis=2)
 
 
-def _check_boxes(found: ExternalWindows, boxes: Float64, rows: Index, size: tuple[int, int], clip: bool) -> None:
+def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tuple[int, int], clip: bool) -> None:
     """Raise ExternalFileError for the first box without area, or too far outside the picture."""
     height, width = size
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     reach = np.maximum(-boxes[:, :2], boxes[:, 2:] - [width, height]).max(axis=1, initial=0)
     advice = "see whether --boxes, --base and --edges are right"
     if empty.any():
-        place = int(np.argmax(empty))
+        index = int(np.argmax(empty))
         raise ExternalFileError(
-            f"{found.where}: the box of row {rows[place]} must have an area, got {_shown(boxes[place])} as x1, y1, x2, "
-            f"y2; {advice}."
+            f"{windows.where}: the box of row {rows[index]} must have an area, got {_box_text(boxes[index])} as x1, "
+            f"y1, x2, y2; {advice}."
         )
     if not clip and (reach > REACH).any():
-        place = int(np.argmax(reach > REACH))
+        index = int(np.argmax(reach > REACH))
         raise ExternalFileError(
-            f"{found.where}: the box of row {rows[place]} must lie in the picture of {width} x {height} pixels, got "
-            f"{_shown(boxes[place])} as x1, y1, x2, y2; {advice}, or cut such boxes with --clip."
+            f"{windows.where}: the box of row {rows[index]} must lie in the picture of {width} x {height} pixels, got "
+            f"{_box_text(boxes[index])} as x1, y1, x2, y2; {advice}, or cut such boxes with --clip."
         )
 
 
-def _shown(box: Float64) -> str:
-    """Return a box for a sentence."""
+def _box_text(box: Float64) -> str:
+    """Return the corners of a box as text."""
     return ", ".join(f"{value:g}" for value in box)
 
 
 @cache
-def opened_sources(settings: SourceSettings) -> Sources:
-    """Return the files that the settings name, opened once in a process; `forget` when they may have changed."""
+def cached_sources(settings: SourceSettings) -> Sources:
+    """Return the files that the settings name, opened once in a process; `clear_cache` when they may have changed."""
     return open_sources(settings)
 
 
 @cache
 def source_provenance(settings: SourceSettings) -> dict[str, Any]:
-    """Return what decides the windows that files give: their content, and how it is read."""
-    sources, digest = opened_sources(settings), blake2b(digest_size=16)
-    for name in sorted(sources.places):
-        source, key = sources.places[name]
+    """Return what decides the windows of the files: their content, and how it is read."""
+    sources, digest = cached_sources(settings), blake2b(digest_size=16)
+    for name in sorted(sources.entries):
+        source, key = sources.entries[name]
         digest.update(f"{name} {source.read(key, features=False).content_hash} ".encode("utf-8", "surrogatepass"))
-    return {
-        "content": digest.hexdigest(),
-        "boxes": sources.conventions,
-        "clip": settings.clip,
-    }
+    return {"content": digest.hexdigest(), "boxes": sources.conventions, "clip": settings.clip}
 
 
-def forget() -> None:
-    """Close the files that are open."""
-    opened_sources.cache_clear()
+def clear_cache() -> None:
+    """Close the cached files."""
+    cached_sources.cache_clear()
     source_provenance.cache_clear()

@@ -27,12 +27,12 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
     check_trusted(settings.extractors, named)
     if not settings.extractors:
         return open_extractor([])
-    parts = [part for text in settings.extractors for part in opened(text, settings, device)]
+    parts = [part for text in settings.extractors for part in open_extractors(text, settings, device)]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
 def network_settings(settings: FeatureSettings) -> dict[str, Any]:
-    """Return the settings that `opened` reads, for the provenance of shards and models."""
+    """Return the settings that `open_extractors` reads, for the provenance of shards and models."""
     contrast = 0.0 if settings.beside else settings.contrast  # taken away in training then, not in the shards
     return {"contrast": contrast, "beside": settings.beside, "sizes": list(settings.sizes)}
 
@@ -43,7 +43,7 @@ def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]
     return replace(FeatureSettings(extractors), **known, sizes=tuple(stored["sizes"]))
 
 
-def opened(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
+def open_extractors(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
     """Return an extractor, a network completed by the settings; one for every size of picture, which share it.
 
     A network whose own size is fixed, or that says at which size it sees pictures, comes once; its fine maps come at

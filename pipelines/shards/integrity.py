@@ -5,20 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from lapsvm.catalog import ImageRecord
-from lapsvm.errors import ImageError, LapsvmError, MissingError, SettingsError, ShardError
-from lapsvm.features import ShardHeader, read_header, read_shard
+from lapsvm.errors import ImageError, LapsvmError, MissingError
+from lapsvm.features import read_shard
 
 from ..run.progress import Reporter
 
 Check = Callable[[Path], object]
-Job = tuple[Path, Check]
-ShardJob = tuple[Path, list[ImageRecord]]
-whole_shard: Check = partial(read_shard, mapped=True)  # every byte is read, and none is kept
+FileCheck = tuple[Path, Check]
+check_shard: Check = partial(read_shard, mapped=True)  # every byte is read, none is kept
 
 
-def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -> list[tuple[Path, str]]:
-    """Return the files that fail their check, each with what is wrong."""
+def failed_checks(reporter: Reporter, title: str, jobs: Sequence[FileCheck], threads: int) -> list[tuple[Path, str]]:
+    """Return the files that fail their check, each with the reason."""
     with reporter.bar(title, len(jobs), "files") as bar, ThreadPoolExecutor(threads) as pool:
         try:
             return list(_failures(pool.map(lambda job: damage(*job), jobs), jobs, bar.step))
@@ -27,42 +25,10 @@ def failing(reporter: Reporter, title: str, jobs: Sequence[Job], threads: int) -
             raise
 
 
-def done_unless_damaged(path: Path, is_ours: Callable[[ShardHeader], bool]) -> bool:
-    """Tell whether a shard is there and ours by its header.
-
-    Raises
-    ------
-    SettingsError
-        If `is_ours` does, unless what it found to differ is damage.
-    """
-    if not path.exists():
-        return False
-    try:
-        return is_ours(read_header(path))
-    except ShardError:
-        return False
-    except SettingsError:
-        if damage(path, whole_shard):
-            return False
-        raise
-
-
-def with_damaged(
-    reporter: Reporter, title: str, all_jobs: Sequence[ShardJob], to_do: Sequence[ShardJob], threads: int
-) -> list[ShardJob]:
-    """Return what is to do, and the shards that are there but whose content is not what was written."""
-    wanted = {path for path, _ in to_do}
-    checks = [(path, whole_shard) for path, _ in all_jobs if path not in wanted]
-    for path, _ in failing(reporter, title, checks, threads):
-        reporter.say(f"shard {path} is damaged; it is made again")
-        wanted.add(path)
-    return [job for job in all_jobs if job[0] in wanted]
-
-
 def _failures(
-    reasons: Iterable[str | None], jobs: Sequence[Job], step: Callable[[], None]
+    reasons: Iterable[str | None], jobs: Sequence[FileCheck], step: Callable[[], None]
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the files for which there is a reason."""
+    """Yield the files that have a reason."""
     for (path, _), reason in zip(jobs, reasons, strict=True):
         step()
         if reason is not None:
@@ -70,7 +36,7 @@ def _failures(
 
 
 def damage(path: Path, check: Check) -> str | None:
-    """Return what is wrong with a file; a picture that cannot be read says nothing about it, and is raised."""
+    """Return what is wrong with a file, or None; a picture that cannot be read is raised: it does not decide."""
     try:
         check(path)
     except (ImageError, MissingError):

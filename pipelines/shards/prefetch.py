@@ -1,75 +1,69 @@
-"""Work done ahead on threads, handed out in order, with a bound on what is done before it is asked for."""
+"""Work started in advance on threads or processes, with results in order and a bound on what is started."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future
 from itertools import islice
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Given_co = TypeVar("Given_co", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
 
 
-class Pending(Protocol[Given_co]):
-    """Work that was given away."""
+class Pending(Protocol[Value_co]):
+    """A submitted piece of work."""
 
-    def result(self) -> Given_co:
-        """Return what it gave, or raise what it raised."""
+    def result(self) -> Value_co:
+        """Return its result, or raise its error."""
 
     def cancel(self) -> object:
-        """Have it not done, if nobody has begun."""
+        """Cancel it unless it has started."""
 
 
 class Workers(Protocol):
-    """Threads, or processes, that do what they are given."""
+    """Threads or processes that take work."""
 
     def submit(self, work: Callable[[Item], Result], item: Item, /) -> Pending[Result]:
-        """Give them some work."""
+        """Submit a piece of work."""
 
 
 def prefetched(
-    pool: Workers, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
-) -> Iterator[tuple[Item, Result]]:
-    """Yield every item with its result, in the items' order; at most `ahead` are begun before the first is taken.
+    pool: Workers, work: Callable[[Item], Result], items: Iterable[Item], count: int
+) -> Generator[tuple[Item, Result], None, None]:
+    """Yield every item with its result in the items' order; at most `count` are started before the first is taken.
 
-    What is not begun when the caller stops, or when one fails, is never begun.
+    What has not started when the caller stops, or when an item fails, is cancelled.
     """
-    left, begun = iter(items), deque[tuple[Item, Pending[Result]]]()
+    remaining, pending = iter(items), deque[tuple[Item, Pending[Result]]]()
     try:
-        for item in islice(left, ahead):
-            begun.append((item, pool.submit(work, item)))
-        while begun:
-            item, future = begun.popleft()
+        for item in islice(remaining, count):
+            pending.append((item, pool.submit(work, item)))
+        while pending:
+            item, future = pending.popleft()
             result = future.result()
-            for following in islice(left, 1):
-                begun.append((following, pool.submit(work, following)))
+            for following in islice(remaining, 1):
+                pending.append((following, pool.submit(work, following)))
             yield item, result
     finally:
-        for _, future in begun:
+        for _, future in pending:
             future.cancel()
 
 
 class Writer:
-    """Writes one thing while the next is made: each waits for the one before, whose failure it raises.
-
-    Parameters
-    ----------
-    pool : Executor
-        Of one thread.
-    """
+    """Writes one file while the next is made, on a pool of one thread; each call raises the failure of the last."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
         self._last: Future[None] | None = None
 
     def write(self, work: Callable[[], None]) -> None:
-        """Begin to write, once what was begun before is done."""
+        """Start to write, once the last file is written."""
         self.finish()
         self._last = self._pool.submit(work)
 
     def finish(self) -> None:
-        """Wait for what was begun."""
+        """Wait for the last file."""
         last, self._last = self._last, None
         if last is not None:
             last.result()

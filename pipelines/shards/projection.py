@@ -12,7 +12,7 @@ from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
 
 from ..run.context import RunContext
-from ..run.dataset import hash_of
+from ..run.dataset import content_hash
 from ..run.folder import RunFolder
 from .extractors import open_settings_extractor
 from .windows import pixels_unless_bad, window_boxes, windows_provenance
@@ -42,7 +42,7 @@ def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[E
         "windows": windows_provenance(context.settings.windows),
         "pca": context.settings.features.pca,
         "seed": context.settings.seed,
-        "pictures": hash_of([record.id for record in chosen]),
+        "pictures": content_hash([record.id for record in chosen]),
     }
     own = None if context.redo else _kept(context.run, made_with)
     if own is not None:

@@ -1,4 +1,4 @@
-"""A picture and its windows, as a run's settings ask for them."""
+"""Pictures and their windows by the settings of a run."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from lapsvm.windows import propose, with_whole_image
 from lapsvm.windows.proposals import middle
 
 from ..run.settings import FILE, WindowSettings
-from .external import fitted, opened_sources, source_provenance
+from .external import cached_sources, converted, source_provenance
 
 
 def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
-    """Return a picture; None if it cannot be read whole and is to be left out then."""
+    """Return a picture; with `skip_bad` None if it cannot be read whole."""
     try:
         return record.pixels()
     except (ImageError, MissingError):
@@ -24,7 +24,7 @@ def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
 
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
-    """Return what decides the windows of a picture, but the seed, without paths."""
+    """Return what decides the windows of a picture besides the seed, without paths."""
     limits = {"max_windows": settings.max_windows, "max_area": settings.max_area}
     if settings.method == FILE:
         return {"method": FILE, **limits, "source": source_provenance(settings.source)}
@@ -32,14 +32,13 @@ def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: str = "") -> Array:
-    """Return the windows of a picture, float32 of shape (n, 4); the first is the whole picture, unless it is too large.
+    """Return the best ``max_windows`` windows of a picture, float32 of shape (n, 4), the whole picture first.
 
-    At most ``max_windows`` are kept, the best; of those larger than ``max_area`` of the picture none. Files know the
-    picture by `image_id`.
+    None is larger than ``max_area`` of the picture. Files know the picture by `image_id`.
     """
     height, width = pixels.shape[:2]
-    boxes = (
-        _filed(image_id, settings, (height, width))
+    boxes = (  # fmt: skip
+        _external_boxes(image_id, settings, (height, width))
         if settings.method == FILE
         else propose(
             pixels,
@@ -55,9 +54,9 @@ def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: 
     return with_whole_image(boxes, height, width)[: settings.max_windows]
 
 
-def _filed(image_id: str, settings: WindowSettings, size: tuple[int, int]) -> Array:
-    """Return the windows that files hold of a picture."""
-    found, convention = opened_sources(settings.source).read(image_id, features=False)
-    boxes = fitted(found, convention, size, settings.source.clip).boxes
+def _external_boxes(image_id: str, settings: WindowSettings, size: tuple[int, int]) -> Array:
+    """Return the windows of a picture that the files hold."""
+    windows, convention = cached_sources(settings.source).read(image_id, features=False)
+    boxes = converted(windows, convention, size, settings.source.clip).boxes
     small = boxes[areas(boxes) <= settings.max_area * size[0] * size[1]][: settings.max_windows]
     return small if len(small) else middle(*size, settings.max_area)[None]

@@ -30,7 +30,7 @@ class FoundSet:
     timing: Timing
 
 
-def detect_sets(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Write the result files of every set of the run; none is replaced before all sets are scored.
 
     The models' records of how they detect follow the settings (see `detection_record`).

@@ -7,7 +7,7 @@ from ..results.tables import print_table
 from ..run.context import RunContext
 
 
-def evaluate_run(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Write evaluation.json and print the table."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}

@@ -1,39 +1,41 @@
 """Stage 1: pictures become shards of windows and their features."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from lapsvm.errors import MissingError, SettingsError
-from lapsvm.features import save_projection
+from lapsvm.features import PictureWindows, save_projection
 
 from ..run.context import RunContext
 from ..run.folder import RunFolder
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
-from ..shards.external import forget, opened_sources
-from ..shards.extraction import SetExtraction, _extract_set, take
-from ..shards.integrity import ShardJob, with_damaged
+from ..shards.external import cached_sources, clear_cache
+from ..shards.extraction import SetExtraction
+from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
-from .model_checks import check_models
+from .shard_sets import Make, claim_shards, make_set
 
-Extract = Callable[[RunContext, "SetExtraction", Sequence[ShardJob], str, dict[str, Any]], None]
+
+def run(context: RunContext) -> None:
+    """Extract the shards of every set, after checking the proposals that files hold."""
+    check_proposals(context)
+    extract_sets(context)
+    report_proposals(context)
 
 
 def extract_sets(context: RunContext) -> None:
-    """Make the shards of every set that are not there yet.
+    """Make the missing shards of every set.
 
     Raises
     ------
     ImageError, MissingError
-        If a picture cannot be read whole, unless the settings say to leave it out.
+        If a picture cannot be read whole, unless the settings leave such pictures out.
     SettingsError
-        If shards are there that were made otherwise.
+        If there are shards made with other settings.
     """
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     extractor, projection = open_run_extractor(context, source)
-    works = {
+    sets = {
         name: SetExtraction(
             context.run.shards(name),
             records,
@@ -44,67 +46,41 @@ def extract_sets(context: RunContext) -> None:
         )
         for name, records in context.data.records.items()
     }
-    wanted = {name: _wanted(context, name, work) for name, work in works.items()}
-    takes = {name: work.to_take(wanted[name]) for name, work in works.items()}
-    check_models(context, shards_are_done=not any(wanted.values()) and not any(takes.values()))
-    old = [path for work in works.values() for path in work.old()] if context.redo else []
-    new = [path for jobs in wanted.values() for path, _ in jobs]
-    new += [path for pairs in takes.values() for _, path in pairs]
-    new += [context.run.projection] if projection is not None else []
-    context.run.files.check([*old, *new])  # the last check: from here on files are written
-    context.run.remove(old)
-    context.run.files.claim(new)
+    to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
         save_projection(context.run.projection, *projection)
     context.save_settings()
-    for set_name, work in works.items():
-        for taken, path in takes[set_name]:
-            take(taken, path)
-        with context.timed(f"extract {set_name}") as counts:
-            extract = _extract_set if context.cluster is None else _elsewhere()
-            extract(context, work, wanted[set_name], f"extract {set_name}", counts)
-        for image_id in work.left_out():
+    make = make_shards if context.cluster is None else _cluster_extraction()
+    for name, jobs in sets.items():
+        make_set(context, f"extract {name}", jobs, to_do[name], make)
+        for image_id in jobs.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
 
 
-def _wanted(context: RunContext, set_name: str, work: SetExtraction) -> list[ShardJob]:
-    """Return the shards of a set that are to be made: missing ones, and those of which a byte is not as written."""
-    own = {work.now(path): (path, records) for path, records in work.jobs}
-    there = [(now, records) for now, (_, records) in own.items()]
-    to_do = [(work.now(path), records) for path, records in work.to_do()]
-    found = with_damaged(context.reporter, f"check {set_name}", there, to_do, context.threads)
-    return [own[now] for now, _ in found]
-
-
-def _elsewhere() -> Extract:
-    """Return what has a cluster extract, which builds on this file."""
+def _cluster_extraction() -> Make[PictureWindows]:
+    """Return the function that extracts on a cluster, imported only where there is one."""
     from ..shards.cluster import extract_on_cluster
 
     return extract_on_cluster
 
 
 def check_proposals(context: RunContext) -> None:
-    """Raise unless the windows of a run can be extracted: not if they were imported, or files lack some.
-
-    Raises
-    ------
-    SettingsError, MissingError, ExternalFileError
-    """
+    """Raise SettingsError if the windows of a run were imported, MissingError if files lack windows of a picture."""
     windows = context.settings.windows
     if windows.method == IMPORTED:
         raise SettingsError(
-            f"run folder {context.run.path} holds imported features, so that there is nothing to extract; run lapsvm "
-            "train and what follows, or name another --out."
+            f"run folder {context.run.path} holds imported features: there is nothing to extract; run lapsvm train, "
+            "or name another --out."
         )
     if windows.method == FILE:
-        forget()
-        sources = opened_sources(windows.source)
+        clear_cache()
+        sources = cached_sources(windows.source)
         for set_name, records in context.data.records.items():
             sources.check_all([record.id for record in records], set_name)
 
 
-def tell_proposals(context: RunContext) -> None:
-    """Say whether windows that came from files hold the ground truth."""
+def report_proposals(context: RunContext) -> None:
+    """Report whether windows of files hold the ground truth."""
     for set_name in context.data.records if context.settings.windows.method == FILE else ():
         for sentence in equal_sentences(context, set_name, "take it out of the file"):
             context.reporter.say(sentence)

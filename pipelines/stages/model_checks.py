@@ -11,7 +11,7 @@ from lapsvm.features import open_shards, settings_difference
 
 from ..fitting.selection import check_folds
 from ..fitting.tasks import PARTS, FitTask, fit_tasks, is_done, labels_provenance, training_settings
-from ..fitting.window_subset import kept_by
+from ..fitting.window_subset import subset_provenance
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from .refine import check_positives, is_refined, trained_file
@@ -37,7 +37,7 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     if "train" in context.stages:
         check_folds(context.settings, {task.name: task.y for task in tasks})
         for task in tasks:
-            kept_by(context.settings.train, task.name)
+            subset_provenance(context.settings.train, task.name)
     if "refine" in context.stages and context.settings.refine.rounds:
         for task in tasks:
             check_positives(task)

@@ -1,4 +1,4 @@
-"""Stage 3, where the settings ask for it: detectors of objects out of the trained ones (see `lapsvm.latent.refine`)."""
+"""Stage 3, optional: refine the trained detectors (see `lapsvm.latent.refine`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,12 +14,12 @@ from lapsvm.errors import ModelFileError, OneClassError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, Refinement, refine
 
-from ..fitting.fit import Constants, FitRequest, problem, told
+from ..fitting.fit import Constants, FitRequest, problem
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
+from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
-from ..fitting.training_progress import TrainingProgress
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
 from ..results.model_record import stated
@@ -30,24 +30,24 @@ from ..shards.projection import projection_of
 
 
 class _Pictures(NamedTuple):
-    """The training pictures as refinement sees them."""
+    """The training pictures: windows, their boxes (n_windows, 4) and the scale of the features."""
 
     bags: Bags
     boxes: Array
     scale: Float64
 
 
-def refine_classes(context: RunContext) -> None:
-    """Refine the classes whose final model is not there yet; without rounds there is nothing to do.
+def run(context: RunContext) -> None:
+    """Refine the classes that have no final model yet; without rounds there is nothing to do.
 
     Raises
     ------
     StageError
         If nothing was extracted, or a class is not trained.
     SettingsError
-        If models are there that were refined otherwise.
+        If there are models refined with other settings.
     OneClassError
-        If a class has one positive picture alone.
+        If a class has only one positive picture.
     """
     if not context.settings.refine.rounds:
         return
@@ -57,8 +57,9 @@ def refine_classes(context: RunContext) -> None:
     moves = {files[name]: task.path for name, task in first.items() if files[name] != task.path}
     for path in moves:
         is_done(replace(first[path.stem], path=path))
-    detectors = {one.class_name: one for one in load_detectors(context, "refine", files.__getitem__)}
-    tasks = [_task(context, first[name], detectors[name]) for name in first]
+    loaded = load_detectors(context, "refine", files.__getitem__)
+    detectors = {detector.class_name: detector for detector in loaded}
+    tasks = [_refinement_task(context, first[name], detectors[name]) for name in first]
     to_do = [task for task in tasks if context.redo or task.path in moves or not is_done(task)]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
@@ -67,41 +68,38 @@ def refine_classes(context: RunContext) -> None:
 
 
 def trained_file(context: RunContext, task: FitTask) -> Path:
-    """Return the file of a class's trained model: where a run without refinement left it, if there alone."""
+    """Return the file of a class's trained model, which a run without refinement wrote as the final one."""
     final = context.run.model(task.name)
     unmoved = not task.path.exists() and final.exists() and not is_of_another_program(final)
     return final if unmoved and not is_refined(final) else task.path
 
 
 def is_refined(path: Path) -> bool:
-    """Return whether a model is there and whole, and refinement made it."""
+    """Return whether there is a readable model that refinement made."""
     try:
         return path.exists() and "refine" in stated(Detector.load(path), "training")
     except ModelFileError:
         return False
 
 
-def _task(context: RunContext, first: FitTask, detector: Detector) -> FitTask:
-    """Return what is to be done for one class: the settings of its training, and those of refinement."""
+def _refinement_task(context: RunContext, first: FitTask, detector: Detector) -> FitTask:
+    """Return the refinement of a trained class."""
     check_positives(first)
-    settings = asdict(context.settings.refine)
-    start = {"first": weights_hash(detector)}
-    training = {**first.provenance["training"], "refine": settings, **start}
-    provenance = first.provenance | {"training": training}
-    return FitTask(first.name, first.y, provenance, context.run.model(first.name))
+    refinement = {"refine": asdict(context.settings.refine), "first": weights_hash(detector)}
+    provenance = first.provenance | {"training": first.provenance["training"] | refinement}
+    return replace(first, provenance=provenance, path=context.run.model(first.name))
 
 
 def check_positives(task: FitTask) -> None:
-    """Raise OneClassError if a class has one positive alone."""
+    """Raise OneClassError if a class has only one positive picture."""
     if (task.y > 0).sum() < 2:
         raise OneClassError(
-            f"class {task.name!r} must have 2 positive pictures, for a model without one chooses its window, got 1; "
-            "give --refine 0."
+            f"class {task.name!r} must have 2 positive pictures for refinement by folds, got 1; give --refine 0."
         )
 
 
 class _First(NamedTuple):
-    """What refinement of a class begins with."""
+    """The start of refinement of a class."""
 
     detector: Detector
     weights: Float64
@@ -115,7 +113,7 @@ def _refine(
     detectors: Mapping[str, Detector],
     moves: Mapping[Path, Path],
 ) -> None:
-    """Refine class by class; each is written as soon as it is done, once trained models are out of the way."""
+    """Move trained models out of the way, then refine class by class and write each at once."""
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     bags, scale = stored_bags(context, shards)
@@ -128,19 +126,18 @@ def _refine(
     starts = _starts(detectors, pictures)
     for task in tasks:
         first = starts[task.name]
-        found, rows = _rounds(context, task, pictures, first)
+        refinement, rows = _rounds(context, task, pictures, first)
         write_history(context, rows, role="round")
-        constants = Constants(context.settings.refine.C)
-        known = {"C": constants.C, **inherited_results(stated(first.detector, "result"))}
-        mean = _mean(context, task, found)
-        fitted_detector(task, known, found.solution, scale, projection, mean).save(task.path)
+        result = {"C": context.settings.refine.C, **inherited_results(stated(first.detector, "result"))}
+        mean = _mean(context, task, refinement)
+        fitted_detector(task, result, refinement.solution, scale, projection, mean).save(task.path)
 
 
-def _mean(context: RunContext, task: FitTask, found: Refinement) -> Mean | None:
-    """Return the mean of a round's models if the settings ask for it, and say that it has no certificate."""
+def _mean(context: RunContext, task: FitTask, refinement: Refinement) -> Mean | None:
+    """Return the mean of a round's models with --average, and report that it has no certificate."""
     if not context.settings.refine.average:
         return None
-    mean = Mean(found.mean_coef, _folds(context, task) + 1)
+    mean = Mean(refinement.mean_coef, _folds(context, task) + 1)
     context.reporter.say(f"refine: {task.name} is the mean of {mean.n_models} models: averaged, no certificate.")
     return mean
 
@@ -151,15 +148,15 @@ def _folds(context: RunContext, task: FitTask) -> int:
 
 
 def _starts(detectors: Mapping[str, Detector], pictures: _Pictures) -> dict[str, _First]:
-    """Return what refinement of every class begins with, by one pass over the windows."""
+    """Return the start of every class, by one pass over the windows."""
     weights = {name: _stored_weights(detector, pictures.scale) for name, detector in detectors.items()}
     best = pictures.bags.best(np.stack(list(weights.values()), axis=1))
-    windows = {name: best.column(place).index for place, name in enumerate(weights)}
+    windows = {name: best.column(column).index for column, name in enumerate(weights)}
     return {name: _First(detector, weights[name], windows[name]) for name, detector in detectors.items()}
 
 
 def _stored_weights(detector: Detector, scale: Float64) -> Float64:
-    """Return the weights for features of this scale; training may have scaled otherwise, and a dead feature by 0."""
+    """Return the weights of a detector for features of another scale, which is 0 for a constant feature."""
     stored = detector.coef * detector.scale
     return np.divide(stored, scale, out=np.zeros_like(stored), where=scale > 0)
 
@@ -172,28 +169,28 @@ def _rounds(
     folds = _folds(context, task)
     windows, weights = first.windows, first.weights
     for number in range(1, settings.rounds + 1):
-        part = _with_candidates(pictures, task.y, settings.candidates, weights)
-        title = f"refine {task.name}, round {number} of {settings.rounds}"
-        with told(context, title, folds + 1) as bar:
-            steps = TrainingProgress(bar, [task.name] * (folds + 1), context.settings.train.tol)
-            found = refine(
+        subset = _with_candidates(pictures, task.y, settings.candidates, weights)
+        title, names = f"refine {task.name}, round {number} of {settings.rounds}", [task.name] * (folds + 1)
+        with training_progress(context.reporter, title, names, context.settings.train.tol) as progress:
+            refinement = refine(
                 _problem(context, task, first.detector),
-                part.bags,
-                part.boxes,
+                subset.bags,
+                subset.boxes,
                 windows,
                 pos_iou=settings.pos_iou,
                 neg_iou=settings.neg_iou,
                 neg_min_iou=settings.neg_min_iou,
                 folds=folds,
-                progress=steps.tell,
+                progress=progress.update,
             )
-        windows, weights = found.windows, found.mean_coef if settings.average else found.solution.coef
-        rows += history_rows(task.name, f"round {number}", Constants(settings.C), found.solution)
-    return found, rows
+        windows = refinement.windows
+        weights = refinement.mean_coef if settings.average else refinement.solution.coef
+        rows += history_rows(task.name, f"round {number}", Constants(settings.C), refinement.solution)
+    return refinement, rows
 
 
 def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float64) -> _Pictures:
-    """Return the pictures, the negatives with so many windows, the best-scored; positives keep all."""
+    """Return the pictures, the negatives with their `count` best-scored windows; positives keep all."""
     bags = pictures.bags
     if not count:
         return pictures
@@ -202,8 +199,8 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
 
 
 def _problem(context: RunContext, task: FitTask, first: Detector) -> LatentProblem:
-    """Return the training problem of a class, with refinement's constants in place of those of training."""
-    chosen = stated(first, "result")
-    constants = Constants(context.settings.refine.C, chosen.get("J"), None)
-    wanted = problem(context.settings, FitRequest(task.y, constants))
-    return replace(wanted, top=context.settings.refine.top, init="mean")
+    """Return the training problem of a class with the constants of refinement."""
+    constants = Constants(context.settings.refine.C, stated(first, "result").get("J"), None)
+    return replace(
+        problem(context.settings, FitRequest(task.y, constants)), top=context.settings.refine.top, init="mean"
+    )

@@ -1,31 +1,44 @@
-"""The stages in order: each reads what the one before wrote, so that any of them can be run alone."""
+"""The stages in order: each reads the files of the one before, so that any of them can be run alone."""
 
 import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 from lapsvm.bags.stores.memory import as_bytes
-from lapsvm.cluster import CONNECT_SECONDS, Cluster, check_executor, open_cluster
+from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 
 from ..run.checks import check_choice, check_settings
+from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from ..run.trusted_code import check_trusted
 
-if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
-    pass
-
-from ..run.context import RunContext
-
+Stage = Callable[[RunContext], None]
+STAGES = {
+    "extract": ".extract",
+    "import": ".import_",
+    "train": ".train",
+    "tune": ".tune",
+    "refine": ".refine",
+    "detect": ".detect",
+    "evaluate": ".evaluate",
+    "report": ".report",
+}
+"""Stage -> its module, whose `run` it is; imported when the stage runs, because importing the learner takes long."""
 FIRST_STAGES = ("extract", "import")
-REALISED = {"train": ("data", "windows", "features"), "tune": ("data", "windows", "features")}
-REALISED |= {"refine": (*REALISED["train"], "train"), "detect": (*REALISED["train"], "train", "refine")}
-"""Stage -> the tables of settings that the stages before it have made files of already."""
+_SHARD_TABLES = ("data", "windows", "features")
+USED_TABLES: dict[str, tuple[str, ...]] = {
+    "train": _SHARD_TABLES,
+    "tune": _SHARD_TABLES,
+    "refine": (*_SHARD_TABLES, "train"),
+    "detect": (*_SHARD_TABLES, "train", "refine"),
+}
+"""Stage -> the tables of settings that earlier stages have used already."""
 
 
 def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any], line: str = "") -> None:
@@ -34,17 +47,17 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     Parameters
     ----------
     options : mapping
-        Of a verb; "out", "jobs", "device", "quiet", "redo", "shards_from", "memory" and "executor" are
-        read here.
+        Options of a verb: "out", "jobs", "device", "quiet", "redo", "shards_from", "memory", "executor", "extractor".
     names : sequence of str
-        "extract", "import", "train", "tune", "refine", "detect", "evaluate", "report".
+        Keys of `STAGES`.
     values : mapping
-        Dotted settings that were given; others come from the folder's ``run.toml``, or are the defaults.
+        Dotted settings from the command line; others come from the folder's ``run.toml``, or are the defaults.
     line : str, optional
         Printed once the settings are checked.
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
+    as_bytes(options.get("memory"))  # raises OptionError unless it is a size
     old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
     context = RunContext(
         run,
@@ -53,7 +66,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
         options.get("shards_from"),
-        memory=_checked_memory(options.get("memory")),
+        memory=options.get("memory"),
         device=options.get("device", "auto"),
         named=tuple(options.get("extractor") or ()),
         stages=tuple(names),
@@ -64,14 +77,21 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     if line:
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
-    with run.held(command), _cluster(context, executor) as context.cluster:
+    cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
+    with run.lock(command), cluster as context.cluster:
         check_outputs(context)
         for name in names:
-            STAGES[name](context)
+            run_stage(name, context)
+
+
+def run_stage(name: str, context: RunContext) -> None:
+    """Run one stage of `STAGES`."""
+    stage: Stage = import_module(STAGES[name], __package__).run
+    stage(context)
 
 
 def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
-    """Return the settings of a run if every value keeps its rule, and the stages can be run with them."""
+    """Return the settings of a run, after checking them for some stages."""
     check_settings(settings)
     if {"train", "tune"} & set(names):
         check_choice(settings.train)
@@ -79,21 +99,16 @@ def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
 
 
 def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that a stage may still set: a recipe's others are those that the run folder was made with."""
-    beside = ("features.contrast",) if old.features.beside else ()  # training combines what is stored side by side
-    made = REALISED.get(stage, ())
-    return {name: value for name, value in values.items() if name.split(".")[0] not in made or name in beside}
+    """Return the values that a stage may still set; the run folder was made with the others."""
+    combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
+    used = USED_TABLES.get(stage, ())
+    return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in combined}
 
 
 def check_folders(context: RunContext) -> None:
-    """Raise unless the run folder may be used and the data can be opened; neither folder is made before.
+    """Raise SettingsError if the run folder is another program's, OptionError if it overlaps the folders of the data.
 
-    Raises
-    ------
-    SettingsError
-        If the run folder holds what lapsvm did not write.
-    OptionError
-        If the run folder lies in the data, or the data in it, and extraction is asked for.
+    Nothing is written before.
     """
     run, first = context.run, context.stages[0] in FIRST_STAGES
     run.check_is_run()
@@ -105,13 +120,13 @@ def check_folders(context: RunContext) -> None:
 
 
 def check_outputs(context: RunContext) -> None:
-    """Raise SettingsError if a file that a stage of the command writes in any case is another program's.
+    """Raise SettingsError if a file that the stages always write is another program's.
 
-    Shards and models are checked by their stages, once it is known which are to be written.
+    Shards and models are checked by their stages, which know which of them they write.
     """
     run, outputs = context.run, [context.run.settings_file]
     if {"train", "tune", "refine"} & set(context.stages):
-        outputs += [run.choices_file, run.begun_file]
+        outputs += [run.choices_file, run.resume_file]
     if "tune" in context.stages:
         outputs += run.tuning_files
     if "detect" in context.stages:
@@ -121,76 +136,3 @@ def check_outputs(context: RunContext) -> None:
     if "report" in context.stages:
         outputs.append(run.page)
     run.files.check(outputs)
-
-
-def _cluster(context: RunContext, executor: str) -> AbstractContextManager[Cluster | None]:
-    """Return the processes of an executor, as many as there are jobs where they are started for this run."""
-    return open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
-
-
-def _checked_memory(memory: str | None) -> str | None:
-    """Return the memory that was given if it is a size; OptionError before any work is done if it is none."""
-    as_bytes(memory)
-    return memory
-
-
-def _extract(context: RunContext) -> None:
-    from .extract import check_proposals, extract_sets, tell_proposals
-
-    check_proposals(context)
-    extract_sets(context)
-    tell_proposals(context)
-
-
-def _import(context: RunContext) -> None:
-    from .import_ import import_sets
-
-    import_sets(context)
-
-
-def _train(context: RunContext) -> None:
-    from .train import train_classes
-
-    train_classes(context)
-
-
-def _tune(context: RunContext) -> None:
-    from .tune import tune_classes
-
-    tune_classes(context)
-
-
-def _refine(context: RunContext) -> None:
-    from .refine import refine_classes
-
-    refine_classes(context)
-
-
-def _detect(context: RunContext) -> None:
-    from .detect import detect_sets
-
-    detect_sets(context)
-
-
-def _evaluate(context: RunContext) -> None:
-    from .evaluate import evaluate_run
-
-    evaluate_run(context)
-
-
-def _report(context: RunContext) -> None:
-    from .report import write_report
-
-    write_report(context)
-
-
-STAGES: dict[str, Callable[[RunContext], None]] = {
-    "extract": _extract,
-    "import": _import,
-    "train": _train,
-    "tune": _tune,
-    "refine": _refine,
-    "detect": _detect,
-    "evaluate": _evaluate,
-    "report": _report,
-}

@@ -35,7 +35,7 @@ EXAMPLES = 8
 Truth = dict[str, dict[str, GroundTruth]]
 
 
-def write_report(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Write RUN/page/index.html."""
     detectors = {detector.class_name: detector for detector in load_detectors(context, "report")}
     sets = {name: evaluate_set(context, name) for name in context.data.records}

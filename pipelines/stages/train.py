@@ -1,4 +1,4 @@
-"""Stage 2: one detector per class, all classes, folds and values of C and J side by side."""
+"""Stage 2: one detector per class; all classes, folds and values of C and J are trained side by side."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,38 +10,38 @@ from lapsvm.errors import StageError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentSolution, PassCounts
 
-from ..fitting.fit import SIDE_BY_SIDE, Constants, FitRequest, fit_requests
+from ..fitting import trainer
+from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.starts import check_start
-from ..fitting.tasks import FitTask, _decisive, fit_tasks, fitted_detector, is_done
+from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector, is_done
 from ..fitting.training_bags import training_bags
-from ..fitting.window_subset import Group, groups
+from ..fitting.window_subset import WindowSubset, window_subsets
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
-from ..run.dataset import hash_of
+from ..run.dataset import content_hash
 from ..run.settings import TrainSettings
 from ..shards.projection import projection_of
 
 
-def train_classes(context: RunContext) -> None:
-    """Train the classes whose model is not there yet.
+def run(context: RunContext) -> None:
+    """Train the classes that have no model yet.
 
     Raises
     ------
     StageError
         If nothing was extracted.
     SettingsError
-        If models are there that were trained otherwise.
+        If there are models trained with other settings.
     """
-    set_name = context.settings.data.train_set
-    folder = context.run.shards(set_name)
+    folder = context.run.shards(context.settings.data.train_set)
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = fit_tasks(context, shards)
-    to_do = tasks if context.redo else _begun(context, tasks, [task for task in tasks if not is_done(task)])
+    to_do = tasks if context.redo else _resumed_tasks(context, tasks, [task for task in tasks if not is_done(task)])
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
@@ -54,90 +54,96 @@ def train_classes(context: RunContext) -> None:
             context.run.remove_training()
 
 
-def _begun(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:
-    """Return what an interrupted training had begun with, if what is left to do is a part of it, else what is left.
+def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:
+    """Return the tasks of an interrupted training if they include `to_do`, else `to_do`.
 
-    Classes that share passes are trained together again, for near ties may fall otherwise in other company.
+    Classes that share passes are trained together again, because rounding may break near ties differently without the
+    others.
     """
-    kept = read_checked(context.run.begun_file, context.reporter.say) if to_do else None
-    if kept is None:
+    stored = read_checked(context.run.resume_file, context.reporter.say) if to_do else None
+    if stored is None:
         return to_do
-    begun = [task for task in tasks if _choice_key(task) in kept["keys"]]
-    return begun if all(task in begun for task in to_do) else to_do
+    resumed = [task for task in tasks if _choice_key(task) in stored["keys"]]
+    return resumed if all(task in resumed for task in to_do) else to_do
 
 
 def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> None:
-    """Train classes side by side: choose constants where there is a choice, then train on the whole set."""
+    """Choose constants where there are candidates, then train all classes side by side on the whole set."""
+    labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    check_folds(context.settings, {task.name: task.y for task in tasks})
+    check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
-    parts = list(groups(context, shards, bags, scale, [task.name for task in tasks]))
+    subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
     projection = projection_of(context.run, shards)
-    scenery = mean_probe_image_aps(bags, {task.name: task.y for task in tasks}, context.settings.seed)
+    probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
     context.run.files.claim(task.path for task in tasks)
-    _keep(context, context.run.begun_file, {"keys": [_choice_key(task) for task in tasks]})
-    chosen = _chosen(context, parts, tasks)
-    found = _fitted(context, parts, {task.name: FitRequest(task.y, chosen[task.name].constants) for task in tasks})
-    solutions = [found[task.name] for task in tasks]
-    rows = [row for task in tasks for row in chosen[task.name].history]
-    for task, solution in zip(tasks, solutions, strict=True):
-        if not solution.coef.any():
-            context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
-        rows += history_rows(task.name, "final", chosen[task.name].constants, solution)
+    _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
+    choices = _choices(context, subsets, tasks)
+    requests = {name: FitRequest(y, choices[name].constants) for name, y in labels.items()}
+    solutions = _solutions(context, subsets, requests)
+    rows = [row for name in labels for row in choices[name].history]
+    for name, request in requests.items():
+        rows += history_rows(name, "final", request.constants, solutions[name])
     write_history(context, rows)
+    for name in labels:
+        if not solutions[name].coef.any():
+            context.reporter.say(f"train: {name} ended at w = 0, which scores every window alike; raise --C.")
     context.save_settings()
-    for task, solution in zip(tasks, solutions, strict=True):
-        known = _known(chosen[task.name], scenery.get(task.name))
-        for sentence in data_warnings(task.name, known):
+    for task in tasks:
+        result, solution = _result(choices[task.name], probe_aps.get(task.name)), solutions[task.name]
+        for sentence in data_warnings(task.name, result):
             context.reporter.say(f"train: {sentence}")
         weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
-        fitted_detector(task, known, replace(solution, coef=weights), factors, projection).save(task.path)
+        fitted_detector(task, result, replace(solution, coef=weights), factors, projection).save(task.path)
     context.run.remove_training()
 
 
-def _fitted(context: RunContext, parts: Sequence[Group], wanted: Mapping[str, FitRequest]) -> dict[str, LatentSolution]:
+def _solutions(
+    context: RunContext, subsets: Sequence[WindowSubset], requests: Mapping[str, FitRequest]
+) -> dict[str, LatentSolution]:
     """Return the solution of every class."""
-    found: dict[str, LatentSolution] = {}
-    for bags, names in parts:
-        found |= zip(names, fit_requests(context, "train", [wanted[name] for name in names], bags, names), strict=True)
-    return found
+    solutions: dict[str, LatentSolution] = {}
+    for bags, names in subsets:
+        found = fit_requests(context, "train", [requests[name] for name in names], bags, names)
+        solutions |= zip(names, found, strict=True)
+    return {name: solutions[name] for name in requests}
 
 
-def _chosen(context: RunContext, parts: Sequence[Group], tasks: Sequence[FitTask]) -> dict[str, Choice]:
-    """Return every class's constants; what an interrupted training has chosen already is not chosen again."""
+def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask]) -> dict[str, Choice]:
+    """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
-    chosen = {} if context.redo else _kept_choices(context, tasks)
-    for bags, names in batches(context.settings.train, parts):
-        labels = {name: by_name[name].y for name in names if name not in chosen}
-        chosen |= choose_constants(context, bags, labels) if labels else {}
-        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in chosen.items()}
-        _keep(context, context.run.choices_file, {"choices": entries})
-    return chosen
+    choices = {} if context.redo else _stored_choices(context, tasks)
+    for bags, names in batches(context.settings.train, subsets):
+        labels = {name: by_name[name].y for name in names if name not in choices}
+        choices |= choose_constants(context, bags, labels) if labels else {}
+        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
+        _write_resume_file(context, context.run.choices_file, {"choices": entries})
+    return choices
 
 
-def _keep(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file by which training continues if it is interrupted."""
+def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file from which an interrupted training resumes."""
     context.run.write(path, json.dumps(with_checksum(path, content)))
 
 
-def batches(train: TrainSettings, parts: Sequence[Group]) -> Iterator[Group]:
-    """Yield as many classes at a time as train side by side; their choice is kept if the next ones are interrupted."""
+def batches(train: TrainSettings, subsets: Sequence[WindowSubset]) -> Iterator[WindowSubset]:
+    """Yield as many classes at a time as train side by side; their choice is stored before the next ones."""
     hinge = train.learner == "latent_svm"
-    parts_of_one = train.folds + (train.criterion == "agreement")
-    paths = parts_of_one * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
-    size = max(1, SIDE_BY_SIDE // paths)
-    for bags, names in parts:
+    trials = train.folds + (train.criterion == "agreement")
+    paths = trials * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
+    size = max(1, trainer.SIDE_BY_SIDE // paths)
+    for bags, names in subsets:
         for first in range(0, len(names), size):
             yield bags, names[first : first + size]
 
 
-def _kept_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Choice]:
-    """Return the choices that an interrupted training made of the same settings and data."""
-    kept = read_checked(context.run.choices_file, context.reporter.say)
-    entries = {} if kept is None else kept["choices"]
+def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Choice]:
+    """Return the choices that an interrupted training made with the same settings and data."""
+    stored = read_checked(context.run.choices_file, context.reporter.say)
+    entries = {} if stored is None else stored["choices"]
     return {
         task.name: Choice(Constants(*entry["constants"]), entry["candidates"], entry["history"])
         for task in tasks
@@ -146,22 +152,23 @@ def _kept_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Ch
 
 
 def _choice_key(task: FitTask) -> str:
-    """Return the hash of all that decides a choice."""
-    return hash_of(json.dumps(_decisive(task.provenance), sort_keys=True))
+    """Return the hash of everything that decides a choice."""
+    return content_hash(json.dumps(decisive(task.provenance), sort_keys=True))
 
 
-def _known(choice: Choice, scenery: float | None) -> dict[str, Any]:
-    """Return what a model's provenance says of its constants, and of what its pictures can teach."""
-    return {**choice.constants.known(), **_held_out(choice.candidates), "mean_probe_image_ap": scenery}
+def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:
+    """Return what a model's provenance records of its constants, of the candidates, and of the mean probe."""
+    return {**choice.constants.known(), **_held_out(choice.candidates), "mean_probe_image_ap": probe_ap}
 
 
 def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how the candidates did in the folds: image-level AP, and agreement if that is the criterion."""
-    constants = [{name: one[name] for name in CONSTANTS if name in one} for one in candidates]
-    told = {
-        f"held_out_{title}": [
-            {**known, "folds": one[key]} for known, one in zip(constants, candidates, strict=True) if key in one
+    """Return the scores of the candidates in the folds: image-level AP, and agreement if that is the criterion."""
+
+    def scores(key: str) -> list[dict[str, Any]]:
+        entries = [entry for entry in candidates if key in entry]
+        return [
+            {**{name: entry[name] for name in CONSTANTS if name in entry}, "folds": entry[key]} for entry in entries
         ]
-        for title, key in (("image_ap", "folds"), ("agreement", "agreement"))
-    }
-    return {name: entries for name, entries in told.items() if entries or name == "held_out_image_ap"}
+
+    agreement = scores("agreement")
+    return {"held_out_image_ap": scores("folds"), **({"held_out_agreement": agreement} if agreement else {})}

@@ -24,12 +24,12 @@ from ..results.detectors import load_detectors
 from ..results.model_record import stated
 from ..run.context import RunContext
 from ..run.settings import Settings
-from .train import train_classes
+from .train import run as train_classes
 
 COLUMNS = ("class", *CONSTANTS, "fold", "image_ap", "agreement")
 
 
-def tune_classes(context: RunContext) -> None:
+def run(context: RunContext) -> None:
     """Train the classes whose model is not there yet, write tuning.json and tuning.csv, and print the table.
 
     Raises
@@ -37,7 +37,7 @@ def tune_classes(context: RunContext) -> None:
     OptionError
         If there is nothing to choose from.
     StageError, SettingsError
-        As `train_classes`.
+        As `train.run`.
     """
     train = context.settings.train
     more = (train.J, train.trim) if train.learner == "latent_svm" else ()

@@ -42,7 +42,7 @@ from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.folder import RunFolder
 from ..run.progress import Bar, Reporter
-from ..stages.evaluate import evaluate_run
+from ..stages import evaluate
 
 RECORD = "baseline.json"
 C_VALUES = (0.05, 0.5, 5.0)
@@ -96,7 +96,7 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     shards = {name: open_shards(source.shards(name)) for name in reading.data.records}
     tasks = fit_tasks(reading, shards[settings.data.train_set])
     writing = replace(reading, run=target)
-    with target.held():
+    with target.lock():
         with writing.timed("train"):
             seen = training_bags(reading, shards[settings.data.train_set])
             trained = METHODS[method](Training(writing, tasks, *seen, seed))
@@ -106,7 +106,7 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
             with writing.timed(f"detect {name}"):
                 found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
                 put_in_place(target, name, write_temporarily(target, name, found))
-        evaluate_run(writing)
+        evaluate.run(writing)
 
 
 def mi_svm(training: Training) -> Trained:

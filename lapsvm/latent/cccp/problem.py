@@ -184,8 +184,8 @@ class LatentSolution:
         Every image's best window at these weights; those of positives are the imputed ones.
     history : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
-        whose window changed after the step), certified. Where `certified` is False, objective, gap and changed are those on
-        candidates: the objective is a lower bound of the one over all windows and may rise with the next pass.
+        whose window changed after the step), certified. Where `certified` is False, objective, gap and changed are
+        those on candidates: the objective is a lower bound of the one over all windows and may rise with the next pass.
     n_calls : int
         Loss-augmented inferences, on all windows or on candidates.
     n_passes : int

@@ -32,8 +32,8 @@ from ...run.limits import MAX_DRAWS
 from ...run.ownership import table_files
 from ...run.progress import Reporter
 from ...run.settings import Settings
-from ...shards.extraction import take
-from ...stages.registry import STAGES
+from ...shards.jobs import copy_shard
+from ...stages.registry import run_stage
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 Values = Mapping[str, Any]
@@ -110,12 +110,12 @@ def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> 
     run = RunFolder(out / variant.name)
     program = ("python", "-m", "lapsvm.pipelines.studies.ablation.variants")
     context = RunContext(run, settings, os.cpu_count() or 1, reporter, program=program)
-    with run.held():
+    with run.lock():
         _take_shards(source, run, settings)
         _take_models(source, run, variant.values)
         context.save_settings()
         for stage in ("train", "refine", "detect", "evaluate"):
-            STAGES[stage](context)
+            run_stage(stage, context)
     return run.path
 
 
@@ -128,7 +128,7 @@ def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
         target = run.path / file.relative_to(source.path)
         if not target.exists():
             run.files.claim([target])
-            take(file, target)
+            copy_shard(file, target)
 
 
 def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:

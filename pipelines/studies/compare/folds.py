@@ -23,7 +23,7 @@ from ...fitting.fit import Constants
 from ...fitting.selection import Trial, fit_trials, held_out_folds
 from ...fitting.tasks import FitTask, fit_tasks, training_difference
 from ...fitting.training_bags import training_bags
-from ...fitting.window_subset import groups
+from ...fitting.window_subset import window_subsets
 from ...results.detectors import load_detectors
 from ...results.model_record import stated
 from ...run.context import RunContext
@@ -88,7 +88,7 @@ def _held_out_scores(
     labels = _labels(context, shards.image_ids, classes)
     bags, scale, _ = training_bags(context, shards)
     scores: list[float] = []
-    for kept, names in groups(context, shards, bags, scale, classes):
+    for kept, names in window_subsets(context, shards, bags, scale, classes):
         trials = [
             Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
             for name in names

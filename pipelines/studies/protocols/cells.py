@@ -6,7 +6,7 @@ from typing import Any
 from lapsvm.evaluation import write_json
 
 from ...run.checked_files import CHECKSUM, read_checked, with_checksum
-from ...run.dataset import hash_of
+from ...run.dataset import content_hash
 from ...run.folder import RunFolder
 
 Cell = dict[str, Any]
@@ -30,7 +30,7 @@ class Cells:
     def get(self, method: str, known: float | str, make: Callable[[], Cell]) -> Cell:
         """Return a learner's cell for a share of known windows, or for those of a learner; made unless it is there."""
         label = f"on-{known}" if isinstance(known, str) else f"S{known:g}"
-        path = self.run.path / "cells" / f"{method}-{label}-{hash_of(self._settings, method, known)[:12]}.json"
+        path = self.run.path / "cells" / f"{method}-{label}-{content_hash(self._settings, method, known)[:12]}.json"
         kept = read_checked(path, self._say)
         if kept is not None:
             return kept

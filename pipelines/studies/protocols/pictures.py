@@ -14,7 +14,7 @@ from lapsvm.errors import StageError
 from lapsvm.features import Shard, ShardSet, block_scales, mean_block_norms, open_shards
 
 from ...run.context import RunContext
-from ...run.dataset import Labels, hash_of, label_vector
+from ...run.dataset import Labels, content_hash, label_vector
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def load_pictures(
         [boxes for _, boxes, _ in parts],
         {name: label_vector(kept, name) for name in context.data.classes},
         {name: {image: truth[name][image] for image in ids} for name in context.data.classes},
-        hash_of(ids, shards.pixel_hashes[: len(ids)], shards.provenance, first),
+        content_hash(ids, shards.pixel_hashes[: len(ids)], shards.provenance, first),
     ), scale
 
 

@@ -145,7 +145,7 @@ def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
     results: list[Results] = []
     for seed in plan.seeds:
         context = _context(options, plan, seed)
-        with context.run.held():
+        with context.run.lock():
             extract_sets(context)
             results.append(_repetition(context, plan, seed))
     found = table(plan, results)

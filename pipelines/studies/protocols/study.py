@@ -1,20 +1,19 @@
 """One cell: a learner is tuned by cross-validation, trained on the whole training set, and evaluated."""
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.latent import LatentProblem, LatentSolution, fit_many
+from lapsvm.latent import LatentSolution
 
 from ...fitting.selection import held_out_folds
+from ...fitting.trainer import Trainer, training_progress
 from ...run.dataset import Labels
 from ...run.progress import Reporter
 from ...run.settings import DetectSettings
@@ -22,8 +21,6 @@ from .cells import Cell
 from .figures import Figures, image_ap, test_figures, train_figures
 from .methods import Constants, Grids, Method, Start
 from .pictures import Pictures
-
-_SIDE_BY_SIDE = 256  # trainings that share passes over the windows
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,9 @@ class Study:
         """Train every trial from every start, and return the solution of lowest objective of each."""
         options = self.start.options(self.seed) if not method.on_means else [{"tol": self.start.tol}]
         problems = [method.problem(one.seen, one.constants, one.known, own) for one in trials for own in options]
-        found = _fit(problems, bags, self.reporter, method.title)
+        names = [trial.name for trial in trials for _ in options]
+        with training_progress(self.reporter, method.title, names, self.start.tol) as progress:
+            found = Trainer(progress).fit(problems, bags)
         groups = [found[place : place + len(options)] for place in range(0, len(found), len(options))]
         return [min(group, key=lambda one: one.objective) for group in groups]
 
@@ -146,21 +145,6 @@ def _candidate(group: Sequence[tuple[Trial, LatentSolution, float]], figures: Fi
         "ap_area": figures["ap_area"]["value"],
         "corloc": figures["corloc"]["value"],
     }
-
-
-def _fit(problems: Sequence[LatentProblem], bags: Bags, reporter: Reporter, title: str) -> list[LatentSolution]:
-    """Train problems side by side, and tell how many stopped early."""
-    solutions: list[LatentSolution] = []
-    with warnings.catch_warnings(record=True) as caught, reporter.bar(title, len(problems)) as bar:
-        warnings.simplefilter("always", ConvergenceWarning)
-        for start in range(0, len(problems), _SIDE_BY_SIDE):
-            part = problems[start : start + _SIDE_BY_SIDE]
-            solutions += fit_many(part, bags)
-            bar.step(len(part))
-    if caught:
-        reporter.say(f"{title}: {len(caught)} of {len(problems)} trainings stopped early, the first: "
-                     f"{caught[0].message}")  # fmt: skip
-    return solutions
 
 
 def _scores(bags: Bags, coefs: Sequence[Float64]) -> Float64:

@@ -132,7 +132,7 @@ def test_a_run_in_use_is_told(run_copy, digits, refused, fast):
     from lapsvm.pipelines.run.folder import RunFolder
 
     for line in (["run", "--data", "voc", "--root", digits, *fast], ["detect"], ["verify"]):
-        with RunFolder(run_copy).held("lapsvm train"):
+        with RunFolder(run_copy).lock("lapsvm train"):
             said = refused(*line, "--out", run_copy)
         holder = f"is in use by process {os.getpid()} on {platform.node()} (lapsvm train, since 20"
         assert f"run folder {run_copy} {holder}" in said

@@ -33,7 +33,7 @@ def test_rates_and_the_time_left_follow_from_what_is_done(clock):
     clock.now = 20.0
     bar.step(10, windows=50_000)
     told = "0.5 pictures/s, 2,500 windows/s, about 0:03:00 left"
-    assert bar.told == told
+    assert bar.status == told
     assert bar.line == f"extract: 10 of 100 pictures, 0:00:20 so far, {told}"
 
 
@@ -75,9 +75,9 @@ def test_outer_steps_tell_passes_and_the_largest_gap_of_each_class(clock):
     bar = Bar("train", None, clock=clock)
     steps = TrainingProgress(bar, ["cat", "cat", "dog"], 1e-3)
     for place, gap in enumerate((0.02, 0.04, 0.005)):
-        steps.tell(place, record(2, gap))
+        steps.update(place, record(2, gap))
     assert bar.note == "pass 10, gap cat 0.04, dog 0.005"
-    steps.tell(1, record(3, 0.002))
+    steps.update(1, record(3, 0.002))
     assert bar.note == "pass 15, gap cat 0.02, dog 0.005"
     assert bar.done == 4
 
@@ -86,14 +86,14 @@ def test_of_many_classes_the_largest_gaps_are_spelt_out(clock):
     bar = Bar("train", None, clock=clock)
     steps = TrainingProgress(bar, [f"c{number}" for number in range(20)], 1e-3)
     for place in range(20):
-        steps.tell(place, record(1, 0.01 * (place + 1)))
+        steps.update(place, record(1, 0.01 * (place + 1)))
     assert bar.note == "pass 5, gap c19 0.2, c18 0.2, c17 0.2, c16 0.2 and 16 smaller"
 
 
 def test_records_are_given_the_seconds_since_the_trainings_began(clock):
     steps, told = TrainingProgress(Bar("train", None, clock=clock), ["cat"], 1e-3), record(1, 0.1)
     clock.now = 2.5
-    steps.tell(0, told)
+    steps.update(0, told)
     assert told["seconds"] == 2.5
 
 
@@ -103,9 +103,9 @@ def test_the_time_left_is_that_of_the_training_farthest_from_its_end(clock):
     steps = TrainingProgress(bar, ["near", "far"], 1e-4)
     for step in range(3):
         clock.now = 10.0 * step
-        steps.tell(0, record(step, 0.1 * 10.0**-step, changed=0))
+        steps.update(0, record(step, 0.1 * 10.0**-step, changed=0))
         assert bar.seconds_left is None or step == 2
-        steps.tell(1, record(step, 1.0 * 10.0**-step, changed=0))
+        steps.update(1, record(step, 1.0 * 10.0**-step, changed=0))
     assert bar.seconds_left == pytest.approx(20.0)  # from 1e-2 to 1e-4
 
 
@@ -115,7 +115,7 @@ def test_no_time_is_foretold_where_gaps_do_not_fall_or_another_constant_follows(
         steps = TrainingProgress(bar, ["cat"], tol)
         for step, gap in enumerate(gaps):
             clock.now += 1.0
-            steps.tell(0, record(step, gap))
+            steps.update(0, record(step, gap))
         assert bar.seconds_left is None
 
 

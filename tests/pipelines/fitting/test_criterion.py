@@ -177,7 +177,7 @@ def test_what_was_chosen_by_another_criterion_is_chosen_again(untrained, command
             raise KeyboardInterrupt
         return choose_constants(context, bags, labels)
 
-    monkeypatch.setattr(train, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(train.trainer, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(train, "choose_constants", choose)
     line = ["train", "--out", untrained, "--C", "1,10", "--folds", 2, "--quiet"]
     assert command(*line).status == 130

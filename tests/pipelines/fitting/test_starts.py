@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
-from lapsvm.pipelines.fitting.starts import most_central, started
+from lapsvm.pipelines.fitting.starts import most_central, with_initial_weights
 from lapsvm.pipelines.fitting.training_bags import stored_bags
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import label_vector
@@ -39,7 +39,7 @@ def test_training_begins_with_weights_learned_on_the_central_windows(context):
     by_id = {record.id: record for record in context.data.records["trainval"]}
     y = label_vector([by_id[image] for image in shards.image_ids], "six")
     wanted = problem(context.settings, FitRequest(y, Constants(1.0)))
-    first, values = started(context, [(wanted, [5.0, 1.0])], bags)[0]
+    first, values = with_initial_weights(context, [(wanted, [5.0, 1.0])], bags)[0]
     assert values == [5.0, 1.0]
     known = LatentProblem(y, C=5.0, tol=0.01, fixed_windows=most_central(shards))
     np.testing.assert_allclose(first.init, fit_many([known], bags)[0].coef, atol=1e-9)
@@ -49,7 +49,7 @@ def test_training_begins_with_weights_learned_on_the_central_windows(context):
 def test_a_problem_that_begins_elsewhere_stays_as_it_is(finished):
     run = RunFolder(finished)
     starts = [(LatentProblem([1, -1]), [1.0])]
-    assert started(RunContext(run, run.settings(), 1, Reporter(True)), starts, None) is starts
+    assert with_initial_weights(RunContext(run, run.settings(), 1, Reporter(True)), starts, None) is starts
 
 
 def test_the_command_trains_from_the_centre(command, digits, finished, tmp_path, fast):

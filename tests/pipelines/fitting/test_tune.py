@@ -121,7 +121,7 @@ def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
             raise KeyboardInterrupt
         return choose_constants(context, bags, labels)
 
-    monkeypatch.setattr(train, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(train.trainer, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(train, "choose_constants", choose)
     assert command(*line).status == 130
     assert list(json.loads((extracted / "choices.json").read_text())["choices"]) == ["six"]

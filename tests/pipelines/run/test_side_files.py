@@ -13,7 +13,7 @@ from lapsvm.pipelines.stages import train
 from lapsvm.pipelines.studies.protocols.cells import Cells
 
 COSMETIC = ("timings.json", "history.csv", "evaluation.json")
-RESUME = ("choices.json", "training/begun.json")
+RESUME = ("choices.json", "training/resume.json")
 DAMAGES = {
     "empty": lambda content: b"",
     "truncated": lambda content: content[: len(content) // 2 + 3],
@@ -28,7 +28,7 @@ EDITS = {
     "choices.json": lambda content: content.replace(b'"constants": [1.0,', b'"constants": [0.01,').replace(
         b'"constants": [10.0,', b'"constants": [0.01,'
     ),
-    "training/begun.json": lambda content: json.dumps(json.loads(content) | {"keys": []}).encode(),
+    "training/resume.json": lambda content: json.dumps(json.loads(content) | {"keys": []}).encode(),
 }
 
 
@@ -85,7 +85,7 @@ def test_history_and_times_that_cannot_be_written_lose_no_model(run_copy, comman
         (run_copy / name).mkdir()  # nothing can be written in their place, as on a full disk
     result = command("train", "--out", run_copy)
     assert result.status == 0, result.err
-    assert "the history of training is not kept: " in result.err
+    assert "history.csv is not written: " in result.err
     assert "the times of train are not kept: " in result.err
     assert made(run_copy, "models/*") == expected
     assert command("report", "--out", run_copy).status == 0
@@ -153,8 +153,8 @@ def test_an_edited_file_of_an_interrupted_training_changes_no_model(
 
 
 def test_a_file_under_another_ones_name_is_not_believed(resumed, finished, digits, fast, command, made):
-    shutil.copy(resumed / "choices.json", resumed / "training" / "begun.json")
-    check_done_again(resumed, "training/begun.json", "train", finished, digits, fast, command, made)
+    shutil.copy(resumed / "choices.json", resumed / "training" / "resume.json")
+    check_done_again(resumed, "training/resume.json", "train", finished, digits, fast, command, made)
 
 
 def test_damaged_answers_are_asked_again(resumed, finished, command, made, damage):

@@ -117,7 +117,7 @@ def test_files_of_others_in_a_run_folder_stay(run_copy, digits, command, fast, m
         ("detections/test/comp3_det_test_six.txt", "detect"),
         ("detections/test/detections.json", "detect"),
         ("models/six.safetensors", "train"),
-        ("training/begun.json", "train"),
+        ("training/resume.json", "train"),
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
@@ -168,7 +168,7 @@ def put_another(run: Path, name: str, mine: Path, kind: str) -> None:
 def test_a_link_inside_a_run_is_not_followed_for_removal(run_copy, tmp_path, digits, command, fast):
     mine = tmp_path / "mine"
     mine.mkdir()
-    for name in ("begun.json", "0123.answers", "keep.txt"):
+    for name in ("resume.json", "0123.answers", "keep.txt"):
         (mine / name).write_text("mine")
     (run_copy / "training").symlink_to(mine)
     assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, "--quiet", *fast).status in (0, 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.run.settings import FeatureSettings
-from lapsvm.pipelines.shards.extractors import completed, network_settings, opened, with_network_settings
+from lapsvm.pipelines.shards.extractors import completed, network_settings, open_extractors, with_network_settings
 
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
@@ -61,7 +61,7 @@ def test_every_network_is_completed_unless_its_text_says_otherwise(network):
 def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
     settings = FeatureSettings(contrast=0.5, sizes=(64, 96))
     for stride, text, sizes in ((32, "", [64, 96]), (16, "", [64]), (32, "?size=128", [128])):
-        parts = opened(f"onnx:{network[stride]}{text}", settings)
+        parts = open_extractors(f"onnx:{network[stride]}{text}", settings)
         assert [part.describe()["size"] for part in parts] == sizes
         assert {part.describe()["contrast"] for part in parts} == {0.5}
         wanted = [open_extractor(f"onnx:{network[stride]}?size={size}&contrast=0.5") for size in sizes]
@@ -75,13 +75,13 @@ def test_a_network_of_several_sizes_is_opened_once(network, monkeypatch):
     opens = []
     real = RuntimeNetwork.__init__
     monkeypatch.setattr(RuntimeNetwork, "__init__", lambda self, *given: opens.append(given) or real(self, *given))
-    assert len(opened(f"onnx:{network[32]}", FeatureSettings(sizes=(64, 96, 128)))) == 3
+    assert len(open_extractors(f"onnx:{network[32]}", FeatureSettings(sizes=(64, 96, 128)))) == 3
     assert len(opens) == 1
 
 
 def test_a_size_that_breaks_its_rule_is_named(network):
     with pytest.raises(OptionError, match="size must be a whole number from 32 to 8192, got 7"):
-        opened(f"onnx:{network[32]}", FeatureSettings(sizes=(7,)))
+        open_extractors(f"onnx:{network[32]}", FeatureSettings(sizes=(7,)))
 
 
 def test_a_models_provenance_brings_the_networks_settings_back():

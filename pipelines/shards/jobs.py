@@ -1,0 +1,201 @@
+"""The shards of one set: which of them have to be made, and making them on threads."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from lapsvm.catalog import ImageRecord
+from lapsvm.errors import ImageError, SettingsError, ShardError
+from lapsvm.features import (
+    PictureWindows,
+    ShardHeader,
+    assemble_shard,
+    check_settings,
+    open_shards,
+    read_header,
+    shard_name,
+    write_shard,
+)
+from lapsvm.files import write_atomically
+
+from ..run.context import RunContext
+from ..run.progress import Reporter
+from .integrity import check_shard, damage, failed_checks
+from .prefetch import Writer, prefetched
+
+IMAGES_PER_SHARD = 16
+PREFETCHED = 2  # pictures per thread that are started before the first is taken: a slow one does not delay the others
+ShardJob = tuple[Path, list[ImageRecord]]
+Picture = TypeVar("Picture", bound=PictureWindows)
+
+
+class ShardJobs(Generic[Picture]):
+    """The shards of one set. Subclasses define `measure`, which turns a picture into its windows.
+
+    Parameters
+    ----------
+    folder : Path
+    records : sequence of ImageRecord
+    provenance : dict
+        The settings that the shards must have been made with.
+    dtype : str
+        Type of the stored features.
+    skip_bad : bool
+        Whether a shard may lack pictures that cannot be read.
+    redo : bool, default False
+        Make all shards again.
+    source : Path or None, default None
+        A folder of shards of another run, which are copied where this one has none.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        records: Sequence[ImageRecord],
+        provenance: dict[str, Any],
+        dtype: str,
+        skip_bad: bool,
+        redo: bool = False,
+        source: Path | None = None,
+    ) -> None:
+        self.folder, self.records, self.provenance, self.dtype = folder, list(records), provenance, dtype
+        self.skip_bad, self.redo, self.source = skip_bad, redo, source
+        self.jobs: list[ShardJob] = [
+            (folder / shard_name(start // IMAGES_PER_SHARD), self.records[start : start + IMAGES_PER_SHARD])
+            for start in range(0, len(self.records), IMAGES_PER_SHARD)
+        ]
+
+    def measure(self, record: ImageRecord) -> Picture | None:
+        """Return the windows of a picture and their features; None if the picture is left out."""
+        raise NotImplementedError
+
+    def check_content(self, header: ShardHeader) -> None:
+        """Raise SettingsError if a shard's windows come from other content than there is now."""
+
+    def picture_provenance(self, pictures: Sequence[Picture]) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return what a shard records of its pictures besides the settings."""
+        return {}
+
+    def existing(self) -> list[Path]:
+        """Return the shards that the folder holds."""
+        return sorted(self.folder.glob("*.safetensors"))
+
+    def to_do(self, reporter: Reporter, title: str, threads: int) -> list[ShardJob]:
+        """Return the shards that are missing or damaged. Every byte of the others is read; nothing is written.
+
+        Raises
+        ------
+        SettingsError
+            If a shard was made from other pictures or content, or with other settings.
+        """
+        external = sorted(set(self.existing()) - {path for path, _ in self.jobs})
+        if external and not self.redo:
+            raise SettingsError(f"{external[0]} belongs to another list of pictures; use another --out, or --redo.")
+        finished = {self._current(path): path for path, records in self.jobs if self._is_finished(path, records)}
+        for file, _ in failed_checks(reporter, title, [(file, check_shard) for file in finished], threads):
+            reporter.say(f"shard {file} is damaged; it is made again")
+            del finished[file]
+        return [job for job in self.jobs if job[0] not in finished.values()]
+
+    def copies(self, to_do: Sequence[ShardJob]) -> list[tuple[Path, Path]]:
+        """Return (shard of the other run, shard of this run) for the shards that are copied."""
+        made = {path for path, _ in to_do}
+        return [(file, path) for path, _ in self.jobs if path not in made and (file := self._current(path)) != path]
+
+    def left_out(self) -> list[str]:
+        """Return the ids of the pictures that the finished shards lack."""
+        return left_out(self.folder, self.records)
+
+    def store(self, path: Path, records: Sequence[ImageRecord], measured: Sequence[Picture | None]) -> None:
+        """Write the shard of some pictures; ImageError if all of them are left out."""
+        pictures = [picture for picture in measured if picture is not None]
+        if not pictures:
+            raise ImageError(f"no picture of {records[0].id} to {records[-1].id} can be read; look at --root.")
+        missing = [record.id for record, picture in zip(records, measured, strict=True) if picture is None]
+        stored = self.provenance | self.picture_provenance(pictures) | ({"left_out": missing} if missing else {})
+        write_shard(path, assemble_shard(pictures, stored, self.dtype))
+
+    def _current(self, path: Path) -> Path:
+        """Return the file that holds a shard now: that of this run, or the one that is copied."""
+        copied = None if self.source is None or (path.exists() and not self.redo) else self.source / path.name
+        return copied if copied is not None and copied.is_file() else path
+
+    def _is_finished(self, path: Path, records: Sequence[ImageRecord]) -> bool:
+        """Return whether the header of a shard is readable and fits the job; SettingsError if a whole one does not."""
+        file = self._current(path)
+        if not file.exists() or (self.redo and file == path):
+            return False
+        try:
+            return self._fits(read_header(file), records)
+        except ShardError:
+            return False
+        except SettingsError:
+            if damage(file, check_shard):
+                return False
+            raise
+
+    def _fits(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
+        """Return whether a shard serves a job; one with pictures left out does so only under --skip-bad."""
+        check_settings(header, self.provenance)
+        missing = header.provenance.get("left_out", [])
+        if sorted([*header.image_ids, *missing]) != sorted(record.id for record in records):
+            raise SettingsError(f"{header.path} was made from other pictures; use another --out, or --redo.")
+        if missing and not self.skip_bad:
+            return False
+        self.check_content(header)
+        return True
+
+
+def left_out(folder: Path, records: Sequence[ImageRecord]) -> list[str]:
+    """Return the ids of the pictures that are in no shard of a folder."""
+    stored = set(open_shards(folder).image_ids)
+    return [record.id for record in records if record.id not in stored]
+
+
+def copy_shard(source: Path, path: Path) -> None:
+    """Link a shard of one run into another; copy it where the disk has no hard links."""
+    try:
+        path.hardlink_to(source)
+    except OSError:
+        write_atomically(path, source.read_bytes())
+
+
+def make_shards(
+    context: RunContext, shards: ShardJobs[Picture], jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
+) -> None:
+    """Make some shards of one set.
+
+    Each thread takes a picture through all steps, then the next picture of any shard; one more thread writes. The
+    libraries below get one thread each, so the numbers are the same for any number of threads here.
+    """
+    records = [record for _, members in jobs for record in members]
+    counts |= {"nothing_to_do": not jobs, "pictures": len(records), "windows": 0}
+    with (
+        context.reporter.bar(title, len(records), "pictures") as bar,
+        threadpool_limits(1),
+        ThreadPoolExecutor(1) as writing,
+        ThreadPoolExecutor(context.threads) as pool,
+        closing(prefetched(pool, shards.measure, records, PREFETCHED * context.threads)) as results,
+    ):
+        writer = Writer(writing)
+        for path, members in jobs:
+            measured = []
+            for _, picture in islice(results, len(members)):
+                n_windows = count_windows([picture])
+                measured.append(picture)
+                counts["windows"] += n_windows
+                bar.step(windows=n_windows)
+            writer.write(partial(shards.store, path, members, measured))
+        writer.finish()
+
+
+def count_windows(pictures: Sequence[PictureWindows | None]) -> int:
+    """Return the number of windows of the pictures that are not left out."""
+    return sum(np.shape(picture.boxes)[0] for picture in pictures if picture is not None)
