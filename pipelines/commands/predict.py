@@ -17,9 +17,9 @@ from lapsvm.errors import ImageError, InputError, MissingError, OptionError, Set
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
-from ..results.detection_record import recorded_detection
+from ..results.detection_record import recorded_detect_settings
 from ..results.detections import detect_windows
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
@@ -178,14 +178,14 @@ def _predictor(
     detection: Sequence[DetectSettings],
 ) -> Predictor:  # fmt: skip
     """Return the predictor, having checked that the models share their windows and features."""
-    shards = [stated(detector, "shards") for detector in detectors]
+    shards = [provenance_value(detector, "shards") for detector in detectors]
     for detector, other in zip(detectors, shards, strict=True):
         if other != shards[0]:
             raise SettingsError(
                 f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
                 "features; predict with one of them at a time."
             )
-    own_seed = stated(detectors[0], "shards", "windows", "seed") if seed is None else seed
+    own_seed = provenance_value(detectors[0], "shards", "windows", "seed") if seed is None else seed
     return Predictor(detectors, extractor, windows, own_seed, detection)
 
 
@@ -197,7 +197,10 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
     SettingsError
         If the model's features, or its windows and there is no other method, come from files.
     """
-    stored, own = stated(detector, "shards", "windows"), stated(detector, "shards", "windows", "method")
+    stored, own = (
+        provenance_value(detector, "shards", "windows"),
+        provenance_value(detector, "shards", "windows", "method"),
+    )
     if own == IMPORTED:
         raise SettingsError(
             f"model {file} was trained on imported features, which nothing here can measure in new pictures; import "
@@ -216,9 +219,9 @@ def _extractor(
     detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
 ) -> Extractor:
     """Return the extractor that the models were trained with; a network's own file is named in the run folder."""
-    stored = stated(detectors[0], "shards", "features", "extractor")
+    stored = provenance_value(detectors[0], "shards", "features", "extractor")
     wanted = stored.get("of", stored)  # a projection is part of the models' weights
-    networks = stated(detectors[0], "shards", "features", "networks")
+    networks = provenance_value(detectors[0], "shards", "features", "networks")
     specs = None if AUTO in (specs or ()) else specs
     texts = tuple(specs) if specs else described_texts(wanted) or _own_specs(files[0])
     extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
@@ -235,7 +238,7 @@ def _extractor(
 
 def _detection(detector: Detector, file: Path, given: Mapping[str, float], reporter: Reporter) -> DetectSettings:
     """Return how a model detects: as its file records, but for what is given."""
-    recorded = recorded_detection(detector, file)
+    recorded = recorded_detect_settings(detector, file)
     if recorded is None:
         run = _run_of(file)
         recorded = run.settings().detect

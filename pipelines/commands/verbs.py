@@ -232,10 +232,10 @@ def compare(
 
     Example: lapsvm compare --out COMPARISON AP_RUN SVM_RUN --folds 5
     """
-    from ..studies.compare.runs import Plan, compare_runs
+    from ..studies.compare.runs import ComparisonOptions, compare_runs
 
     check_device(device)
-    compare_runs(runs, out, Plan(draws, seed, folds, seeds), jobs or os.cpu_count() or 1, quiet)
+    compare_runs(runs, out, ComparisonOptions(draws, seed, folds, seeds), jobs or os.cpu_count() or 1, quiet)
 
 
 @app.command()

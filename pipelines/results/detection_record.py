@@ -17,7 +17,7 @@ from ..run.settings import DetectSettings, Settings
 KEY = "detection"
 
 
-def recorded_detection(detector: Detector, path: Path) -> DetectSettings | None:
+def recorded_detect_settings(detector: Detector, path: Path) -> DetectSettings | None:
     """Return how a model detects; None if its file does not say, as those of old versions do not.
 
     Raises

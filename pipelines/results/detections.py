@@ -26,7 +26,7 @@ PLACE = 1 / 16  # voted boxes are written to a sixteenth of a pixel: short and t
 Found = tuple[str, Array, Float64]
 
 
-def write_temporarily(run: RunFolder, set_name: str, found: Mapping[str, Sequence[Found]]) -> dict[Path, Path]:
+def write_temporary_results(run: RunFolder, set_name: str, found: Mapping[str, Sequence[Found]]) -> dict[Path, Path]:
     """Write the result files of a set under temporary names; return temporary name -> name."""
     run.files.check(run.detection_files(set_name, found))
     run.detections(set_name).mkdir(parents=True, exist_ok=True)
@@ -37,12 +37,12 @@ def write_temporarily(run: RunFolder, set_name: str, found: Mapping[str, Sequenc
             files[temporary] = path
             write_results(temporary, Detections.from_images(images))
     except BaseException:
-        remove_all(files)
+        remove_temporary_files(files)
         raise
     return files
 
 
-def put_in_place(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
+def publish_results(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
     """Give result files their names, and remove the results of other classes that this program wrote before."""
     run.files.claim(files.values())
     run.remove(path for path in run.detections(set_name).glob("*.txt") if path not in files.values())
@@ -50,7 +50,7 @@ def put_in_place(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> N
         temporary.replace(path)
 
 
-def remove_all(files: Iterable[Path]) -> None:
+def remove_temporary_files(files: Iterable[Path]) -> None:
     """Remove the temporary files that are still there, and their folders if these are empty then."""
     for path in files:
         path.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ class SetEvaluation:
     truth : ground truth, or None where no boxes are known
     voc : VocReport or None
         On a test set with boxes.
-    located : CorLocReport or None
+    corloc : CorLocReport or None
         On a training set with boxes.
     image_ap : dict of class name to float or None
     """
@@ -40,12 +40,12 @@ class SetEvaluation:
     detections: dict[str, Detections]
     truth: Mapping[str, Mapping[str, GroundTruth]] | None
     voc: VocReport | None
-    located: CorLocReport | None
+    corloc: CorLocReport | None
     image_ap: dict[str, float | None]
 
     def table(self) -> dict[str, Any]:
         """Return the set's part of evaluation.json."""
-        columns = [report.rows() for report in (self.voc, self.located) if report is not None]
+        columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
         return class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()})
 
 
@@ -68,7 +68,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         detections=found,
         truth=truth,
         voc=None if truth is None or trained_on else evaluate_voc(found, truth),
-        located=corloc(found, truth) if truth is not None and trained_on else None,
+        corloc=corloc(found, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, detections) for name, detections in found.items()},
     )
 

@@ -22,7 +22,7 @@ from ..fitting.training_bags import stored_bags
 from ..fitting.training_progress import TrainingProgress
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.files import is_of_another_program
@@ -77,7 +77,7 @@ def trained_file(context: RunContext, task: FitTask) -> Path:
 def is_refined(path: Path) -> bool:
     """Return whether a model is there and whole, and refinement made it."""
     try:
-        return path.exists() and "refine" in stated(Detector.load(path), "training")
+        return path.exists() and "refine" in provenance_value(Detector.load(path), "training")
     except ModelFileError:
         return False
 
@@ -136,7 +136,7 @@ def _refine(
         found, rows = _rounds(context, task, pictures, first)
         write_history(context, rows, role="round")
         constants = Constants(context.settings.refine.C)
-        known = {"C": constants.C, **inherited_results(stated(first.detector, "result"))}
+        known = {"C": constants.C, **inherited_results(provenance_value(first.detector, "result"))}
         mean = _mean(context, task, found)
         fitted_detector(task, known, found.solution, scale, projection, mean).save(task.path)
 
@@ -214,7 +214,7 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
 
 def _problem(context: RunContext, task: FitTask, first: Detector) -> LatentProblem:
     """Return the training problem of a class, with refinement's constants in place of those of training."""
-    chosen = stated(first, "result")
+    chosen = provenance_value(first, "result")
     constants = Constants(context.settings.refine.C, chosen.get("J"), None)
     wanted = problem(context.settings, FitRequest(task.y, constants))
     return replace(wanted, top=context.settings.refine.top, init="mean")

@@ -36,7 +36,7 @@ from ..cli.option_tables import PATH
 from ..fitting.selection import held_out_folds
 from ..fitting.tasks import FitTask, fit_tasks
 from ..fitting.training_bags import Halves, training_bags
-from ..results.detections import detect_shards, put_in_place, write_temporarily
+from ..results.detections import detect_shards, publish_results, write_temporary_results
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -105,7 +105,7 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
         for name, windows in shards.items():
             with writing.timed(f"detect {name}"):
                 found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
-                put_in_place(target, name, write_temporarily(target, name, found))
+                publish_results(target, name, write_temporary_results(target, name, found))
         evaluate_run(writing)
 
 

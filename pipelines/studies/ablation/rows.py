@@ -15,7 +15,16 @@ from ...results.tables import TITLES
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
 from ..compare.folds import LEVEL
-from ..compare.runs import MEASURES, Figure, Plan, difference, figures_of, mean_figure, open_entrant, shared_classes
+from ..compare.runs import (
+    MEASURES,
+    ComparisonOptions,
+    Figure,
+    difference,
+    figures_of,
+    mean_figure,
+    open_compared_run,
+    shared_classes,
+)
 
 LEARNING = ("train", "refine")
 
@@ -45,7 +54,7 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
         "rows": for each its name, "runs", "measures" -> {"value", "low", "high", "values" of its runs, "difference"},
         and "seconds" -> stage -> mean CPU and wall seconds; "draws", "level", "seed".
     """
-    plan, first, told = Plan(draws, seed), dict[str, Figure](), []
+    plan, first, told = ComparisonOptions(draws, seed), dict[str, Figure](), []
     for row in rows:
         figures = _row_figures(row, plan)
         first = first or {measure: figure for measure, (figure, _) in figures.items()}
@@ -57,11 +66,11 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
     return {"rows": told, "draws": draws, "level": LEVEL, "seed": seed}
 
 
-def _row_figures(row: Row, plan: Plan) -> dict[str, tuple[Figure, list[float]]]:
+def _row_figures(row: Row, plan: ComparisonOptions) -> dict[str, tuple[Figure, list[float]]]:
     """Return measure -> mean over the row's runs, on the pictures and on every draw, and every run's value."""
     found: dict[str, list[Figure]] = {}
     for number, folder in enumerate(row.runs):
-        entrant = open_entrant(folder.name, folder, threads=1, quiet=True)
+        entrant = open_compared_run(folder.name, folder, threads=1, quiet=True)
         # each repetition draws pictures of its own, as if none were the same
         own = replace(plan, seed=plan.seed + number) if len(row.runs) > 1 and _pictures_differ(row.runs) else plan
         for measure, by_class in figures_of([entrant], shared_classes([entrant]), own).items():

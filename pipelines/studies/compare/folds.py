@@ -25,7 +25,7 @@ from ...fitting.tasks import FitTask, fit_tasks, training_difference
 from ...fitting.training_bags import training_bags
 from ...fitting.window_subset import groups
 from ...results.detectors import load_detectors
-from ...results.model_record import stated
+from ...results.provenance import provenance_value
 from ...run.context import RunContext
 from ...run.dataset import label_vector
 
@@ -118,7 +118,7 @@ def _constants(model: Detector, task: FitTask) -> Constants:
         raise SettingsError(
             f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
         )
-    C, result = stated(model, "result", "C"), stated(model, "result")
+    C, result = provenance_value(model, "result", "C"), provenance_value(model, "result")
     return Constants(C, result.get("J"), result.get("ignored"))
 
 

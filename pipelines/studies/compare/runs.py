@@ -46,7 +46,7 @@ ROLES = ("test", "train")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonOptions:
     """How runs are compared: bootstrap draws, seed, and folds (None: none are trained) with that many seeds."""
 
     draws: int = 2000
@@ -56,7 +56,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Entrant:
+class ComparedRun:
     """One run of a comparison."""
 
     name: str
@@ -106,7 +106,7 @@ class Figure:
 Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
 
 
-def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, quiet: bool) -> None:
+def compare_runs(folders: Sequence[Path], out: Path, plan: ComparisonOptions, threads: int, quiet: bool) -> None:
     """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
 
     Raises
@@ -123,7 +123,7 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
     if plan.folds is None and plan.seeds != 1:
         raise OptionError(f"option --seeds needs --folds, got --seeds {plan.seeds} alone.")
     entrants = [
-        open_entrant(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)
+        open_compared_run(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)
     ]
     _check_out(out, entrants)
     classes = shared_classes(entrants)
@@ -143,7 +143,7 @@ def compare_runs(folders: Sequence[Path], out: Path, plan: Plan, threads: int, q
         print_comparison(table)
 
 
-def _check_out(out: Path, entrants: Sequence[Entrant]) -> None:
+def _check_out(out: Path, entrants: Sequence[ComparedRun]) -> None:
     """Raise OptionError or SettingsError if the comparison may not be written into a folder."""
     if out.exists() and not out.is_dir():
         raise OptionError(f"option --out must name a folder, got the file {out}.")
@@ -166,13 +166,13 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
 
 
-def open_entrant(name: str, folder: Path, threads: int, quiet: bool) -> Entrant:
+def open_compared_run(name: str, folder: Path, threads: int, quiet: bool) -> ComparedRun:
     """Return one run, its settings checked."""
     run = RunFolder(folder)
-    return Entrant(name, RunContext(run, check_settings(run.require_settings("compare")), threads, Reporter(quiet)))
+    return ComparedRun(name, RunContext(run, check_settings(run.require_settings("compare")), threads, Reporter(quiet)))
 
 
-def shared_classes(entrants: Sequence[Entrant]) -> list[str]:
+def shared_classes(entrants: Sequence[ComparedRun]) -> list[str]:
     """Return the classes of all runs, in the first one's order; those that a run lacks are told."""
     first = entrants[0].context
     shared = [name for name in first.data.classes if all(name in one.context.data.classes for one in entrants)]
@@ -184,7 +184,7 @@ def shared_classes(entrants: Sequence[Entrant]) -> list[str]:
     return shared
 
 
-def _check_same_pictures(entrants: Sequence[Entrant], role: str, classes: Sequence[str]) -> None:
+def _check_same_pictures(entrants: Sequence[ComparedRun], role: str, classes: Sequence[str]) -> None:
     """Raise SettingsError unless every run has the first one's pictures, labels and boxes in a set."""
     first = entrants[0]
     for other in entrants[1:]:
@@ -196,7 +196,7 @@ def _check_same_pictures(entrants: Sequence[Entrant], role: str, classes: Sequen
                 )
 
 
-def _pictures(entrant: Entrant, role: str, _: Sequence[str]) -> dict[str, str]:
+def _pictures(entrant: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
     """Return picture -> hash of its pixels."""
     name = entrant.set_name(role)
     if name is None:
@@ -205,12 +205,12 @@ def _pictures(entrant: Entrant, role: str, _: Sequence[str]) -> dict[str, str]:
     return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
 
 
-def _labels(entrant: Entrant, role: str, classes: Sequence[str]) -> dict[str, list[int]]:
+def _labels(entrant: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, list[int]]:
     """Return picture -> label of every class."""
     return {record.id: [record.labels.get(name, 0) for name in classes] for record in entrant.records(role)}
 
 
-def _boxes(entrant: Entrant, role: str, classes: Sequence[str]) -> Any:
+def _boxes(entrant: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     """Return class -> picture -> objects, as plain lists; None where they are not known."""
     name = entrant.set_name(role)
     truth = None if name is None else entrant.context.data.dataset.ground_truth(name)
@@ -222,7 +222,7 @@ def _boxes(entrant: Entrant, role: str, classes: Sequence[str]) -> Any:
     }
 
 
-def figures_of(entrants: Sequence[Entrant], classes: Sequence[str], plan: Plan) -> Figures:
+def figures_of(entrants: Sequence[ComparedRun], classes: Sequence[str], plan: ComparisonOptions) -> Figures:
     """Return every figure of every class and run, in the order of MEASURES; what is not known is left out."""
     figures: Figures = {}
     for role in ROLES:
@@ -263,14 +263,16 @@ def _train_figures(
     found: SetEvaluation, _: Sequence[ImageRecord], name: str, numbers: dict[str, int], counts: Any
 ) -> dict[str, Figure]:
     """Return the CorLoc of one class, where boxes are known."""
-    if found.located is None:
+    if found.corloc is None:
         return {}
-    located = found.located.classes[name]
+    located = found.corloc.classes[name]
     draws = share_draws(located.hits, [numbers[image] for image in located.image_ids], counts)
     return {"corloc": Figure(located.corloc, draws)}
 
 
-def _table(entrants: Sequence[Entrant], figures: Figures, classes: Sequence[str], plan: Plan) -> dict[str, Any]:
+def _table(
+    entrants: Sequence[ComparedRun], figures: Figures, classes: Sequence[str], plan: ComparisonOptions
+) -> dict[str, Any]:
     """Return what comparison.json holds."""
     return {
         "runs": [entrant.about() for entrant in entrants],

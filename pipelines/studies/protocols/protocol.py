@@ -90,7 +90,7 @@ TAKEN: Group = {name: entry for name, entry in COMMON.items() if name not in DEV
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProtocolOptions:
     """What a protocol compares."""
 
     name: str
@@ -124,7 +124,7 @@ def command(name: str, about: str, **defaults: Any) -> Callable[[list[str] | Non
     return lambda arguments=None: call(app, sys.argv[1:] if arguments is None else arguments)
 
 
-def plan_of(name: str, options: dict[str, Any]) -> Plan:
+def plan_of(name: str, options: dict[str, Any]) -> ProtocolOptions:
     """Return what the options ask for.
 
     Raises
@@ -140,7 +140,7 @@ def plan_of(name: str, options: dict[str, Any]) -> Plan:
         raise OptionError("option --seeds needs --data digits without --root: each seed draws pictures of its own.")
     if options["swap"] and 0 not in shares:
         raise OptionError(f"option --swap needs 0 among --shares, got {options['shares']!r}.")
-    return Plan(
+    return ProtocolOptions(
         name,
         tuple(methods_named([one.strip() for one in options["methods"].split(",")])),
         shares,
@@ -166,7 +166,7 @@ def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
     return numbers
 
 
-def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
+def run_protocol(plan: ProtocolOptions, options: dict[str, Any]) -> None:
     """Run every cell that is not there yet, write NAME.json and NAME.md into the folder, and print the tables."""
     table_files(options["out"], plan.name, "protocol", write=False)
     results: list[Results] = []
@@ -184,7 +184,7 @@ def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
         typer.echo(text)
 
 
-def _context(options: dict[str, Any], plan: Plan, seed: int) -> RunContext:
+def _context(options: dict[str, Any], plan: ProtocolOptions, seed: int) -> RunContext:
     """Return one repetition's run folder, its settings those of the run whose shards are taken, if there is one."""
     run, source = RunFolder(options["out"] / f"seed{seed}"), options["shards_from"]
     if source is not None and RunFolder(source / run.path.name).settings_file.is_file():
@@ -213,7 +213,7 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> RunContext:
     return context
 
 
-def _repetition(context: RunContext, plan: Plan, seed: int) -> Results:
+def _repetition(context: RunContext, plan: ProtocolOptions, seed: int) -> Results:
     """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
     study = _study(context, plan, seed)
     cells = Cells(context.run, describe(study), context.reporter.say)
@@ -238,7 +238,7 @@ def _repetition(context: RunContext, plan: Plan, seed: int) -> Results:
     return results
 
 
-def _study(context: RunContext, plan: Plan, seed: int) -> Study:
+def _study(context: RunContext, plan: ProtocolOptions, seed: int) -> Study:
     """Return the pictures of a repetition with all that its cells share."""
     settings, reporter = context.settings, context.reporter
     train, scale = load_pictures(context, settings.data.train_set, plan.first, plan.pictures)

@@ -7,7 +7,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError
 
 
-def stated(detector: Detector, *names: str) -> Any:
+def provenance_value(detector: Detector, *names: str) -> Any:
     """Return a part of a detector's provenance: the value under the first name, under the second in it, and so on.
 
     Raises
