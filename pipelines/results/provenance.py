@@ -1,4 +1,4 @@
-"""What a model says of how it was made; one that somebody saved without saying is refused in a sentence."""
+"""Provenance of a model: how it was made."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,19 +8,18 @@ from lapsvm.errors import ModelFileError
 
 
 def provenance_value(detector: Detector, *names: str) -> Any:
-    """Return a part of a detector's provenance: the value under the first name, under the second in it, and so on.
+    """Return the value at the path `names` in a detector's provenance.
 
     Raises
     ------
     ModelFileError
-        If it is not there.
+        If it is missing, as in a detector that a run did not make.
     """
     value: Any = detector.provenance
     for name in names:
         if not isinstance(value, Mapping) or name not in value:
             raise ModelFileError(
-                f"model {detector.class_name!r} must say in its provenance what a run writes there, but "
-                f"{'.'.join(names)} is missing."
+                f"model {detector.class_name!r} must have the provenance of a run, but {'.'.join(names)} is missing."
             )
         value = value[name]
     return value

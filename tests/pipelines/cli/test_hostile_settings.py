@@ -142,7 +142,9 @@ def test_a_model_that_does_not_say_how_it_was_made_is_refused(finished, tmp_path
     detector = Detector("six", np.ones(5))
     detector.save(tmp_path / "six.safetensors")
     picture = next((digits / "JPEGImages").iterdir())
-    assert "'six' must say in its provenance" in refused("predict", picture, "--model", tmp_path / "six.safetensors")
+    assert "'six' must have the provenance of a run" in refused(
+        "predict", picture, "--model", tmp_path / "six.safetensors"
+    )
     assert provenance_value(Detector("a", [1.0], provenance={"x": {"y": 3}}), "x", "y") == 3
     for provenance in ({}, {"x": 3}, {"x": {}}):
         with pytest.raises(ModelFileError, match=r"x\.y is missing"):
