@@ -5,6 +5,7 @@ from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     Column,
+    cell_text,
     class_columns,
     escaped_markdown,
     left_out_sentence,
@@ -23,6 +24,7 @@ __all__ = [
     "MissKind",
     "RunSummary",
     "SetSummary",
+    "cell_text",
     "class_columns",
     "escaped_markdown",
     "left_out_sentence",

@@ -192,14 +192,16 @@ def _plain_title(column: Column) -> str:
     return column.title if column.group == "Training" else f"{column.title} ({column.group.removeprefix('On ')})"
 
 
-def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, escape: bool = True) -> str:
     """Return a table in Markdown, the first column set left and the others right, padded to be read as text.
 
     Parameters
     ----------
     titles : sequence of str
     rows : sequence of sequences of str, float, int or None
-        Floats are given 3 decimals, None becomes "-". Pipes and HTML are escaped, line breaks become spaces.
+        Floats are given 3 decimals, None becomes "-".
+    escape : bool, default True
+        Escape pipes, HTML and Markdown in texts, and turn line breaks into spaces; False if the texts are Markdown.
 
     Returns
     -------
@@ -214,7 +216,8 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str
     for number, row in enumerate(rows):
         if len(row) != len(titles):
             raise ShapeError(f"row {number} of a table must have {len(titles)} cell(s), got {len(row)}.")
-    grid = [[_markdown_cell(cell) for cell in row] for row in [titles, *rows]]
+    written = escaped_markdown if escape else str
+    grid = [[written(cell_text(cell)) for cell in row] for row in [titles, *rows]]
     widths = [max(3, *(len(row[i]) for row in grid)) for i in range(len(titles))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])] if titles else []
     lines = [_padded(row, widths) for row in grid]
@@ -227,8 +230,9 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     ]
 
 
-def _markdown_cell(cell: Cell) -> str:
-    return escaped_markdown(decimal(cell) if cell is None or isinstance(cell, float) else str(cell))
+def cell_text(cell: Cell) -> str:
+    """Return the text of a cell: a float with 3 decimals, "-" for None."""
+    return decimal(cell) if cell is None or isinstance(cell, float) else str(cell)
 
 
 def escaped_markdown(text: str) -> str:

@@ -10,19 +10,19 @@ from lapsvm.catalog import Pixels
 from lapsvm.files import write_atomically
 
 SOFTWARE = ("Software", "lapsvm predict")
-"""Keyword and text by which a drawing is known again, in the PNG's first text chunk."""
+"""Keyword and text of the first text chunk of a PNG; they identify drawings of this program."""
 _BEFORE_TEXT = 8 + 25 + 4  # bytes of the signature, of the chunk IHDR and of the length of the next chunk
 
 
-def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
-    """Write a PNG of the picture with each class's boxes in a colour of its own, the best drawn last.
+def draw_boxes(pixels: Pixels, detections: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
+    """Write a PNG of the picture with boxes, one colour per class, the best box on top.
 
     Parameters
     ----------
     pixels : ndarray of shape (h, w, 3), uint8 RGB
-    found : mapping of class name to (boxes (n, 4), scores (n,))
+    detections : mapping of class name to (boxes (n, 4), scores (n,))
     path : Path
-        Its folder is made.
+        Its folder is created.
     """
     from PIL import Image, ImageDraw
     from PIL.PngImagePlugin import PngInfo
@@ -30,21 +30,21 @@ def draw_boxes(pixels: Pixels, found: Mapping[str, tuple[Array, Float64]], path:
     picture = Image.fromarray(pixels)
     canvas = ImageDraw.Draw(picture)
     width = max(1, round(min(pixels.shape[:2]) / 150))
-    for number, (name, (boxes, scores)) in enumerate(found.items()):
-        colour = _colour(number, len(found))
+    for number, (name, (boxes, scores)) in enumerate(detections.items()):
+        colour = _colour(number, len(detections))
         for box, score in reversed(list(zip(boxes.tolist(), scores.tolist(), strict=True))):
             x1, y1, x2, y2 = box
             canvas.rectangle((x1, y1, max(x1, x2 - 1), max(y1, y2 - 1)), outline=colour, width=width)
             canvas.text((x1 + width + 1, y1 + width), f"{name} {score:.2f}", fill=colour)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content, about = BytesIO(), PngInfo()
-    about.add_text(*SOFTWARE)
-    picture.save(content, "PNG", pnginfo=about)
+    content, metadata = BytesIO(), PngInfo()
+    metadata.add_text(*SOFTWARE)
+    picture.save(content, "PNG", pnginfo=metadata)
     write_atomically(path, content.getbuffer())
 
 
 def is_drawing(path: Path) -> bool:
-    """Return whether a file is a drawing of this program: a PNG whose first text says so, and no link to one."""
+    """Return whether a path is a drawing of this program and no link: a PNG with its text chunk."""
     if path.is_symlink() or not path.is_file():
         return False
     text = b"tEXt" + "\0".join(SOFTWARE).encode("latin-1")

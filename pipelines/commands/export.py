@@ -28,27 +28,27 @@ from ..run.settings import DataSettings
 
 @dataclass(frozen=True)
 class ClassDetections:
-    """Detections of one class and which of them are in each picture.
+    """Detections of one class, and the rows of each picture.
 
     Attributes
     ----------
-    found : Detections
-    rows : mapping of image id to indices into `found`
+    detections : Detections
+    rows : mapping of image id to indices into `detections`
     probabilities : ndarray of shape (n,), float64, or None
-        That each detection's picture shows the class; None for models without calibration.
+        Probability that the picture shows the class; None for models without calibration.
     """
 
-    found: Detections
+    detections: Detections
     rows: Mapping[str, Index]
     probabilities: Float64 | None = None
 
     @classmethod
-    def grouped(cls, found: Detections, probabilities: Float64 | None = None) -> "ClassDetections":
-        """Return detections grouped by picture, in file order inside each."""
+    def grouped(cls, detections: Detections, probabilities: Float64 | None = None) -> "ClassDetections":
+        """Return detections grouped by picture, in file order within a picture."""
         rows: dict[str, list[int]] = {}
-        for row, image_id in enumerate(found.image_ids):
+        for row, image_id in enumerate(detections.image_ids):
             rows.setdefault(image_id, []).append(row)
-        return cls(found, {name: np.array(own, dtype=np.intp) for name, own in rows.items()}, probabilities)
+        return cls(detections, {name: np.array(group, dtype=np.intp) for name, group in rows.items()}, probabilities)
 
 
 def export_run(
@@ -59,7 +59,7 @@ def export_run(
     Parameters
     ----------
     out : Path
-        The run folder; it is only read.
+        The run folder.
     to : Path
         Must be empty or not exist.
     format_name : str
@@ -76,7 +76,7 @@ def export_run(
     StageError
         If the run has no detections of the set.
     OptionError
-        If the set is not there, no box is chosen, or labels are needed and not known.
+        If the run has no such set, no box is chosen, or labels are needed and unknown.
     InputError, WriteError
         As `write_export`.
     """
@@ -86,12 +86,12 @@ def export_run(
     chosen_set = _checked_set(data, set_name, settings.data)
     detections = _read_detections(RunFolder(out), data, chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
-    pictures, n_turned = _annotated_pictures(data, chosen_set, detections, choice, Path(settings.data.root))
+    pictures, n_rotated = _annotated_pictures(data, chosen_set, detections, choice, Path(settings.data.root))
     annotations = Annotations(chosen_set, data.classes, pictures)
     if not annotations.n_boxes:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
     write_export(annotations, to, format_name, copy=copy)
-    _say_what_was_exported(annotations, len(data.records[chosen_set]), n_turned, to, Reporter(quiet))
+    _report(annotations, len(data.records[chosen_set]), n_rotated, to, Reporter(quiet))
 
 
 def _checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
@@ -106,15 +106,15 @@ def _checked_set(data: RunData, set_name: str | None, settings: DataSettings) ->
 def _read_detections(run: RunFolder, data: RunData, set_name: str) -> dict[str, ClassDetections]:
     """Return the detections of every class of the run."""
     folder = run.detections(set_name)
-    found = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
+    detections = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
     for name in data.classes:
-        if name not in found:
+        if name not in detections:
             raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
-    return {name: ClassDetections.grouped(found[name]) for name in data.classes}
+    return {name: ClassDetections.grouped(detections[name]) for name in data.classes}
 
 
 def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:
-    """Raise OptionError if labels are needed and no picture has one that says yes."""
+    """Raise OptionError if the choice needs labels and no picture has a positive one."""
     if choice.needs_labels and not any(1 in record.labels.values() for record in records):
         raise OptionError(
             f"no picture of set {set_name!r} is labelled with a class; choose boxes with --per-class or --threshold."
@@ -124,28 +124,26 @@ def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: s
 def _annotated_pictures(
     data: RunData, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path
 ) -> tuple[tuple[AnnotatedPicture, ...], int]:
-    """Return the pictures that the run has detections in, with their chosen boxes, and how many EXIF data turn."""
-    n_turned, pictures = 0, []
+    """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate."""
+    n_rotated, pictures = 0, []
     for record in data.records[set_name]:
-        if any(record.id in one.rows for one in detections.values()):
-            width, height, is_turned = picture_size(record.path)
-            n_turned += is_turned
+        if any(record.id in of_class.rows for of_class in detections.values()):
+            width, height, is_rotated = picture_size(record.path)
+            n_rotated += is_rotated
             pictures.append(_annotated(record, detections, choice, root, (width, height)))
-    return tuple(pictures), n_turned
+    return tuple(pictures), n_rotated
 
 
-def _say_what_was_exported(
-    annotations: Annotations, n_records: int, n_turned: int, to: Path, reporter: Reporter
-) -> None:
-    """Tell what was written, what was left out, and what other programs may see in another way."""
+def _report(annotations: Annotations, n_records: int, n_rotated: int, to: Path, reporter: Reporter) -> None:
+    """Report the exported boxes, the pictures that were left out, and those that EXIF data rotate."""
     n_pictures = len(annotations.pictures)
     reporter.say(f"{annotations.n_boxes} boxes in {n_pictures} pictures of set {annotations.set_name}: {to}")
     if n_pictures < n_records:
         reporter.say(f"left out: {n_records - n_pictures} pictures in which the run has no detections")
-    if n_turned:
+    if n_rotated:
         reporter.say(
-            f"{n_turned} pictures are turned by their EXIF data: boxes are in the picture as it is shown; "
-            "programs that ignore EXIF data see another picture"
+            f"{n_rotated} pictures are rotated by their EXIF data: boxes refer to the rotated picture; "
+            "programs that ignore EXIF data show it unrotated"
         )
 
 
@@ -153,33 +151,37 @@ def _annotated(
     record: ImageRecord, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path,
     size: tuple[int, int],
 ) -> AnnotatedPicture:  # fmt: skip
-    """Return a picture with the chosen boxes of all classes, each class's best first, cut to the picture."""
-    parts = [
-        (name, *_chosen(found, record, name, choice)) for name, found in detections.items() if record.id in found.rows
+    """Return a picture with the chosen boxes of all classes, clipped to it, the best of each class first."""
+    chosen = [
+        (name, *_chosen(of_class, record, name, choice))
+        for name, of_class in detections.items()
+        if record.id in of_class.rows
     ]
-    classes = [name for name, rows, _ in parts for _ in rows]
-    boxes = np.concatenate([detections[name].found.boxes[rows] for name, rows, _ in parts])
-    scores = np.concatenate([detections[name].found.scores[rows] for name, rows, _ in parts])
-    known = [values for _, _, values in parts if values is not None]
+    classes = [name for name, rows, _ in chosen for _ in rows]
+    boxes = np.concatenate([detections[name].detections.boxes[rows] for name, rows, _ in chosen])
+    scores = np.concatenate([detections[name].detections.scores[rows] for name, rows, _ in chosen])
+    probabilities = [values for _, _, values in chosen if values is not None]
     clipped, inside = clip_boxes(boxes, *size)
     return AnnotatedPicture(
-        _name_below(root, record), record.path, *size,
+        _relative_name(root, record), record.path, *size,
         tuple(name for name, kept in zip(classes, inside, strict=True) if kept),
         clipped[inside], scores[inside],
-        np.concatenate(known)[inside] if len(known) == len(parts) else None,
+        np.concatenate(probabilities)[inside] if len(probabilities) == len(chosen) else None,
     )  # fmt: skip
 
 
-def _chosen(found: ClassDetections, record: ImageRecord, name: str, choice: BoxChoice) -> tuple[Index, Float64 | None]:
+def _chosen(
+    detections: ClassDetections, record: ImageRecord, name: str, choice: BoxChoice
+) -> tuple[Index, Float64 | None]:
     """Return the rows of the chosen detections of a class in a picture, and their probabilities."""
-    rows = found.rows[record.id]
-    probabilities = None if found.probabilities is None else found.probabilities[rows]
-    kept = choice.indices(found.found.scores[rows], probabilities, record.labels.get(name, 0))
+    rows = detections.rows[record.id]
+    probabilities = None if detections.probabilities is None else detections.probabilities[rows]
+    kept = choice.indices(detections.detections.scores[rows], probabilities, record.labels.get(name, 0))
     return rows[kept], None if probabilities is None else probabilities[kept]
 
 
-def _name_below(root: Path, record: ImageRecord) -> str:
-    """Return a picture's path below the data folder; its id and suffix if it lies elsewhere."""
+def _relative_name(root: Path, record: ImageRecord) -> str:
+    """Return the path of a picture relative to `root`, or its id and suffix if it is outside."""
     if record.path.is_relative_to(root):
         return record.path.relative_to(root).as_posix()
     return record.id + record.path.suffix

@@ -1,9 +1,9 @@
-"""Boxes for new pictures from trained models."""
+"""Detections in new pictures from trained models."""
 
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -17,9 +17,9 @@ from lapsvm.errors import ImageError, InputError, MissingError, OptionError, Set
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
-from ..results.detection_record import recorded_detection
+from ..results.detection_record import recorded_detect_settings
 from ..results.detections import detect_windows
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
@@ -34,7 +34,7 @@ PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 @dataclass(frozen=True)
 class Predictor:
-    """Models that share their features, ready for pictures."""
+    """Models that share their features."""
 
     detectors: Sequence[Detector]
     extractor: Extractor
@@ -47,8 +47,8 @@ class Predictor:
         boxes = window_boxes(pixels, self.windows, self.seed)
         scores = score_many(self.detectors, self.extractor(pixels, boxes))
         return {
-            detector.class_name: detect_windows(scores[:, column], boxes, own)
-            for column, (detector, own) in enumerate(zip(self.detectors, self.detection, strict=True))
+            detector.class_name: detect_windows(scores[:, column], boxes, settings)
+            for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True))
         }
 
 
@@ -57,7 +57,7 @@ def predict_images(
     detection: Mapping[str, float], threads: int, seed: int | None, quiet: bool, skip_bad: bool,
     windows: str | None = None, device: str = "auto",
 ) -> None:  # fmt: skip
-    """Write the boxes in some pictures as JSON to standard output.
+    """Write the detections in pictures as JSON to standard output.
 
     Parameters
     ----------
@@ -68,47 +68,45 @@ def predict_images(
     draw : Path or None
         Folder for pictures with boxes.
     extractor_specs : sequence of str or None
-        None: the models' own.
+        None: the extractors of the models.
     detection : mapping of str to number
-        Fields of DetectSettings; the others are those that each model's file records, or those of the run that it
-        lies in if it is of a version that records none.
+        Fields of DetectSettings that replace those recorded in the model files. A model file of an old version records
+        none: then those of its run folder are used.
     threads : int
     seed : int or None
-        None: the models' own.
+        None: the seed of the models.
     quiet, skip_bad : bool
     windows : str or None
-        A method of proposing windows; None: the models' own.
+        A method of proposing windows; None: the method of the models.
     device : "auto", "cpu" or "cuda"
-        Where torch runs networks.
+        Device of torch networks.
 
     Raises
     ------
     MissingError, ImageError, SettingsError
     """
-    files = _model_files(models)
-    detectors = [Detector.load(path).whole for path in files]
-    window_settings = _window_settings(detectors[0], files[0], windows)
-    extractor = _extractor(detectors, files, extractor_specs, device)
+    files = _files(models, lambda path: path.suffix == ".safetensors", "model file (*.safetensors)")
     reporter = Reporter(quiet)
-    own = [_detection(*one, detection, reporter) for one in zip(detectors, files, strict=True)]
-    predictor = _predictor(detectors, extractor, window_settings, seed, own)
-    pictures = _picture_files(images)
+    predictor = _open_predictor(files, extractor_specs, detection, seed, windows, device, reporter)
+    pictures = _files(images, lambda path: path.suffix.lower() in PICTURES, f"picture ({', '.join(PICTURES)})")
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
+
+    def predict(picture: Path, drawing: Path | None) -> dict[str, Any] | None:
+        return _predict_picture(predictor, picture, drawing, skip_bad, reporter)
+
     results = []
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
-        for result in pool.map(
-            lambda job: _one(predictor, *job, skip_bad, reporter), zip(pictures, drawings, strict=True)
-        ):
+        for result in pool.map(predict, pictures, drawings):
             bar.step()
             results += [] if result is None else [result]
     json.dump(results, sys.stdout, indent=1)  # in ASCII, which carries any file name through any terminal
     sys.stdout.write("\n")
 
 
-def _one(
+def _predict_picture(
     predictor: Predictor, path: Path, drawing: Path | None, skip_bad: bool, reporter: Reporter
 ) -> dict[str, Any] | None:
-    """Return the JSON of one picture."""
+    """Return the JSON of one picture; None if it is unreadable and `skip_bad` is set."""
     try:
         pixels = read_image(path)
     except (ImageError, MissingError) as error:
@@ -116,46 +114,33 @@ def _one(
             raise
         reporter.say(f"left out: {error}")
         return None
-    found = predictor(pixels)
+    detections = predictor(pixels)
     if drawing is not None:
         from .draw import draw_boxes
 
-        draw_boxes(pixels, found, drawing)
+        draw_boxes(pixels, detections, drawing)
     height, width = pixels.shape[:2]
-    return to_json(str(path), width, height, found)
+    return to_json(str(path), width, height, detections)
 
 
-def _model_files(models: Sequence[Path]) -> list[Path]:
-    """Return the model files, those of folders sorted by name."""
+def _files(paths: Sequence[Path], accepts: Callable[[Path], bool], what: str) -> list[Path]:
+    """Return the files in `paths`; of a folder, the accepted files sorted by name."""
     files: list[Path] = []
-    for path in models:
-        inside = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    for path in paths:
+        inside = [file for file in sorted(path.iterdir()) if accepts(file)] if path.is_dir() else [path]
         if not inside:
-            raise MissingError(f"folder {path} holds no model file (*.safetensors).")
-        files += inside
-    return files
-
-
-def _picture_files(images: Sequence[Path]) -> list[Path]:
-    """Return the pictures, those of folders sorted by name."""
-    files: list[Path] = []
-    for path in images:
-        inside = (
-            [file for file in sorted(path.iterdir()) if file.suffix.lower() in PICTURES] if path.is_dir() else [path]
-        )
-        if not inside:
-            raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
+            raise MissingError(f"folder {path} holds no {what}.")
         files += inside
     return files
 
 
 def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
-    """Return where each picture is drawn: under its own name, numbered where that is taken (one.png, one-2.png).
+    """Return the file of each drawing: the picture's name, numbered if it is not unique (cat.png, cat-2.png).
 
     Raises
     ------
     OptionError
-        If the folder is a file, or a drawing would take the place of a picture, or of any file but a drawing.
+        If the folder is a file, or a drawing would replace a picture, or a file that is no drawing of this program.
     """
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"option --draw must name a folder, got the file {folder}.")
@@ -173,87 +158,90 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
     return list(drawings)
 
 
-def _predictor(
-    detectors: Sequence[Detector], extractor: Extractor, windows: WindowSettings, seed: int | None,
-    detection: Sequence[DetectSettings],
+def _open_predictor(
+    files: Sequence[Path], specs: Sequence[str] | None, detection: Mapping[str, float], seed: int | None,
+    windows: str | None, device: str, reporter: Reporter,
 ) -> Predictor:  # fmt: skip
-    """Return the predictor, having checked that the models share their windows and features."""
-    shards = [stated(detector, "shards") for detector in detectors]
-    for detector, other in zip(detectors, shards, strict=True):
-        if other != shards[0]:
+    """Return the predictor of model files, having checked that they share their windows and features."""
+    detectors = [Detector.load(path).whole for path in files]
+    first = detectors[0]
+    settings = _window_settings(first, files[0], windows)
+    extractor = _open_extractor(first, files[0], specs, device)
+    detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
+    shards = provenance_value(first, "shards")
+    for detector in detectors:
+        if provenance_value(detector, "shards") != shards:
             raise SettingsError(
-                f"models {detectors[0].class_name!r} and {detector.class_name!r} were trained on different windows or "
+                f"models {first.class_name!r} and {detector.class_name!r} were trained on different windows or "
                 "features; predict with one of them at a time."
             )
-    own_seed = stated(detectors[0], "shards", "windows", "seed") if seed is None else seed
-    return Predictor(detectors, extractor, windows, own_seed, detection)
+    seed = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
+    return Predictor(detectors, extractor, settings, seed, detect)
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
-    """Return how windows are proposed in new pictures: as for the model, or by another method.
+    """Return the settings of window proposals: those of the model, or another method.
 
     Raises
     ------
     SettingsError
-        If the model's features, or its windows and there is no other method, come from files.
+        If the features of the model are imported, or its windows are and `method` is None.
     """
-    stored, own = stated(detector, "shards", "windows"), stated(detector, "shards", "windows", "method")
-    if own == IMPORTED:
+    windows = provenance_value(detector, "shards", "windows")
+    source = provenance_value(detector, "shards", "windows", "method")
+    if source == IMPORTED:
         raise SettingsError(
-            f"model {file} was trained on imported features, which nothing here can measure in new pictures; import "
-            "theirs and run lapsvm detect."
+            f"model {file} was trained on imported features, which lapsvm cannot compute for new pictures; import "
+            "their features and run lapsvm detect."
         )
-    known = {name: stored[name] for name in ("method", "mode", "max_windows", "max_area") if name in stored}
-    if method is None and own == FILE:
+    if method is None and source == FILE:
         raise SettingsError(
-            f"model {file} was trained on windows from a file, which has none of new pictures; name a method with "
+            f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
             "--windows, such as selective_search."
         )
-    return WindowSettings(**known | ({"method": method, "mode": "fast"} if method else {}))
+    recorded = {name: windows[name] for name in ("method", "mode", "max_windows", "max_area") if name in windows}
+    return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
 
 
-def _extractor(
-    detectors: Sequence[Detector], files: Sequence[Path], specs: Sequence[str] | None, device: str
-) -> Extractor:
-    """Return the extractor that the models were trained with; a network's own file is named in the run folder."""
-    stored = stated(detectors[0], "shards", "features", "extractor")
-    wanted = stored.get("of", stored)  # a projection is part of the models' weights
-    networks = stated(detectors[0], "shards", "features", "networks")
+def _open_extractor(detector: Detector, file: Path, specs: Sequence[str] | None, device: str) -> Extractor:
+    """Return the extractor of a model; a model knows the hash of a network file, its run folder the path."""
+    features = provenance_value(detector, "shards", "features", "extractor")
+    expected = features.get("of", features)  # a projection is part of the models' weights
+    networks = provenance_value(detector, "shards", "features", "networks")
     specs = None if AUTO in (specs or ()) else specs
-    texts = tuple(specs) if specs else described_texts(wanted) or _own_specs(files[0])
+    texts = tuple(specs) if specs else described_texts(expected) or _run_extractors(file)
     extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
-    difference = settings_difference(wanted, extractor.describe())
+    difference = settings_difference(expected, extractor.describe())
     if specs is None and difference:
-        raise SettingsError(f"model {files[0]} was trained with {difference}; name its extractor with --extractor.")
-    if extractor.dim != len(detectors[0].coef):
+        raise SettingsError(f"model {file} was trained with {difference}; name its extractor with --extractor.")
+    if extractor.dim != len(detector.coef):
         raise InputError(
-            f"the extractor must give the {len(detectors[0].coef)} features that the model was trained with, "
-            f"got {extractor.dim}."
+            f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
         )
     return extractor
 
 
-def _detection(detector: Detector, file: Path, given: Mapping[str, float], reporter: Reporter) -> DetectSettings:
-    """Return how a model detects: as its file records, but for what is given."""
-    recorded = recorded_detection(detector, file)
-    if recorded is None:
+def _detect_settings(
+    detector: Detector, file: Path, options: Mapping[str, float], reporter: Reporter
+) -> DetectSettings:
+    """Return the detection settings of a model file, `options` replacing some."""
+    settings = recorded_detect_settings(detector, file)
+    if settings is None:
         run = _run_of(file)
-        recorded = run.settings().detect
+        settings = run.settings().detect
         if not run.settings_file.is_file():
-            reporter.say(f"model {file} does not record how it detects and lies in no run folder: defaults are used")
-    return check_detection(replace(recorded, **given))
+            reporter.say(f"model {file} records no detection settings and is in no run folder: defaults are used")
+    return check_detection(replace(settings, **options))
 
 
 def _run_of(model: Path) -> RunFolder:
-    """Return the run folder that a model lies in, if it does lie in one."""
+    """Return the run folder of a model file, which may not exist."""
     return RunFolder(model.resolve().parent.parent)
 
 
-def _own_specs(model: Path) -> tuple[str, ...]:
-    """Return the --extractor values of the run that a model lies in."""
+def _run_extractors(model: Path) -> tuple[str, ...]:
+    """Return the --extractor values of the run folder of a model file."""
     run = _run_of(model)
     if not run.settings_file.is_file():
-        raise MissingError(
-            f"model {model} does not lie in a run folder that names its extractor; name it with --extractor."
-        )
+        raise MissingError(f"model {model} is in no run folder that names its extractor; name it with --extractor.")
     return run.settings().features.extractors

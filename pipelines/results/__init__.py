@@ -1,1 +1,1 @@
-"""What stages write and studies read: detectors, detections, figures."""
+"""Results of a run that stages write and studies read: detectors, detections, figures."""

@@ -1,7 +1,7 @@
-"""How a model detects, kept in its own file, so that a model that is copied out of its run detects as it did there.
+"""Detection settings in model files, so that a model detects the same outside its run folder.
 
-The record is the part "detection" of a detector's provenance: the settings of `DetectSettings`. Training writes it, and
-`lapsvm detect` with other options writes it again; weights, and what decides them, stay as they are.
+The entry "detection" of a detector's provenance holds the fields of `DetectSettings`. Training writes it, and
+`lapsvm detect` with other options replaces it; the weights and the rest of the provenance stay the same.
 """
 
 from dataclasses import asdict, replace
@@ -17,13 +17,13 @@ from ..run.settings import DetectSettings, Settings
 KEY = "detection"
 
 
-def recorded_detection(detector: Detector, path: Path) -> DetectSettings | None:
-    """Return how a model detects; None if its file does not say, as those of old versions do not.
+def recorded_detect_settings(detector: Detector, path: Path) -> DetectSettings | None:
+    """Return the detection settings in the provenance of `detector`; None for models of versions that recorded none.
 
     Raises
     ------
     ModelFileError
-        If what it says breaks a rule.
+        If a recorded setting breaks a rule.
     """
     stored = detector.provenance.get(KEY)
     if stored is None:
@@ -32,22 +32,22 @@ def recorded_detection(detector: Detector, path: Path) -> DetectSettings | None:
         values = {f"detect.{name}": value for name, value in stored.items()}
         return check_detection(Settings().with_values(values, source=f"model {path}").detect)
     except (InputError, AttributeError) as error:
-        raise ModelFileError(f"model {path} must record how it detects, got {stored!r:.80}: {error}") from None
+        raise ModelFileError(f"model {path} must record valid detection settings: {error}") from None
 
 
 def outdated_models(run: RunFolder, classes: tuple[str, ...], settings: DetectSettings) -> dict[Path, Detector]:
-    """Return the whole models of a run that record other settings of detection, with these settings instead."""
-    wanted = asdict(settings)
-    found = {}
-    for path in [place(name) for place in (run.first_model, run.model) for name in classes]:
-        detector = _whole(path)
-        if detector is not None and detector.provenance.get(KEY) != wanted:
-            found[path] = replace(detector, provenance={**detector.provenance, KEY: wanted})
-    return found
+    """Return the run's models that record other detection settings than `settings`, with `settings` instead."""
+    expected = asdict(settings)
+    outdated = {}
+    for path in [file_of(name) for file_of in (run.first_model, run.model) for name in classes]:
+        detector = _load(path)
+        if detector is not None and detector.provenance.get(KEY) != expected:
+            outdated[path] = replace(detector, provenance={**detector.provenance, KEY: expected})
+    return outdated
 
 
-def _whole(path: Path) -> Detector | None:
-    """Return the detector of a file; None if there is none, or it is damaged, which is for training to mend."""
+def _load(path: Path) -> Detector | None:
+    """Return the detector in a file; None if the file is missing or damaged, because training replaces it."""
     try:
         return Detector.load(path) if path.is_file() else None
     except ModelFileError:

@@ -1,4 +1,4 @@
-"""Stage 4: every window of every picture is scored, overlaps are suppressed, result files are written."""
+"""Detection: score every window, suppress overlaps, write result files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,36 +22,38 @@ from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings
 
-PLACE = 1 / 16  # voted boxes are written to a sixteenth of a pixel: short and the same on every machine
-Found = tuple[str, Array, Float64]
+PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
+ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 
 
-def write_temporarily(run: RunFolder, set_name: str, found: Mapping[str, Sequence[Found]]) -> dict[Path, Path]:
-    """Write the result files of a set under temporary names; return temporary name -> name."""
-    run.files.check(run.detection_files(set_name, found))
+def write_temporary_results(
+    run: RunFolder, set_name: str, detections: Mapping[str, Sequence[ImageDetections]]
+) -> dict[Path, Path]:
+    """Write the result files of a set under temporary names, and return temporary name -> final name."""
+    run.files.check(run.detection_files(set_name, detections))
     run.detections(set_name).mkdir(parents=True, exist_ok=True)
     files: dict[Path, Path] = {}
     try:
-        for images, path in zip(found.values(), run.detection_files(set_name, found), strict=False):
+        for images, path in zip(detections.values(), run.detection_files(set_name, detections), strict=False):
             temporary = temporary_name(path)
             files[temporary] = path
             write_results(temporary, Detections.from_images(images))
     except BaseException:
-        remove_all(files)
+        remove_temporary_files(files)
         raise
     return files
 
 
-def put_in_place(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
-    """Give result files their names, and remove the results of other classes that this program wrote before."""
+def publish_results(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
+    """Rename temporary result files, and remove older result files of this program for other classes."""
     run.files.claim(files.values())
     run.remove(path for path in run.detections(set_name).glob("*.txt") if path not in files.values())
     for temporary, path in files.items():
         temporary.replace(path)
 
 
-def remove_all(files: Iterable[Path]) -> None:
-    """Remove the temporary files that are still there, and their folders if these are empty then."""
+def remove_temporary_files(files: Iterable[Path]) -> None:
+    """Remove the temporary files that exist, and their folders if these are empty."""
     for path in files:
         path.unlink(missing_ok=True)
         with suppress(OSError):  # not empty
@@ -59,20 +61,20 @@ def remove_all(files: Iterable[Path]) -> None:
 
 
 def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet | None = None) -> bool:
-    """Tell whether a set's result files come from the run's models, shards and settings as they are now."""
-    own = open_shards(context.run.shards(set_name)) if shards is None else shards
-    return _is_current(context, set_name, _stamp(context, own))
+    """Return whether the result files of a set were made by the run's present models, shards and settings."""
+    shards = open_shards(context.run.shards(set_name)) if shards is None else shards
+    return _is_current(context, set_name, _stamp(context, shards))
 
 
 def _stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
-    """Return what decides the detections: the models' weights, the shards' content, and the settings."""
+    """Return the hashes of models and shards and the settings, which decide the detections."""
     models = {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
     checksums = [header.checksum for header in shards.headers]
     return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
 
 
 def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
-    """Return the content of ``detections.json``: what decided the detections, and the hashes of the result files."""
+    """Return the content of ``detections.json``: `stamp` and the hashes of the result files."""
     results = {file.name: _content_hash(file) for file in files}
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
@@ -89,17 +91,17 @@ def _result_files(context: RunContext, set_name: str) -> list[Path]:
 
 
 def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) -> bool:
-    """Tell whether the result files are there as they were written, and were made from the same."""
+    """Return whether the result files are intact and were made with the same `stamp`."""
     files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
-    there = path.is_file() and all(file.is_file() for file in files)
-    return there and path.read_bytes() == _with_results(stamp, files).encode()
+    exist = path.is_file() and all(file.is_file() for file in files)
+    return exist and path.read_bytes() == _with_results(stamp, files).encode()
 
 
 def detect_shards(
     context: RunContext, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
-) -> dict[str, list[Found]]:
-    """Return class -> (picture, boxes, scores) over all shards, of which `score` gives (windows, classes)."""
-    found: dict[str, list[Found]] = {name: [] for name in names}
+) -> dict[str, list[ImageDetections]]:
+    """Return class -> (picture, boxes, scores) over all shards; `score` returns (windows, classes) of a shard."""
+    detections: dict[str, list[ImageDetections]] = {name: [] for name in names}
     with (
         context.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
         ThreadPoolExecutor(context.threads) as pool,
@@ -108,26 +110,28 @@ def detect_shards(
             shard = shards.read(index, verify=True)
             scores = score(shard)
             for column, name in enumerate(names):
-                found[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+                detections[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
             bar.step(len(shard.image_ids), windows=len(shard.boxes))
-    return found
+    return detections
 
 
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
-    """Return the detections of one class in one picture, (k, 4) and (k,), from all its windows."""
+    """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
     lowered = demoted(scores, settings.demotion)
-    found, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+    detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
-        moved = voted(found, boxes, scores, settings.box_voting, settings.box_voting_iou)
-        found = np.round(moved / PLACE) * PLACE
-    return found, values
+        moved = voted(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)
+        detected = np.round(moved / PIXEL_FRACTION) * PIXEL_FRACTION
+    return detected, values
 
 
-def _detect_class(shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor) -> list[Found]:
-    """Return one class's detections in the pictures of one shard."""
+def _detect_class(
+    shard: Shard, scores: Float64, settings: DetectSettings, pool: ThreadPoolExecutor
+) -> list[ImageDetections]:
+    """Return the detections of one class in the pictures of one shard."""
 
-    def one(index: int) -> Found:
+    def detect_image(index: int) -> ImageDetections:
         rows = slice(shard.offsets[index], shard.offsets[index + 1])
         return shard.image_ids[index], *detect_windows(scores[rows], shard.boxes[rows], settings)
 
-    return list(pool.map(one, range(len(shard.image_ids))))
+    return list(pool.map(detect_image, range(len(shard.image_ids))))

@@ -10,7 +10,7 @@ from ..run.context import RunContext
 
 
 def load_detectors(context: RunContext, stage: str, file_of: Callable[[str], Path] | None = None) -> list[Detector]:
-    """Return one detector per class of the run, by default the final one; StageError if one is not there yet."""
+    """Return the detector of every class of the run, by default the final one; StageError if one is missing."""
     detectors = []
     for name in context.data.classes:
         path = (file_of or context.run.model)(name)

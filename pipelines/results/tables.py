@@ -1,10 +1,12 @@
-"""Figures as tables on a terminal."""
+"""Figures as tables: titles of measures, cells with intervals, tables on a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from lapsvm.report import cell_text
 
 TITLES = {
     "ap_11point": "AP 11-point",
@@ -17,24 +19,39 @@ TITLES = {
     "coco_ar100": "AR100",
     "npos": "objects",
 }
+Cell = str | float | int | None
 
 
 def print_table(table: Mapping[str, Any], title: str) -> None:
-    """Print classes and means on standard output."""
+    """Print the figures of classes and their means on standard output."""
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
+    rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
+    means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
+    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]])
+
+
+def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table on standard output, a line above its last row.
+
+    The table is never narrower than its figures: where lines are too short for it, the terminal breaks them.
+    """
     printed = Table(title=title, title_justify="left")
-    printed.add_column("class")
-    for name in measures:
-        printed.add_column(TITLES[name], justify="right")
-    for class_name, row in table["classes"].items():
-        printed.add_row(class_name, *(_shown(row.get(name)) for name in measures))
-    printed.add_section()
-    printed.add_row("mean", *("" if name == "npos" else _shown(table["mean"].get(name)) for name in measures))
-    Console(highlight=False, markup=False, emoji=False).print(printed)
+    for column, text in enumerate(header):
+        printed.add_column(text, justify="right" if column else "left", no_wrap=True)
+    for row in rows:
+        if row is rows[-1]:
+            printed.add_section()
+        printed.add_row(*map(cell_text, row))
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, console.measure(printed, options=console.options.update(width=1000)).maximum)
+    console.print(printed, markup=False)
 
 
-def _shown(value: float | None) -> str:
-    """Return a number as a table shows it."""
-    if value is None:
-        return "-"
-    return str(value) if isinstance(value, int) else f"{value:.3f}"
+def interval_text(figure: Mapping[str, float], sign: str = "+") -> str:
+    """Return the interval of a figure, "[low, high]"; with an empty `sign` positive bounds have no "+"."""
+    return f"[{figure['low']:{sign}.3f}, {figure['high']:{sign}.3f}]"
+
+
+def difference_text(difference: Mapping[str, float] | None) -> str | None:
+    """Return a difference with its interval; None where it is undefined."""
+    return None if difference is None else f"{difference['difference']:+.3f} {interval_text(difference)}"

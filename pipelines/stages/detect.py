@@ -13,9 +13,9 @@ from ..results.detections import (
     _with_results,
     detect_shards,
     is_up_to_date,
-    put_in_place,
-    remove_all,
-    write_temporarily,
+    publish_results,
+    remove_temporary_files,
+    write_temporary_results,
 )
 from ..results.detectors import load_detectors
 from ..run.context import RunContext
@@ -51,7 +51,7 @@ def run(context: RunContext) -> None:
             _put_in_place(context, name, shards[name], one)
     finally:
         for one in found.values():
-            remove_all(one.files)
+            remove_temporary_files(one.files)
     for name in shards:
         if name not in found and f"detect {name}" not in context.run.timings():
             context.run.save_timing(f"detect {name}", Timing(), context.reporter.say)
@@ -65,12 +65,12 @@ def _detect_set(context: RunContext, set_name: str, shards: ShardSet, detectors:
         names = [detector.class_name for detector in detectors]
         found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
         timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
-        return FoundSet(write_temporarily(context.run, set_name, found), timing)
+        return FoundSet(write_temporary_results(context.run, set_name, found), timing)
 
 
 def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, found: FoundSet) -> None:
     """Give the results of a set their names, and say what they were made from."""
-    put_in_place(context.run, set_name, found.files)
+    publish_results(context.run, set_name, found.files)
     stamp = _with_results(_stamp(context, shards), list(found.files.values()))
     context.run.write(context.run.detections(set_name) / STAMP, stamp)
     context.run.save_timing(f"detect {set_name}", found.timing, context.reporter.say)

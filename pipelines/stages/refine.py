@@ -22,7 +22,7 @@ from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.files import is_of_another_program
@@ -77,7 +77,7 @@ def trained_file(context: RunContext, task: FitTask) -> Path:
 def is_refined(path: Path) -> bool:
     """Return whether there is a readable model that refinement made."""
     try:
-        return path.exists() and "refine" in stated(Detector.load(path), "training")
+        return path.exists() and "refine" in provenance_value(Detector.load(path), "training")
     except ModelFileError:
         return False
 
@@ -128,7 +128,7 @@ def _refine(
         first = starts[task.name]
         refinement, rows = _rounds(context, task, pictures, first)
         write_history(context, rows, role="round")
-        result = {"C": context.settings.refine.C, **inherited_results(stated(first.detector, "result"))}
+        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first.detector, "result"))}
         mean = _mean(context, task, refinement)
         fitted_detector(task, result, refinement.solution, scale, projection, mean).save(task.path)
 
@@ -200,7 +200,7 @@ def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float6
 
 def _problem(context: RunContext, task: FitTask, first: Detector) -> LatentProblem:
     """Return the training problem of a class with the constants of refinement."""
-    constants = Constants(context.settings.refine.C, stated(first, "result").get("J"), None)
+    constants = Constants(context.settings.refine.C, provenance_value(first, "result").get("J"), None)
     return replace(
         problem(context.settings, FitRequest(task.y, constants)), top=context.settings.refine.top, init="mean"
     )

@@ -27,7 +27,7 @@ from ..fitting.history import read_history
 from ..fitting.mean_probe import data_warnings
 from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..shards.importing import imported_counts
 
@@ -55,7 +55,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         for name in context.data.classes
     )
     left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
-    told = [data_warnings(name, stated(detectors[name], "result")) for name in context.data.classes]
+    told = [data_warnings(name, provenance_value(detectors[name], "result")) for name in context.data.classes]
     return Contents(
         _summary(context, sets),
         classes,
@@ -156,7 +156,7 @@ def _class_result(
 ) -> ClassSummary:  # fmt: skip
     """Return what was found for one class."""
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
-    located = train.located.classes[name] if train.located is not None else None
+    located = train.corloc.classes[name] if train.corloc is not None else None
     shown = test if test is not None else train
     records = {
         record.id: record
@@ -176,9 +176,9 @@ def _class_result(
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
-        C=stated(detector, "result", "C"),
-        duality_gap=stated(detector, "result").get("duality_gap"),
-        averaged=stated(detector, "result").get("averaged_models", 0),
+        C=provenance_value(detector, "result", "C"),
+        duality_gap=provenance_value(detector, "result").get("duality_gap"),
+        averaged=provenance_value(detector, "result").get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
         best=_examples(right, found, records, shown.truth, name, EXAMPLES),
@@ -218,9 +218,9 @@ def _example(index: int, found: Detections, record: ImageRecord, truth: Truth | 
 
 def _misses(context: RunContext, name: str, train: SetEvaluation) -> tuple[Example, ...]:
     """Return the training pictures with the class whose best window misses, the surest mistake first."""
-    if train.located is None:
+    if train.corloc is None:
         return ()
-    located, found = train.located.classes[name], train.detections[name]
+    located, found = train.corloc.classes[name], train.detections[name]
     missed = located.windows[~located.hits & (located.windows >= 0)]
     records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
     return _examples(missed[np.argsort(-found.scores[missed], kind="stable")], found, records, train.truth, name)

@@ -21,7 +21,7 @@ from lapsvm.evaluation import write_json
 
 from ..fitting.history import CONSTANTS
 from ..results.detectors import load_detectors
-from ..results.model_record import stated
+from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.settings import Settings
 from .train import run as train_classes
@@ -45,7 +45,10 @@ def run(context: RunContext) -> None:
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    results = {one.class_name: stated(one, "result") for one in load_detectors(context, "tune", context.trained_model)}
+    results = {
+        one.class_name: provenance_value(one, "result")
+        for one in load_detectors(context, "tune", context.trained_model)
+    }
     table = tuning_table(context.settings, results)
     as_json, as_csv = context.run.tuning_files
     context.run.files.claim([as_json])

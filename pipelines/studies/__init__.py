@@ -1,1 +1,1 @@
-"""What is run to learn something about methods, not to get detectors."""
+"""Experiments that compare methods; their results are tables, not detectors."""

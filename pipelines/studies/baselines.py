@@ -2,14 +2,13 @@
 
     python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn [--seed 0]
 
-RUN's settings say which pictures, classes and folds, and how overlaps are suppressed; its shards are read, and nothing
-in it is changed. DIR gets the detections, evaluation.json as `lapsvm evaluate` writes it, baseline.json (what was
-chosen, and how training went), timings.json and, of MI-SVM, the detectors. RUN's demotion is applied to MI-SVM's scores
-alone: the softmax over the windows of a picture does for WSDDN what demotion does for linear detectors.
+RUN's settings give the pictures, classes, folds and the suppression of overlaps; RUN is only read. DIR gets the
+detections, evaluation.json as `lapsvm evaluate` writes it, baseline.json (chosen constants and training history),
+timings.json and the detectors of MI-SVM. RUN's demotion applies to MI-SVM only: the softmax over the windows of a
+picture does the same for WSDDN.
 """
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector, score_many
-from lapsvm.errors import LapsvmError, OptionError
+from lapsvm.errors import OptionError
 from lapsvm.evaluation import image_average_precision, write_json
 from lapsvm.features import Shard, open_shards
 from lapsvm.models import MISVM
@@ -36,13 +35,14 @@ from ..cli.parameters import PATH
 from ..fitting.selection import held_out_folds
 from ..fitting.tasks import FitTask, fit_tasks
 from ..fitting.training_bags import Halves, training_bags
-from ..results.detections import detect_shards, put_in_place, write_temporarily
+from ..results.detections import detect_shards, publish_results, write_temporary_results
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.folder import RunFolder
 from ..run.progress import Bar, Reporter
 from ..stages import evaluate
+from .command import study_command
 
 RECORD = "baseline.json"
 C_VALUES = (0.05, 0.5, 5.0)
@@ -51,21 +51,21 @@ J_VALUES = (1.0, 3.0)
 
 
 class Method(StrEnum):
-    """The baselines by name."""
+    """Names of the baselines."""
 
     MI_SVM = "mi_svm"
     WSDDN = "wsddn"
 
 
 class Trained(NamedTuple):
-    """A trained baseline: the scores of a shard's windows (n, classes), and what is told of the training."""
+    """A trained baseline: a function shard -> scores of its windows (n, classes), and a record of the training."""
 
     score: Callable[[Shard], Float64]
     record: dict[str, Any]
 
 
 class Training(NamedTuple):
-    """What a baseline is trained with: all classes of a run, in its order."""
+    """The training data of a baseline: all classes of a run, in its order."""
 
     context: RunContext
     tasks: Sequence[FitTask]
@@ -76,12 +76,12 @@ class Training(NamedTuple):
 
 
 def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool = False) -> None:
-    """Train a baseline on the shards of the run in `folder`, detect and evaluate as that run does.
+    """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
 
     Raises
     ------
     OptionError
-        If `out` holds a run or a baseline already, for its detections would be replaced.
+        If `out` holds a run or a baseline already.
     StageError
         If `folder` is no run folder.
     """
@@ -98,31 +98,31 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
     writing = replace(reading, run=target)
     with target.lock():
         with writing.timed("train"):
-            seen = training_bags(reading, shards[settings.data.train_set])
-            trained = METHODS[method](Training(writing, tasks, *seen, seed))
+            inputs = training_bags(reading, shards[settings.data.train_set])
+            trained = METHODS[method](Training(writing, tasks, *inputs, seed))
             target.files.claim([out / RECORD])
             write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
         for name, windows in shards.items():
             with writing.timed(f"detect {name}"):
-                found = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
-                put_in_place(target, name, write_temporarily(target, name, found))
+                detections = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
+                publish_results(target, name, write_temporary_results(target, name, detections))
         evaluate.run(writing)
 
 
 def mi_svm(training: Training) -> Trained:
-    """Choose C and J of each class by the image-level AP of held-out pictures, and train once more on all."""
+    """Train every class on all pictures, with C and J of the highest image-level AP on held-out pictures."""
     context, detectors, classes = training.context, [], {}
     folds = context.settings.train.folds
     count = len(training.tasks) * (len(C_VALUES) * len(J_VALUES) * folds + 1)
     with context.reporter.bar("train mi_svm", count) as bar:
         for task in training.tasks:
             candidates = _candidates(training, task, bar)
-            best = max(candidates, key=lambda one: round(float(np.mean(one["folds"])), 9))
-            model, rest = _fitted(training.bags, task.y, best["C"], best["J"])
+            best = max(candidates, key=lambda candidate: round(float(np.mean(candidate["folds"])), 9))
+            model, converged = _fitted(training.bags, task.y, best["C"], best["J"])
             bar.step(note=task.name)
-            if not rest:
-                context.reporter.say(f"train: the windows of {task.name} are not at rest after {model.n_iter_} rounds")
-            chosen = {"C": best["C"], "J": best["J"], "at_rest": rest}
+            if not converged:
+                context.reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
+            chosen = {"C": best["C"], "J": best["J"], "converged": converged}
             classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
             provenance = {"method": "mi_svm", **chosen, "data": task.provenance["data"]}
             weights, scale = training.halves.unfold(model.coef_), training.halves.unfold_scale(training.scale)
@@ -134,22 +134,22 @@ def mi_svm(training: Training) -> Trained:
 
 
 def _candidates(training: Training, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
-    """Return every pair of constants, the smallest first, with the image-level AP of each fold's held-out pictures."""
+    """Return every pair (C, J) in ascending order, with the image-level AP of each fold's held-out pictures."""
     advice = "lower the run's --folds"
-    parts = held_out_folds(task.y, training.context.settings.train.folds, training.seed, task.name, advice)
-    found = []
+    folds = held_out_folds(task.y, training.context.settings.train.folds, training.seed, task.name, advice)
+    candidates = []
     for C, J in product(C_VALUES, J_VALUES):
         aps = []
-        for part in parts:
-            model, _ = _fitted(training.bags, np.where(part, 0, task.y).astype(np.int8), C, J)
-            aps.append(image_average_precision(model.decision_function(training.bags)[part], task.y[part]))
+        for held_out in folds:
+            model, _ = _fitted(training.bags, np.where(held_out, 0, task.y).astype(np.int8), C, J)
+            aps.append(image_average_precision(model.decision_function(training.bags)[held_out], task.y[held_out]))
             bar.step(note=f"{task.name}, C={C:g}, J={J:g}")
-        found.append({"C": C, "J": J, "folds": aps})
-    return found
+        candidates.append({"C": C, "J": J, "folds": aps})
+    return candidates
 
 
 def _fitted(bags: Bags, y: Labels, C: float, J: float) -> tuple[MISVM, bool]:
-    """Return a trained MI-SVM, and whether its windows came to rest."""
+    """Return a trained MI-SVM, and whether its windows converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model = MISVM(C, J, scale=None).fit(bags, y)
@@ -157,37 +157,36 @@ def _fitted(bags: Bags, y: Labels, C: float, J: float) -> tuple[MISVM, bool]:
 
 
 def wsddn(training: Training) -> Trained:
-    """Train one head for all classes."""
+    """Train one WSDDN head for all classes."""
     labels = np.column_stack([task.y for task in training.tasks])
     model = WSDDN(random_state=training.seed)
     with training.context.reporter.bar("train wsddn", model.epochs) as bar:
         model.set_params(callback=lambda record: bar.step(note=f"loss {record['loss']:.4f}")).fit(training.bags, labels)
-    given = {name: getattr(model, name) for name in ("epochs", "lr", "weight_decay")}
-    return Trained(partial(shard_scores, model, training.scale, training.halves), {**given, "history": model.history_})
+    options = {name: getattr(model, name) for name in ("epochs", "lr", "weight_decay")}
+    return Trained(
+        partial(shard_scores, model, training.scale, training.halves), {**options, "history": model.history_}
+    )
 
 
 def shard_scores(model: WSDDN, scale: Float64, halves: Halves, shard: Shard) -> Float64:
-    """Return the scores of a shard's windows, which are seen as in training."""
+    """Return the scores of a shard's windows, their features transformed as in training."""
     return model.score_windows(Bags(halves.combine(shard.features), shard.offsets, scale))
 
 
 METHODS: dict[Method, Callable[[Training], Trained]] = {Method.MI_SVM: mi_svm, Method.WSDDN: wsddn}
 
 
+@study_command
 def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for what the baseline makes.", **PATH)],
-    method: Annotated[Method, typer.Option(help="Which baseline.")],
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds, or of the first weights and the order.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results.", **PATH)],
+    method: Annotated[Method, typer.Option(help="Baseline to train.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds, or of the initial weights.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
 ) -> None:
-    """Train a baseline on a run's shards and evaluate it as the run is."""
-    try:
-        run(folder, out, method, seed, quiet=quiet)
-    except LapsvmError as error:
-        typer.echo(f"baselines: {error}", err=True)
-        sys.exit(2)
+    """Train a baseline on the shards of a run and evaluate it."""
+    run(folder, out, method, seed, quiet=quiet)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

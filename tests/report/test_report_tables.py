@@ -97,6 +97,11 @@ def test_markdown_is_padded_and_escaped():
     ]
 
 
+def test_cells_that_are_markdown_already_are_kept():
+    lines = markdown_table(["run", "AP"], [["*best*", "0.123 [0.100, 0.200]"]], escape=False).splitlines()
+    assert lines[2] == "| *best* | 0.123 [0.100, 0.200] |"
+
+
 def test_a_row_of_another_length_is_named():
     with pytest.raises(ShapeError, match=r"row 1 of a table must have 2 cell\(s\), got 1"):
         markdown_table(["a", "b"], [[1, 2], [1]])

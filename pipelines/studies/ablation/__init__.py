@@ -1,1 +1,1 @@
-"""What each part of a recipe contributes."""
+"""Contributions of the settings of a recipe."""

@@ -1,4 +1,4 @@
-"""Rows of finished runs side by side: means over classes and repetitions, with intervals over the pictures."""
+"""Rows of finished runs in one table: means over classes and repetitions, with intervals over the pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,32 +9,32 @@ import numpy as np
 
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escaped_markdown, markdown_table
 
-from ...results.tables import TITLES
+from ...results.tables import TITLES, difference_text, interval_text
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
-from ..compare.folds import LEVEL
-from ..compare.runs import MEASURES, Figure, Plan, difference, figures_of, mean_figure, open_entrant, shared_classes
+from ..compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
+from ..figures import LEVEL, Figure, bootstrap_row, mean_figure
 
 LEARNING = ("train", "refine")
 
 
 class Row(NamedTuple):
-    """One line of a table: a name, and the runs that it is the mean of."""
+    """One row of a table: a name, and the runs whose mean it shows."""
 
     name: str
     runs: Sequence[Path]
 
 
 def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]:
-    """Return every row's figures, and how they differ from the first row's.
+    """Return the figures of every row and their differences to the first row.
 
     Parameters
     ----------
     rows : sequence of Row
-        Finished runs. Differences are paired over draws of the pictures, so the first run of each row must be on the
-        pictures of the first row's; runs of one row may be on others (a generator's seeds), place by place the same.
+        Finished runs. Differences are paired over draws of the pictures, so the first run of each row must have the
+        pictures of the first row; the runs of one row may have different pictures (those of a generator's seeds).
     draws : int
         Bootstrap draws of the pictures.
     seed : int, default 0
@@ -45,35 +45,36 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
         "rows": for each its name, "runs", "measures" -> {"value", "low", "high", "values" of its runs, "difference"},
         and "seconds" -> stage -> mean CPU and wall seconds; "draws", "level", "seed".
     """
-    plan, first, told = Plan(draws, seed), dict[str, Figure](), []
+    options, entries = ComparisonOptions(draws, seed), []
+    first: dict[str, Figure] = {}
     for row in rows:
-        figures = _row_figures(row, plan)
-        first = first or {measure: figure for measure, (figure, _) in figures.items()}
+        by_run = _figures_of_runs(row, options)
+        means = {measure: mean_figure(figures) for measure, figures in by_run.items()}
+        first = first or means
         measures = {
-            measure: _interval(figure) | {"values": values, "difference": _less(first.get(measure), figure)}
-            for measure, (figure, values) in figures.items()
+            measure: _interval(mean)
+            | {"values": [figure.value for figure in by_run[measure] if figure.value is not None]}
+            | {"difference": _difference(first.get(measure), mean)}
+            for measure, mean in means.items()
         }
-        told.append({"name": row.name, "runs": len(row.runs), "measures": measures, "seconds": _seconds(row.runs)})
-    return {"rows": told, "draws": draws, "level": LEVEL, "seed": seed}
+        entries.append({"name": row.name, "runs": len(row.runs), "measures": measures, "seconds": _seconds(row.runs)})
+    return {"rows": entries, "draws": draws, "level": LEVEL, "seed": seed}
 
 
-def _row_figures(row: Row, plan: Plan) -> dict[str, tuple[Figure, list[float]]]:
-    """Return measure -> mean over the row's runs, on the pictures and on every draw, and every run's value."""
-    found: dict[str, list[Figure]] = {}
+def _figures_of_runs(row: Row, options: ComparisonOptions) -> dict[str, list[Figure]]:
+    """Return measure -> mean over the classes of every run of the row."""
+    figures: dict[str, list[Figure]] = {}
     for number, folder in enumerate(row.runs):
-        entrant = open_entrant(folder.name, folder, threads=1, quiet=True)
-        # each repetition draws pictures of its own, as if none were the same
-        own = replace(plan, seed=plan.seed + number) if len(row.runs) > 1 and _pictures_differ(row.runs) else plan
-        for measure, by_class in figures_of([entrant], shared_classes([entrant]), own).items():
-            found.setdefault(measure, []).append(mean_figure([figures[0] for figures in by_class.values()]))
-    return {
-        measure: (mean_figure(figures), [figure.value for figure in figures if figure.value is not None])
-        for measure, figures in found.items()
-    }
+        run = open_run(folder.name, folder, threads=1, quiet=True)
+        # repetitions on different pictures need independent draws
+        seed = options.seed + number if _pictures_differ(row.runs) else options.seed
+        for measure, by_class in run_figures([run], shared_classes([run]), replace(options, seed=seed)).items():
+            figures.setdefault(measure, []).append(mean_figure([figure for (figure,) in by_class.values()]))
+    return figures
 
 
 def _pictures_differ(runs: Sequence[Path]) -> bool:
-    """Tell whether the runs have data of their own, as those on a generator's seeds do."""
+    """Return whether the runs have different data, such as those of a generator's seeds."""
     return len({RunFolder(folder).settings().data.root for folder in runs}) > 1
 
 
@@ -83,13 +84,13 @@ def _interval(figure: Figure) -> dict[str, float | None]:
     return {"value": figure.value, "low": low, "high": high}
 
 
-def _less(first: Figure | None, other: Figure) -> dict[str, Any] | None:
-    """Return how a figure differs from the first row's, unless it is that itself."""
-    return None if first is None or first is other else difference(first, other)
+def _difference(first: Figure | None, other: Figure) -> dict[str, Any] | None:
+    """Return the difference to the first row; None for the first row itself."""
+    return None if first is None or first is other else bootstrap_row(first, other)
 
 
 def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
-    """Return stage -> mean CPU and wall seconds of the runs that did it."""
+    """Return stage -> mean CPU and wall seconds of the runs that have it."""
     timings = [RunFolder(folder).timings() for folder in runs]
     stages = dict.fromkeys(stage for entries in timings for stage in entries)
     return {
@@ -101,8 +102,8 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
     }
 
 
-def write_rows(folder: Path, name: str, table: Mapping[str, Any]) -> None:
-    """Write a table as NAME.json and NAME.md into a folder, which is made where it is not there."""
+def write_rows(folder: Path, name: str, table: dict[str, Any]) -> None:
+    """Write a table as NAME.json and NAME.md into `folder`, which is created if it does not exist."""
     as_json, as_markdown = table_files(folder, name, "rows")
     write_json(as_json, table)
     write_atomically(as_markdown, rows_markdown(table).encode("utf-8", "backslashreplace"))
@@ -111,37 +112,28 @@ def write_rows(folder: Path, name: str, table: Mapping[str, Any]) -> None:
 def rows_markdown(table: Mapping[str, Any]) -> str:
     """Return the table as Markdown: figures with intervals, then differences to the first row."""
     measures = [name for name in MEASURES if any(name in row["measures"] for row in table["rows"])]
-    titles = [TITLES[name] for name in measures]
-    lines = [f"| | {' | '.join(titles)} | CPU s |", "|---|" + "---|" * (len(titles) + 1)]
-    for row in table["rows"]:
-        cells = [_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
-    lines += [
-        "",
-        f"| less {escaped_markdown(table['rows'][0]['name'])} | {' | '.join(titles)} |",
-        "|---|" + "---|" * len(titles),
-    ]
-    for row in table["rows"][1:]:
-        cells = [_difference_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    titles, names = [TITLES[name] for name in measures], [escaped_markdown(row["name"]) for row in table["rows"]]
+    figures, differences = [], []
+    for name, row in zip(names, table["rows"], strict=True):
+        entries = [row["measures"].get(measure) for measure in measures]
+        figures.append([name, *map(_figure_text, entries), _cpu_seconds(row["seconds"])])
+        differences.append([name, *(difference_text(entry and entry["difference"]) for entry in entries)])
+    return (
+        markdown_table(["", *titles, "CPU s"], figures, escape=False)
+        + "\n"
+        + markdown_table([f"difference to {names[0]}", *titles], differences[1:], escape=False)
+    )
 
 
-def _cell(figure: Mapping[str, Any] | None) -> str:
-    """Return a value, its interval, and how far the row's runs lie apart."""
+def _figure_text(figure: Mapping[str, Any] | None) -> str | None:
+    """Return a value, its interval, and the standard deviation over the row's runs."""
     if figure is None or figure["value"] is None:
-        return "-"
+        return None
     values = figure["values"]
-    apart = f", sd {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]{apart}"
+    deviation = f", sd {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{figure['value']:.3f} {interval_text(figure, sign='')}{deviation}"
 
 
-def _difference_cell(figure: Mapping[str, Any] | None) -> str:
-    """Return a difference with its interval."""
-    found = None if figure is None else figure["difference"]
-    return "-" if found is None else f"{found['difference']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
-
-
-def _cpu(seconds: Mapping[str, Mapping[str, float]]) -> str:
+def _cpu_seconds(seconds: Mapping[str, Mapping[str, float]]) -> str:
     """Return the CPU seconds of training and refinement."""
     return f"{sum(seconds[stage]['cpu_seconds'] for stage in LEARNING if stage in seconds):.0f}"

@@ -1,27 +1,25 @@
-"""What each part of a recipe gives: a finished run once more, with one thing changed at a time, on its own shards.
+"""An ablation: a finished run is repeated with one setting changed at a time, on its shards.
 
-    python -m lapsvm.pipelines.studies.ablation.variants --run RUN --out DIR [--parts NAME,NAME] [--starts 5]
+    python -m lapsvm.pipelines.studies.ablation.variants --run RUN --out DIR [--variants NAME,NAME] [--starts 5]
 
-Every variant is a run folder, DIR/NAME, that continues where it was stopped; RUN stays as it is. A variant takes RUN's
-shards, and its models too, as far as the change leaves them valid. `--starts n` adds n random starts of training as one
-row; a generator's pictures depend on the seed as starts do, so there draws of the data are repeated instead. Parts that
-are as RUN has them already are left out. DIR/parts.json and DIR/parts.md hold what is printed: the means over the
-classes with percentile intervals over draws of the pictures, the differences to RUN with theirs, and CPU seconds of
-training and refinement. Windows and features are the shards' own; what they give needs runs of their own, which
-`python -m lapsvm.pipelines.studies.ablation.repetitions` puts side by side.
+Every variant is a run folder, DIR/NAME, that resumes after an interruption; RUN stays unchanged. A variant reuses RUN's
+shards, and RUN's models where the change leaves them valid. `--starts n` adds n random starts of training as one row; a
+generator's pictures depend on the seed as starts do, so draws of the data are repeated instead there. Variants whose
+settings RUN has already are left out. The table is printed and written to DIR/variants.json and DIR/variants.md:
+means over the classes with percentile intervals over draws of the pictures, differences to RUN with theirs, and CPU
+seconds of training and refinement. Windows and features stay those of the shards; `repetitions` compares runs in which
+they differ.
 """
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from lapsvm.errors import LapsvmError, OptionError
+from lapsvm.errors import OptionError
 from lapsvm.files import write_atomically
 
 from ...cli.parameters import PATH
@@ -34,33 +32,34 @@ from ...run.progress import Reporter
 from ...run.settings import Settings
 from ...shards.jobs import copy_shard
 from ...stages.registry import run_stage
+from ..command import split_names, study_command
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 Values = Mapping[str, Any]
 
-PARTS: dict[str, Values] = {
-    "as-it-is": {},
+VARIANTS: dict[str, Values] = {
+    "unchanged": {},
     "no-contrast": {"features.contrast": 0.0},
     "contrast-0.35": {"features.contrast": 0.35},
     "contrast-0.65": {"features.contrast": 0.65},
-    "one-window": {"train.top": 1.0},
-    "ten-windows": {"train.top": 10.0},
-    "twenty-windows": {"train.top": 20.0},
-    "a-twentieth": {"train.top": 0.05},
+    "top-1": {"train.top": 1.0},
+    "top-10": {"train.top": 10.0},
+    "top-20": {"train.top": 20.0},
+    "top-0.05": {"train.top": 0.05},
     "C-by-image-ap": {"train.margin": 0.0},
     "C-by-agreement": {"train.margin": 0.0, "train.criterion": "agreement"},
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
-    "centre-start": {"train.init": "centre"},
+    "centre-init": {"train.init": "centre"},
     "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
-    "two-rounds": {"refine.rounds": 2},
-    "one-model": {"refine.average": False},
-    "on-candidates": {"train.candidates": 20},
-    "closer": {"train.tol": 0.001},
-    "one-near-window": {"refine.top": 1.0},
-    "far-windows-too": {"refine.neg_min_iou": 0.0},
-    "all-candidates": {"refine.candidates": 0},
+    "two-refinements": {"refine.rounds": 2},
+    "no-averaging": {"refine.average": False},
+    "candidates-20": {"train.candidates": 20},
+    "tol-0.001": {"train.tol": 0.001},
+    "refine-top-1": {"refine.top": 1.0},
+    "refine-neg-min-iou-0": {"refine.neg_min_iou": 0.0},
+    "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},
     "ndcg": {"train.loss": "ndcg"},
@@ -79,29 +78,25 @@ MODEL_SETTINGS = ("features.", "train.", "seed")
 FINAL_SETTINGS = (*MODEL_SETTINGS, "refine.")
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One run to be made."""
+class Variant(NamedTuple):
+    """A run to make: its name, and the settings that differ."""
 
     name: str
     values: Values
 
 
-def variants(settings: Settings, names: Sequence[str], starts: int) -> list[list[Variant]]:
-    """Return the runs of every row; what the run has already is left out, but for "as-it-is"."""
-    unknown = [name for name in names if name not in PARTS]
-    if unknown:
-        raise OptionError(f"option --parts must name some of {', '.join(PARTS)}, got {unknown[0]!r}.")
+def variant_rows(settings: Settings, names: Sequence[str], starts: int) -> list[list[Variant]]:
+    """Return the variants of every row, without those whose settings the run has already, except "unchanged"."""
     if settings.refine.rounds == 0:
-        names = [name for name in names if not any(key.startswith("refine.") for key in PARTS[name])]
+        names = [name for name in names if not any(key.startswith("refine.") for key in VARIANTS[name])]
     flat = settings.flat()
     rows = [
-        [Variant(name, PARTS[name])]
+        [Variant(name, VARIANTS[name])]
         for name in names
-        if not PARTS[name] or any(flat[key] != value for key, value in PARTS[name].items())
+        if not VARIANTS[name] or any(flat[key] != value for key, value in VARIANTS[name].items())
     ]
-    randomly = [Variant(f"start-{seed}", {"train.init": "random", "seed": seed}) for seed in range(starts)]
-    return [*rows, randomly] if randomly else rows
+    random = [Variant(f"start-{seed}", {"train.init": "random", "seed": seed}) for seed in range(starts)]
+    return [*rows, random] if random else rows
 
 
 def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> Path:
@@ -120,7 +115,7 @@ def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> 
 
 
 def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
-    """Link the shards of both sets, and the components that they were made with."""
+    """Link the shards of both sets and their projection."""
     files = [source.projection] if source.projection.is_file() else []
     for set_name in (settings.data.train_set, settings.data.test_set):
         files += sorted(source.shards(set_name).glob("*.safetensors"))
@@ -132,7 +127,7 @@ def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
 
 
 def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
-    """Copy the models that the change leaves as they are, and how long they took."""
+    """Copy the models that the changed settings leave valid, with their timings."""
     unrefined = values.get("refine.rounds") == 0 and source.first_models.is_dir()
     for stage, folder, target, settings in (
         ("train", source.first_models, run.models if unrefined else run.first_models, MODEL_SETTINGS),
@@ -144,56 +139,52 @@ def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
             run.files.claim([target / file.name])
             write_atomically(target / file.name, file.read_bytes())
         stages = ("train", "refine") if stage == "refine" else ("train",)
-        taken = {name: entry for name, entry in source.timings().items() if name in stages}
-        run.write(run.timings_file, json.dumps(run.timings() | taken, indent=1) + "\n")
+        timings = {name: entry for name, entry in source.timings().items() if name in stages}
+        run.write(run.timings_file, json.dumps(run.timings() | timings, indent=1) + "\n")
 
 
 def run(
     folder: Path, out: Path, names: Sequence[str], starts: int, draws: int, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Make the variants that are not there yet, and return the table, which is written into `out`.
+    """Make the variants that do not exist yet, write the table into `out`, and return it.
 
     Raises
     ------
     OptionError
-        If a part is not known, or `out` is a run folder itself.
+        If `out` is a run folder.
     StageError
         If `folder` is no run folder.
     """
     source = RunFolder(folder)
-    settings = source.require_settings("parts")
+    settings = source.require_settings("an ablation")
     if RunFolder(out).settings_file.exists():
         raise OptionError(f"option --out must be a folder for several runs, got the run folder {out}.")
-    table_files(out, "parts", "rows", write=False)
+    table_files(out, "variants", "rows", write=False)
     rows = []
-    for row in variants(settings, names, starts):
-        made = [make(source, out, variant, Reporter(True)) for variant in row]
-        rows.append(Row(row[0].name if len(row) == 1 else f"{len(row)} random starts", made))
+    for variants in variant_rows(settings, names, starts):
+        runs = [make(source, out, variant, Reporter(True)) for variant in variants]
+        rows.append(Row(variants[0].name if len(variants) == 1 else f"{len(variants)} random starts", runs))
         if not quiet:
             typer.echo(f"{rows[-1].name} is done", err=True)
     table = rows_table(rows, draws)
-    write_rows(out, "parts", table)
+    write_rows(out, "variants", table)
     return table
 
 
+@study_command
 def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for the variants, a run folder each.", **PATH)],
-    parts: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(PARTS),
+    out: Annotated[Path, typer.Option(help="Folder for the variants, each a run folder.", **PATH)],
+    variants: Annotated[str, typer.Option(help="Variants, separated by commas.")] = ",".join(VARIANTS),
     starts: Annotated[int, typer.Option(min=0, help="Random starts, as one more row.")] = 0,
     draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
 ) -> None:
-    """Change one part of a run at a time."""
-    try:
-        names = [name.strip() for name in parts.split(",") if name.strip()]
-        table = run(folder, out, names, starts, draws, quiet=quiet)
-    except LapsvmError as error:
-        typer.echo(f"parts: {error}", err=True)
-        sys.exit(2)
+    """Repeat a run with one setting changed at a time."""
+    table = run(folder, out, split_names("--variants", variants, VARIANTS), starts, draws, quiet=quiet)
     if not quiet:
         typer.echo(rows_markdown(table))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -1,22 +1,18 @@
-"""Learners compared by cross-validation on the training set: the same folds for every run, paired t-tests.
+"""Cross-validation of several runs' learners on the training set: the same folds for every run, paired t-tests.
 
-Each run trains with its own settings and the constants that training chose for each class; these were chosen on the
-same training set, so that every run's values are a little too good, alike for all. Refinement is no part of it: a
-refined run takes part with its training.
+Each run trains with its settings and the constants that training chose for each class. They were chosen on the same
+training set, so the values of all runs are slightly optimistic. Cross-validation leaves refinement out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError
-from lapsvm.evaluation import holm, paired_t_test
 from lapsvm.features import open_shards
 
 from ...fitting.fit import Constants
@@ -25,12 +21,12 @@ from ...fitting.tasks import FitTask, fit_tasks, training_difference
 from ...fitting.training_bags import training_bags
 from ...fitting.window_subset import window_subsets
 from ...results.detectors import load_detectors
-from ...results.model_record import stated
+from ...results.provenance import provenance_value
 from ...run.context import RunContext
 from ...run.dataset import label_vector
+from ..figures import add_holm, t_test_row
 
-LEVEL = 0.95
-Folding = dict[str, list[frozenset[str]]]  # class -> the pictures that each fold leaves out
+Folds = dict[str, list[frozenset[str]]]  # class -> the held-out pictures of each fold
 
 
 def compare_folds(
@@ -45,23 +41,20 @@ def compare_folds(
     StageError
         If a run has no shards or no trained model of a class.
     SettingsError
-        If a run's models were trained with other settings than it has now, or on windows that were kept by models
-        which know the labels of the pictures that folds leave out.
+        If the settings of a run differ from those of its models, or its windows were kept by models that know the
+        labels of held-out pictures.
     """
     chosen = [_chosen(context, classes) for context in contexts]
-    folding = _folding(contexts[0], classes, folds, seeds, seed)
-    values = np.stack([_held_out_scores(*pair, classes, folding) for pair in zip(contexts, chosen, strict=True)])
-    rows = {name: _row(values[:, place], folds) for place, name in enumerate(classes)}
-    for place in range(len(contexts) - 1):
-        for kind in ("plain", "corrected"):
-            tests = [row["differences"][place][kind] for row in rows.values()]
-            for test, adjusted in zip(tests, holm([test["p_value"] for test in tests]).tolist(), strict=True):
-                test["p_holm"] = adjusted
+    held_out = _class_folds(contexts[0], classes, folds, seeds, seed)
+    values = np.stack([_held_out_scores(*pair, classes, held_out) for pair in zip(contexts, chosen, strict=True)])
+    rows = {name: _row(values[:, index], folds) for index, name in enumerate(classes)}
+    for kind in ("plain", "corrected"):
+        add_holm([difference[kind] for difference in row["differences"]] for row in rows.values())
     return {"folds": folds, "seeds": seeds, "classes": rows, "mean": _row(values.mean(axis=1), folds)}
 
 
-def _folding(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folding:
-    """Return the folds of every class, those of one seed after the other."""
+def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
+    """Return the held-out pictures of every class and fold, seed by seed."""
     ids = np.array(open_shards(context.run.shards(context.settings.data.train_set)).image_ids)
     labels = _labels(context, ids.tolist(), classes)
     return {
@@ -81,44 +74,45 @@ def _labels(context: RunContext, ids: Sequence[str], classes: Sequence[str]) -> 
 
 
 def _held_out_scores(
-    context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], folding: Folding
+    context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], held_out: Folds
 ) -> Float64:
-    """Return one run's values (classes, seeds * folds), all trained side by side."""
+    """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
     bags, scale, _ = training_bags(context, shards)
     scores: list[float] = []
     for kept, names in window_subsets(context, shards, bags, scale, classes):
         trials = [
-            Trial(name, chosen[name], labels[name], np.array([image in out for image in shards.image_ids]), number)
+            Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
             for name in names
-            for number, out in enumerate(folding[name], start=1)
+            for number, fold in enumerate(held_out[name], start=1)
         ]
-        scores += [one.image_ap for one in fit_trials(context, f"{context.run.path.name}: folds", trials, kept)]
+        scores += [fit.image_ap for fit in fit_trials(context, f"{context.run.path.name}: folds", trials, kept)]
     return np.array(scores).reshape(len(classes), -1)
 
 
 def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
-    """Return the constants that training chose for each class, whatever refinement took after it."""
+    """Return the constants that training, not refinement, chose for each class."""
     if context.settings.train.keep_by:
         raise SettingsError(
-            f"compare --folds must not have run {context.run.path}, whose windows were kept by models that know the "
+            f"compare --folds cannot use run {context.run.path}: its windows were kept by models that know the "
             "labels of all pictures (--keep-by)."
         )
     shards = open_shards(context.run.shards(context.settings.data.train_set))
-    models = {one.class_name: one for one in load_detectors(context, "compare --folds", context.trained_model)}
+    detectors = load_detectors(context, "compare --folds", context.trained_model)
+    models = {detector.class_name: detector for detector in detectors}
     tasks = {task.name: task for task in fit_tasks(context, shards)}
     return {name: _constants(models[name], tasks[name]) for name in classes}
 
 
 def _constants(model: Detector, task: FitTask) -> Constants:
-    """Return a trained model's constants; SettingsError unless it was trained with the settings of its run."""
+    """Return a model's constants, or raise SettingsError if its settings differ from those of its run."""
     difference = training_difference(model.provenance, task)
     if difference:
         raise SettingsError(
             f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
         )
-    C, result = stated(model, "result", "C"), stated(model, "result")
+    C, result = provenance_value(model, "result", "C"), provenance_value(model, "result")
     return Constants(C, result.get("J"), result.get("trim"))
 
 
@@ -134,13 +128,7 @@ def _row(values: Float64, folds: int) -> dict[str, Any]:
 
 def _tests(first: Float64, other: Float64, folds: int) -> dict[str, Any]:
     """Return the plain test, as the thesis reports it, and the one corrected for overlapping training sets."""
-    return {"plain": _test(first, other, 0.0), "corrected": _test(first, other, 1 / (folds - 1))}
-
-
-def _test(first: Float64, other: Float64, overlap: float) -> dict[str, Any]:
-    """Return a paired t-test and the interval of the differences that it does not reject, inside [-1, 1]."""
-    found, n = paired_t_test(first, other, overlap=overlap), len(first)
-    error = float((other - first).std(ddof=1) * np.sqrt(1 / n + overlap))
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
-    middle = found.difference
-    return {**asdict(found), "low": max(-1.0, middle - half), "high": min(1.0, middle + half)}
+    tests = {"plain": t_test_row(first, other), "corrected": t_test_row(first, other, 1 / (folds - 1))}
+    for test in tests.values():  # a difference of two APs lies in [-1, 1]
+        test["low"], test["high"] = max(-1.0, test["low"]), min(1.0, test["high"])
+    return tests

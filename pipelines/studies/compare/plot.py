@@ -1,6 +1,6 @@
-"""A comparison as a picture: per measure and class the difference to the first run and its interval, as plain SVG.
+"""A comparison as an SVG plot: the difference to the first run and its interval, for each measure and class.
 
-The folds, where there are any, are one more measure.
+Cross-validation, if there is any, is one more measure.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class _Scale:
     high: float
     step: float
 
-    def place(self, value: float) -> float:
+    def x(self, value: float) -> float:
         return _LEFT + _WIDTH * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
@@ -35,12 +35,12 @@ class _Scale:
 
 
 def comparison_svg(table: Mapping[str, Any]) -> str:
-    """Return comparison.svg: a panel per measure, a row per class and one for the mean, a mark per run."""
+    """Return comparison.svg: one panel for each measure, one row for each class and the mean, one mark for each run."""
     names = [run["name"] for run in table["runs"]]
     panels = {TITLES[measure]: _rows(entry) for measure, entry in table["measures"].items()}
     if "folds" in table:
         panels["Held-out image AP over folds"] = _fold_rows(table["folds"])
-    scale = _scale([one for rows in panels.values() for row in rows for one in row[1] if one is not None])
+    scale = _scale([entry for rows in panels.values() for _, row in rows for entry in row if entry is not None])
     parts, top = _legend(names), _HEAD * len(names)
     for title, rows in panels.items():
         parts += _panel(f"{title}, difference to {names[0]}", rows, scale, top)
@@ -58,14 +58,14 @@ def _rows(entry: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
 
 
 def _fold_rows(entry: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
-    """Return the same of the folds: the differences with the intervals of the corrected test."""
-    return [(name, [one["corrected"] for one in differences]) for name, differences in _rows(entry)]
+    """Return the classes and the mean of the folds, each with its differences by the corrected test."""
+    return [(name, [tests["corrected"] for tests in differences]) for name, differences in _rows(entry)]
 
 
 def _scale(differences: list[Mapping[str, float]]) -> _Scale:
     """Return an axis over all intervals and 0, widened to round ticks."""
-    low = min([0.0, *(one["low"] for one in differences), *(one["difference"] for one in differences)])
-    high = max([0.0, *(one["high"] for one in differences), *(one["difference"] for one in differences)])
+    low = min([0.0, *(min(entry["low"], entry["difference"]) for entry in differences)])
+    high = max([0.0, *(max(entry["high"], entry["difference"]) for entry in differences)])
     if high - low < 1e-6:
         low, high = low - 0.1, high + 0.1
     raw = (high - low) / 5
@@ -77,9 +77,9 @@ def _scale(differences: list[Mapping[str, float]]) -> _Scale:
 def _legend(names: list[str]) -> list[str]:
     """Return a line per run that is compared with the first."""
     parts = []
-    for place, name in enumerate(names[1:]):
-        y = 20 + _ROW * place
-        parts.append(f'<circle cx="{_LEFT:g}" cy="{y - 4:g}" r="4" fill="{_colour(place)}"/>')
+    for number, name in enumerate(names[1:]):
+        y = 20 + _ROW * number
+        parts.append(f'<circle cx="{_LEFT:g}" cy="{y - 4:g}" r="4" fill="{_colour(number)}"/>')
         parts.append(f'<text x="{_LEFT + 10:g}" y="{y:g}">{escape(name)}</text>')
     return parts
 
@@ -89,28 +89,28 @@ def _panel(title: str, rows: list[tuple[str, list[Any]]], scale: _Scale, top: fl
     first, bottom = top + _HEAD, top + _HEAD + _ROW * len(rows)
     parts = [f'<text x="{_LEFT:g}" y="{top + 20:g}" font-weight="bold">{escape(title)}</text>']
     for tick in scale.ticks():
-        x, kind = scale.place(tick), "zero" if abs(tick) < scale.step / 2 else "frame"
+        x, kind = scale.x(tick), "zero" if abs(tick) < scale.step / 2 else "frame"
         parts.append(f'<line class="{kind}" x1="{x:.1f}" y1="{first:g}" x2="{x:.1f}" y2="{bottom:g}"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 16:g}" text-anchor="middle">{tick:z.3g}</text>')
     for number, (name, differences) in enumerate(rows):
         middle = first + _ROW * (number + 0.5)
         parts.append(f'<text x="{_LEFT - 8:g}" y="{middle + 4:g}" text-anchor="end">{escape(name)}</text>')
-        for place, one in enumerate(differences):
-            if one is not None:
-                shift = _ROW * ((place + 1) / (len(differences) + 1) - 0.5)
-                parts += _mark(one, scale, middle + shift, _colour(place))
+        for run, difference in enumerate(differences):
+            if difference is not None:
+                shift = _ROW * ((run + 1) / (len(differences) + 1) - 0.5)
+                parts += _mark(difference, scale, middle + shift, _colour(run))
     return parts
 
 
-def _mark(one: Mapping[str, float], scale: _Scale, y: float, colour: str) -> list[str]:
-    """Return an interval and the difference in it."""
-    low, high, at = (scale.place(one[name]) for name in ("low", "high", "difference"))
+def _mark(difference: Mapping[str, float], scale: _Scale, y: float, colour: str) -> list[str]:
+    """Return a line for the interval and a circle for the difference."""
+    low, high, at = (scale.x(difference[name]) for name in ("low", "high", "difference"))
     return [
         f'<line x1="{low:.1f}" y1="{y:.1f}" x2="{high:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="2"/>',
         f'<circle cx="{at:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>',
     ]
 
 
-def _colour(place: int) -> str:
+def _colour(run: int) -> str:
     """Return the colour of a run."""
-    return COLOURS[place % len(COLOURS)]
+    return COLOURS[run % len(COLOURS)]

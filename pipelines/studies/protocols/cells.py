@@ -1,4 +1,4 @@
-"""What a protocol has finished: one file per known windows and learner, so that an interrupted command continues."""
+"""Finished cells of a protocol: one file per given windows and learner, so that an interrupted command resumes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,27 +13,27 @@ Cell = dict[str, Any]
 
 
 class Cells:
-    """A protocol's finished cells, in the folder ``cells`` of its run.
+    """The finished cells of a protocol, in the folder ``cells`` of its run.
 
     Parameters
     ----------
     run : RunFolder
     settings : mapping
-        All that decides a cell besides its own key; other settings give other files.
+        Everything besides its key that decides a cell; different settings give different files.
     say : callable
-        Is told of a cell that is not what was written; it is made again.
+        Receives a line about each damaged cell, which is then made again.
     """
 
     def __init__(self, run: RunFolder, settings: Mapping[str, Any], say: Callable[[str], None]) -> None:
         self.run, self._settings, self._say = run, dict(settings), say
 
-    def get(self, method: str, known: float | str, make: Callable[[], Cell]) -> Cell:
-        """Return a learner's cell for a share of known windows, or for those of a learner; made unless it is there."""
-        label = f"on-{known}" if isinstance(known, str) else f"S{known:g}"
-        path = self.run.path / "cells" / f"{method}-{label}-{content_hash(self._settings, method, known)[:12]}.json"
-        kept = read_checked(path, self._say)
-        if kept is not None:
-            return kept
+    def get(self, method: str, given: float | str, make: Callable[[], Cell]) -> Cell:
+        """Return a learner's cell for a share of oracle windows or for the windows of a learner, made if missing."""
+        label = f"on-{given}" if isinstance(given, str) else f"S{given:g}"
+        path = self.run.path / "cells" / f"{method}-{label}-{content_hash(self._settings, method, given)[:12]}.json"
+        stored = read_checked(path, self._say)
+        if stored is not None:
+            return stored
         cell = with_checksum(path, make())
         self.run.files.claim([path])
         write_json(path, cell)

@@ -1,8 +1,8 @@
-"""Characters with HOG: which pictures hold a digit, its window latent, over several draws of the pictures.
+"""Characters with HOG: classify pictures by the digit in them, its window latent, over several draws of the pictures.
 
 ``python -m lapsvm.pipelines.studies.protocols.characters --out DIR`` repeats the second experiment of A. Behl's thesis,
 "Optimizing Average Precision using Weakly Supervised Data" (section 4.0.2), on the embedded digits: HOG of the window
-at 48 x 48 pixels, few windows a picture, five folds, three random starts of which the lowest objective is kept.
+at 48 x 48 pixels, few windows per picture, five folds, the lowest objective of three random starts.
 """
 
 from .protocol import command

@@ -1,4 +1,4 @@
-"""How good trained weights are: image-level AP and detection AP on test, CorLoc on the training set.
+"""Figures of trained weights: image-level AP and detection AP on the test set, CorLoc on the training set.
 
 Each figure comes with its values over draws of the pictures, the same draws for all learners.
 """
@@ -12,16 +12,15 @@ from lapsvm.arrays import Float64
 from lapsvm.evaluation import (
     Detections,
     corloc,
-    detection_ap_draws,
     draw_pictures,
     evaluate_voc,
     image_ap_draws,
     image_average_precision,
-    share_draws,
 )
 
 from ...results.detections import detect_windows
 from ...run.settings import DetectSettings
+from ..figures import Figure, corloc_figure, detection_figures
 from .pictures import Pictures
 
 MEASURES = ("image_ap", "ap_11point", "ap_area", "corloc")
@@ -29,7 +28,7 @@ Figures = dict[str, dict[str, Any]]  # measure -> value, draws
 
 
 def image_ap(scores: Float64, y: Sequence[int] | Any) -> float:
-    """Return the AP of ranking pictures by their scores; label 0 leaves one out, and nothing to rank gives 0."""
+    """Return the AP of ranking the pictures of label +1 and -1 by their scores; 0 if there is nothing to rank."""
     labels = np.asarray(y)
     return float(image_average_precision(scores[labels != 0], labels[labels != 0]) or 0.0)
 
@@ -39,39 +38,36 @@ def test_figures(
 ) -> Figures:
     """Return the figures of one class on the test set, pictures ranked by `scores`, windows by `coef`."""
     counts = draw_pictures(len(pictures.ids), draws, seed)
-    found, truth = _detections(coef, pictures, settings), pictures.truth[name]
-    result = evaluate_voc({name: found}, {name: truth}).classes[name]
-    numbers = {image: number for number, image in enumerate(pictures.ids)}
-    npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in pictures.ids]
-    places = [numbers[found.image_ids[i]] for i in result.order]
-    points, areas = detection_ap_draws(result.matches.outcome, places, npos, counts)
+    detections, truth = _detections(coef, pictures, settings), pictures.truth[name]
+    result = evaluate_voc({name: detections}, {name: truth}).classes[name]
     y = pictures.labels[name]
-    return {
-        "image_ap": _figure(image_ap(scores, y), image_ap_draws(scores, y, counts)),
-        "ap_11point": _figure(result.ap_11point, points),
-        "ap_area": _figure(result.ap_area, areas),
-    }
+    figures = detection_figures(result, detections, truth, pictures.ids, counts)
+    return _stored({"image_ap": Figure(image_ap(scores, y), image_ap_draws(scores, y, counts)), **figures})
 
 
 def train_figures(name: str, coef: Float64, pictures: Pictures, draws: int, seed: int) -> Figures:
     """Return the CorLoc of one class on the training set."""
     best = pictures.bags.best(coef)
-    chosen = zip(pictures.ids, pictures.boxes, best.index, best.score, strict=True)
-    found = Detections.from_images((image, boxes[[i]], [score]) for image, boxes, i, score in chosen)
-    located = corloc({name: found}, {name: pictures.truth[name]}).classes[name]
-    numbers = {image: number for number, image in enumerate(pictures.ids)}
+    windows = zip(pictures.ids, pictures.boxes, best.index, best.score, strict=True)
+    detections = Detections.from_images((image, boxes[[window]], [score]) for image, boxes, window, score in windows)
+    result = corloc({name: detections}, {name: pictures.truth[name]}).classes[name]
     counts = draw_pictures(len(pictures.ids), draws, seed)
-    places = [numbers[image] for image in located.image_ids]
-    return {"corloc": _figure(located.corloc, share_draws(located.hits, places, counts))}
+    return _stored({"corloc": corloc_figure(result, pictures.ids, counts)})
 
 
 def _detections(coef: Float64, pictures: Pictures, settings: DetectSettings) -> Detections:
-    """Return what is left of every picture's windows after suppression."""
+    """Return the windows of every picture that non-maximum suppression keeps."""
     scores = np.split(pictures.bags.score_windows(coef), pictures.bags.offsets[1:-1])
     images = zip(pictures.ids, pictures.boxes, scores, strict=True)
-    return Detections.from_images((image, *detect_windows(own, boxes, settings)) for image, boxes, own in images)
+    return Detections.from_images((image, *detect_windows(values, boxes, settings)) for image, boxes, values in images)
 
 
-def _figure(value: float | None, draws: Float64) -> dict[str, Any]:
-    """Return a figure as a file holds it: None where it is undefined."""
-    return {"value": value, "draws": [None if np.isnan(one) else round(one, 6) for one in draws.tolist()]}
+def _stored(figures: dict[str, Figure]) -> Figures:
+    """Return figures as JSON: None where a draw is undefined."""
+    return {
+        measure: {
+            "value": figure.value,
+            "draws": [None if np.isnan(value) else round(value, 6) for value in figure.draws.tolist()],
+        }
+        for measure, figure in figures.items()
+    }

@@ -1,4 +1,4 @@
-"""All learners on the same shards: what they reach and what they cost.
+"""Figures and costs of all learners on the same shards.
 
 ``python -m lapsvm.pipelines.studies.protocols.learners --data voc --root VOC --shards-from RUN --out DIR``
 """

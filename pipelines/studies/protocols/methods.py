@@ -1,4 +1,4 @@
-"""The learners that protocols compare, each with its grid and what it minimises."""
+"""The learners of the protocols, each with its grid of constants and its training problem."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Constants = dict[str, float]
 
 @dataclass(frozen=True)
 class Grids:
-    """The values to choose from; those of J are multiples of a class's labelled pictures per positive one."""
+    """Grids of constants; J is multiplied by the ratio of labelled to positive pictures of a class."""
 
     C: tuple[float, ...]
     C_hinge: tuple[float, ...]
@@ -28,25 +28,25 @@ class Grids:
     c: tuple[float, ...]
 
     def rank(self, _: Labels) -> list[Constants]:
-        """Return the candidates of a rank loss."""
+        """Return the grid of a rank loss."""
         return [{"C": C} for C in self.C]
 
     def hinge(self, y: Labels) -> list[Constants]:
-        """Return the candidates of the hinge loss."""
+        """Return the grid of the hinge loss."""
         unit = float(np.count_nonzero(y) / (y > 0).sum())
         return [{"C": C, "J": J * unit, "c": c} for C, J, c in product(self.C_hinge, self.J, self.c)]
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where training starts: from the means of the windows, or from random windows, so many times."""
+    """Initialisation: the means of the windows (`random` is 0), or `random` starts from random windows."""
 
     random: int = 0
     top: float = 1.0
     tol: float = 1e-3
 
     def options(self, seed: int) -> list[dict[str, Any]]:
-        """Return the options of every start."""
+        """Return the options of the training problem, one entry per start."""
         shared = {"tol": self.tol, "top": self.top}
         if not self.random:
             return [shared]
@@ -64,11 +64,11 @@ class Method:
     ----------
     name, title : str
     hinge : bool
-        Whether its candidates are those of the hinge loss.
+        Whether it uses the grid of the hinge loss.
     problem : callable
-        (labels, constants, known windows, options) -> LatentProblem.
+        (labels, constants, given windows, options) -> LatentProblem.
     on_means : bool
-        Whether it trains on the means of the pictures' windows, and ranks pictures by them.
+        Whether it trains and ranks on the mean of each picture's windows.
     """
 
     name: str
@@ -77,49 +77,49 @@ class Method:
     problem: Problem
     on_means: bool = False
 
-    def candidates(self, grids: Grids, y: Labels) -> list[Constants]:
-        """Return the constants to choose from."""
+    def grid(self, grids: Grids, y: Labels) -> list[Constants]:
+        """Return the grid of constants of a class."""
         if self.on_means:
-            return [one for one in grids.hinge(y) if one["c"] == grids.c[0]]
+            return [constants for constants in grids.hinge(y) if constants["c"] == grids.c[0]]
         return grids.hinge(y) if self.hinge else grids.rank(y)
 
     def bags(self, pictures: Pictures) -> Bags:
-        """Return what is trained on, and what pictures are ranked by."""
+        """Return the bags for training and for ranking pictures."""
         return pictures.means if self.on_means else pictures.bags
 
 
 def _ranking(loss: str) -> Problem:
     """Return the problem of a latent rank loss."""
 
-    def problem(y: Labels, constants: Constants, known: Index, options: dict[str, Any]) -> LatentProblem:
-        return LatentProblem(y, RankRisk(loss), constants["C"], fixed_windows=known, **options)
+    def problem(y: Labels, constants: Constants, given: Index, options: dict[str, Any]) -> LatentProblem:
+        return LatentProblem(y, RankRisk(loss), constants["C"], fixed_windows=given, **options)
 
     return problem
 
 
-def _latent_svm(y: Labels, constants: Constants, known: Index, options: dict[str, Any]) -> LatentProblem:
+def _latent_svm(y: Labels, constants: Constants, given: Index, options: dict[str, Any]) -> LatentProblem:
     """Return the problem of latent SVM."""
     return LatentProblem(
         y,
         HingeRisk(constants["J"]),
         constants["C"],
         fit_intercept=True,
-        fixed_windows=known,
+        fixed_windows=given,
         trim=constants["c"],
         **options,
     )
 
 
 def _mean_svm(y: Labels, constants: Constants, _: Index, options: dict[str, Any]) -> LatentProblem:
-    """Return the problem of a linear SVM: one vector a picture leaves nothing to choose."""
+    """Return the problem of a linear SVM on one vector per picture."""
     risk = HingeRisk(constants["J"])
     return LatentProblem(y, risk, constants["C"], fit_intercept=True, tol=options["tol"])
 
 
-def _latent_struct(y: Labels, constants: Constants, known: Index, options: dict[str, Any]) -> LatentProblem:
-    """Return the problem of the latent structural SVM, which knows no `top`."""
-    own = {name: value for name, value in options.items() if name != "top"}
-    return StructuralProblem(y, RankRisk("ap"), constants["C"], fixed_windows=known, **own)
+def _latent_struct(y: Labels, constants: Constants, given: Index, options: dict[str, Any]) -> LatentProblem:
+    """Return the problem of the latent structural SVM, which has no option `top`."""
+    supported = {name: value for name, value in options.items() if name != "top"}
+    return StructuralProblem(y, RankRisk("ap"), constants["C"], fixed_windows=given, **supported)
 
 
 METHODS = {
@@ -141,7 +141,7 @@ def methods_named(names: Sequence[str]) -> list[Method]:
     Raises
     ------
     OptionError
-        If one is not known, or named twice.
+        If a name is unknown or repeated.
     """
     for name in names:
         if name not in METHODS:

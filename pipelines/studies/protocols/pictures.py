@@ -1,4 +1,4 @@
-"""The pictures of one set as a protocol sees them: some windows of each, labels, and the objects to be found."""
+"""The pictures of one set for a protocol: the first windows of each, labels, and objects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class Pictures:
     ----------
     ids : tuple of n str
     bags : Bags
-        The windows that are used, scaled.
+        The used windows, scaled.
     boxes : list of n arrays (n_i, 4)
     labels : dict of class name to (n,) of +1, -1 and 0
     truth : dict of class name to (dict of picture to GroundTruth)
     content : str
-        Hash of the pictures, of how their windows were made and of how many are used.
+        Hash of the pictures, of the settings of their windows and of the number of used windows.
     """
 
     ids: tuple[str, ...]
@@ -42,7 +42,7 @@ class Pictures:
 
     @cached_property
     def means(self) -> Bags:
-        """The same pictures with one vector each: the mean of its windows."""
+        """One-window bags: the mean of each picture's windows."""
         means = self.bags.means().astype(np.float32)
         return Bags(means, np.arange(len(means) + 1), threads=self.bags.threads)
 
@@ -57,11 +57,11 @@ def load_pictures(
     context : RunContext
     set_name : str
     first : int
-        Windows of a picture that are used: its first ones, in the order of the proposals.
+        Number of windows used per picture, in the order of the proposals.
     most : int, optional
-        Use only the first so many pictures.
+        Number of pictures used, in the order of the set; default all.
     scale : (d,), optional
-        That of the training set; by default every block of features gets a mean norm of 1 here.
+        Scale of the training set; by default every block of features gets a mean norm of 1 here.
 
     Raises
     ------
@@ -70,22 +70,22 @@ def load_pictures(
     """
     truth = context.data.dataset.ground_truth(set_name)
     if truth is None:
-        raise StageError(f"a protocol needs the boxes of set {set_name!r}, but the data set knows none.")
+        raise StageError(f"a protocol needs the boxes of set {set_name!r}, but the data set has none.")
     shards = open_shards(context.run.shards(set_name))
-    parts = [
+    images = [
         (name, shard.boxes[rows], np.array(shard.features[rows]))
         for shard, name, rows in islice(_windows(shards, first), most)
     ]
     if scale is None:
         blocks = shards.provenance["features"]["extractor"]["blocks"]
-        scale = block_scales(mean_block_norms((features for _, _, features in parts), blocks), blocks)
-    ids = tuple(name for name, _, _ in parts)
+        scale = block_scales(mean_block_norms((features for _, _, features in images), blocks), blocks)
+    ids = tuple(name for name, _, _ in images)
     records = {record.id: record for record in context.data.records[set_name]}
     kept = [records[name] for name in ids]
     return Pictures(
         ids,
-        Bags.from_arrays([features for _, _, features in parts], scale, threads=context.threads),
-        [boxes for _, boxes, _ in parts],
+        Bags.from_arrays([features for _, _, features in images], scale, threads=context.threads),
+        [boxes for _, boxes, _ in images],
         {name: label_vector(kept, name) for name in context.data.classes},
         {name: {image: truth[name][image] for image in ids} for name in context.data.classes},
         content_hash(ids, shards.pixel_hashes[: len(ids)], shards.provenance, first),
@@ -93,8 +93,8 @@ def load_pictures(
 
 
 def _windows(shards: ShardSet, first: int) -> Iterator[tuple[Shard, str, slice]]:
-    """Yield every picture's shard, its name and the rows of its first windows."""
+    """Yield the shard, the name and the rows of the first windows of every picture."""
     for shard in shards:
-        for place, name in enumerate(shard.image_ids):
-            start, stop = shard.offsets[place : place + 2].tolist()
+        for index, name in enumerate(shard.image_ids):
+            start, stop = shard.offsets[index : index + 2].tolist()
             yield shard, name, slice(start, min(stop, start + first))

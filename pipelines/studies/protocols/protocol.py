@@ -1,7 +1,6 @@
-"""What the protocols share: their options, their repetitions, and the run from pictures to tables."""
+"""The options of protocols, their repetitions, and the way from pictures to tables."""
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,6 @@ from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 
-from ...cli.application import call
 from ...cli.parameters import taking, with_defaults
 from ...cli.parsing import setting_values
 from ...run.checks import check_settings
@@ -28,12 +26,13 @@ from ...run.progress import Reporter
 from ...run.settings import Settings
 from ...stages.extract import extract_sets
 from ...stages.registry import check_folders
+from ..command import study_command
 from .cells import Cells
 from .methods import Grids, Method, Start, methods_named
 from .oracle_windows import counts, oracle_share, oracle_windows
 from .pictures import load_pictures
 from .study import Study, describe
-from .tables import Results, label, markdown, table
+from .tables import Results, label, markdown, protocol_table
 
 Numbers = tuple[float, ...]
 
@@ -64,8 +63,8 @@ TAKEN = tuple(
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a protocol compares."""
+class ProtocolOptions:
+    """Learners, grids and repetitions of a protocol."""
 
     name: str
     methods: tuple[Method, ...]
@@ -85,25 +84,23 @@ class Plan:
         return {method.name: method.title for method in self.methods}
 
 
-def command(name: str, about: str, **defaults: Any) -> Callable[[list[str] | None], None]:
-    """Return the function ``main(arguments)`` of a protocol, with defaults of its own."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
+    """Return the function ``main(arguments)`` of a protocol; `defaults` replace the shared ones."""
 
     def protocol(options: dict[str, Any]) -> None:
-        run_protocol(plan_of(name, options), options)
+        run_protocol(protocol_options(name, options), options)
 
     protocol.__doc__ = about
-    app.command(name)(taking(protocol, (*TAKEN, *with_defaults(PROTOCOL, defaults)), name=name))
-    return lambda arguments=None: call(app, sys.argv[1:] if arguments is None else arguments)
+    return study_command(taking(protocol, (*TAKEN, *with_defaults(PROTOCOL, defaults)), name=name))
 
 
-def plan_of(name: str, options: dict[str, Any]) -> Plan:
-    """Return what the options ask for.
+def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:
+    """Return the parsed options of a protocol.
 
     Raises
     ------
     OptionError
-        If one breaks its rule.
+        If an option breaks its rule.
     """
     shares = _numbers("--shares", options["shares"], 0, 100)
     at_least_zero = {key: _numbers(option, options[key], 0, float("inf")) for key, option in
@@ -113,9 +110,9 @@ def plan_of(name: str, options: dict[str, Any]) -> Plan:
         raise OptionError("option --seeds needs --data digits without --root: each seed draws pictures of its own.")
     if options["swap"] and 0 not in shares:
         raise OptionError(f"option --swap needs 0 among --shares, got {options['shares']!r}.")
-    return Plan(
+    return ProtocolOptions(
         name,
-        tuple(methods_named([one.strip() for one in options["methods"].split(",")])),
+        tuple(methods_named([method.strip() for method in options["methods"].split(",")])),
         shares,
         options["swap"],
         Grids(*at_least_zero.values(), _numbers("--c", options["hinge_c"], 0, 1)),
@@ -129,7 +126,7 @@ def plan_of(name: str, options: dict[str, Any]) -> Plan:
 
 
 def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
-    """Return the different numbers of an option, in the order given."""
+    """Return the distinct numbers of an option, in their order."""
     try:
         numbers = tuple(dict.fromkeys(float(item) for item in text.split(",")))
     except ValueError:
@@ -139,39 +136,39 @@ def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
     return numbers
 
 
-def run_protocol(plan: Plan, options: dict[str, Any]) -> None:
-    """Run every cell that is not there yet, write NAME.json and NAME.md into the folder, and print the tables."""
-    table_files(options["out"], plan.name, "protocol", write=False)
+def run_protocol(protocol: ProtocolOptions, options: dict[str, Any]) -> None:
+    """Make the missing cells, write NAME.json and NAME.md into the output folder, and print the tables."""
+    table_files(options["out"], protocol.name, "protocol", write=False)
     results: list[Results] = []
-    for seed in plan.seeds:
-        context = _context(options, plan, seed)
+    for seed in protocol.seeds:
+        context = _context(options, protocol, seed)
         with context.run.lock():
             extract_sets(context)
-            results.append(_repetition(context, plan, seed))
-    found = table(plan, results)
-    text = markdown(found)
-    as_json, as_text = table_files(options["out"], plan.name, "protocol")
-    write_json(as_json, found)
+            results.append(_repetition(context, protocol, seed))
+    table = protocol_table(protocol, results)
+    text = markdown(table)
+    as_json, as_text = table_files(options["out"], protocol.name, "protocol")
+    write_json(as_json, table)
     write_atomically(as_text, text.encode())
     if not options["quiet"]:
         typer.echo(text)
 
 
-def _context(options: dict[str, Any], plan: Plan, seed: int) -> RunContext:
-    """Return one repetition's run folder, its settings those of the run whose shards are taken, if there is one."""
+def _context(options: dict[str, Any], protocol: ProtocolOptions, seed: int) -> RunContext:
+    """Return the context of one repetition; its settings are those of the run of --shards-from, if that is given."""
     run, source = RunFolder(options["out"] / f"seed{seed}"), options["shards_from"]
     if source is not None and RunFolder(source / run.path.name).settings_file.is_file():
-        source = source / run.path.name  # a protocol's folder, which has a run for every seed
+        source = source / run.path.name  # a folder of a protocol has a run for every seed
     given = setting_values(options) | {"seed": seed}
     if run.settings_file.is_file():
         base = run.settings()
     elif source is not None:
         base = RunFolder(source).require_settings("a protocol")
     else:
-        base = Settings().with_values({"windows.max_windows": plan.first})
+        base = Settings().with_values({"windows.max_windows": protocol.first})
     if given.get("data.name") == "digits" and not (base.data.root or "data.root" in given):
         given["data.root"] = str((run.path / "data").resolve())
-    program = ("python", "-m", f"lapsvm.pipelines.studies.protocols.{plan.name}")
+    program = ("python", "-m", f"lapsvm.pipelines.studies.protocols.{protocol.name}")
     context = RunContext(
         run,
         check_settings(base.with_values(given)),
@@ -186,34 +183,36 @@ def _context(options: dict[str, Any], plan: Plan, seed: int) -> RunContext:
     return context
 
 
-def _repetition(context: RunContext, plan: Plan, seed: int) -> Results:
-    """Return the cells of one seed: learners on shares of right windows, and on the windows that each one chose."""
-    study = _study(context, plan, seed)
+def _repetition(context: RunContext, protocol: ProtocolOptions, seed: int) -> Results:
+    """Return the cells of one seed: learners on shares of oracle windows, and on the windows of each learner."""
+    study = _study(context, protocol, seed)
     cells = Cells(context.run, describe(study), context.reporter.say)
-    right = {name: oracle_windows(study.train, name) for name in study.train.labels}
-    results: Results = {"known": {}, "cells": {}}
+    oracle = {name: oracle_windows(study.train, name) for name in study.train.labels}
+    results: Results = {"given": {}, "cells": {}}
 
-    def fill(key: float | str, known: dict[str, Index]) -> None:
-        """Make the cells of all learners with the same known windows."""
-        told = {name: counts(right[name], known[name], y) for name, y in study.train.labels.items()}
-        results["known"][key], results["cells"][key] = told, {}
-        for method in plan.methods:
-            cell = cells.get(method.name, key, partial(study.cell, method, known))
+    def fill(key: float | str, given: dict[str, Index]) -> None:
+        """Make the cells of all learners with the same given windows."""
+        results["given"][key] = {name: counts(oracle[name], given[name], y) for name, y in study.train.labels.items()}
+        results["cells"][key] = {}
+        for method in protocol.methods:
+            cell = cells.get(method.name, key, partial(study.cell, method, given))
             results["cells"][key][method.name] = cell
             line = f"{method.title} took {cell['cpu_seconds']:g} CPU s"
-            context.reporter.say(f"seed {seed}, windows known {label(plan.titles, key)}: {line}")
+            context.reporter.say(f"seed {seed}, given windows {label(protocol.titles, key)}: {line}")
 
-    for share in plan.shares:
-        fill(share, {name: oracle_share(own, share, (seed, place)) for place, (name, own) in enumerate(right.items())})
-    for source in plan.methods if plan.swap else ():
+    for share in protocol.shares:
+        fill(share, {name: oracle_share(oracle[name], share, (seed, index)) for index, name in enumerate(oracle)})
+    for source in protocol.methods if protocol.swap else ():
         chosen = results["cells"][0.0][source.name]["classes"]
-        fill(source.name, {name: np.array(chosen[name]["windows"]) for name in right})
+        fill(source.name, {name: np.array(chosen[name]["windows"]) for name in oracle})
     return results
 
 
-def _study(context: RunContext, plan: Plan, seed: int) -> Study:
-    """Return the pictures of a repetition with all that its cells share."""
+def _study(context: RunContext, protocol: ProtocolOptions, seed: int) -> Study:
+    """Return the pictures and settings that the cells of a repetition share."""
     settings, reporter = context.settings, context.reporter
-    train, scale = load_pictures(context, settings.data.train_set, plan.first, plan.pictures)
-    test, _ = load_pictures(context, settings.data.test_set, plan.first, scale=scale)
-    return Study(train, test, plan.grids, plan.start, plan.folds, plan.draws, seed, settings.detect, reporter)
+    train, scale = load_pictures(context, settings.data.train_set, protocol.first, protocol.pictures)
+    test, _ = load_pictures(context, settings.data.test_set, protocol.first, scale=scale)
+    return Study(
+        train, test, protocol.grids, protocol.start, protocol.folds, protocol.draws, seed, settings.detect, reporter
+    )

@@ -1,4 +1,4 @@
-"""One cell: a learner is tuned by cross-validation, trained on the whole training set, and evaluated."""
+"""One cell: a learner is tuned by cross-validation, trained on the training set, and evaluated."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from .pictures import Pictures
 
 @dataclass(frozen=True)
 class Study:
-    """What the cells of one data set share.
+    """Data and settings that the cells of one data set share.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Study:
     grids : Grids
     start : Start
     folds : int
-        Of cross-validation on the training set.
+        Number of cross-validation folds.
     draws : int
-        Of the bootstrap.
+        Number of bootstrap draws.
     seed : int
     detect : DetectSettings
     """
@@ -50,91 +50,93 @@ class Study:
     detect: DetectSettings
     reporter: Reporter
 
-    def cell(self, method: Method, known: Mapping[str, Index]) -> Cell:
-        """Return how one learner does with these known windows, class by class."""
+    def cell(self, method: Method, given: Mapping[str, Index]) -> Cell:
+        """Return the results of a learner with the given windows, class by class."""
         before = time.process_time()
-        trials = [trial for name in self.train.labels for trial in self._trials(method, name, known[name])]
+        trials = [trial for name in self.train.labels for trial in self._trials(method, name, given[name])]
         bags = method.bags(self.train)
         solutions = self._solved(method, trials, bags)
         seconds = time.process_time() - before
-        best = _scores(bags, [one.coef for one in solutions])
+        best = _scores(bags, [solution.coef for solution in solutions])
         values = [trial.score(column) for trial, column in zip(trials, best.T, strict=True)]
         done = list(zip(trials, solutions, values, strict=True))
-        classes = {name: self._entry(method, name, [one for one in done if one[0].name == name]) for name in known}
+        classes = {
+            name: self._entry(method, name, [entry for entry in done if entry[0].name == name]) for name in given
+        }
         return {"cpu_seconds": round(seconds, 2), "classes": classes}
 
-    def _trials(self, method: Method, name: str, known: Index) -> list["Trial"]:
-        """Return the trainings of one class: every candidate on every fold, and on the whole training set."""
+    def _trials(self, method: Method, name: str, given: Index) -> list["Trial"]:
+        """Return the trainings of one class: every grid point on every fold, then on all pictures."""
         y = self.train.labels[name]
-        outs = held_out_folds(y, self.folds, self.seed, name, "lower --folds")
+        folds = held_out_folds(y, self.folds, self.seed, name, "lower --folds")
         nothing = np.zeros(len(y), dtype=bool)
-        candidates = method.candidates(self.grids, y)
-        return [Trial(name, constants, y, out, known) for constants in candidates for out in [*outs, nothing]]
+        grid = method.grid(self.grids, y)
+        return [Trial(name, constants, y, held_out, given) for constants in grid for held_out in [*folds, nothing]]
 
     def _solved(self, method: Method, trials: Sequence["Trial"], bags: Bags) -> list[LatentSolution]:
-        """Train every trial from every start, and return the solution of lowest objective of each."""
+        """Train every trial from every start, and return the solution of lowest objective for each trial."""
         options = self.start.options(self.seed) if not method.on_means else [{"tol": self.start.tol}]
-        problems = [method.problem(one.seen, one.constants, one.known, own) for one in trials for own in options]
+        problems = [
+            method.problem(trial.seen, trial.constants, trial.given, start) for trial in trials for start in options
+        ]
         names = [trial.name for trial in trials for _ in options]
         with training_progress(self.reporter, method.title, names, self.start.tol) as progress:
-            found = Trainer(progress).fit(problems, bags)
-        groups = [found[place : place + len(options)] for place in range(0, len(found), len(options))]
-        return [min(group, key=lambda one: one.objective) for group in groups]
+            solutions = Trainer(progress).fit(problems, bags)
+        return [min(group, key=lambda solution: solution.objective) for group in _batches(solutions, len(options))]
 
     def _entry(self, method: Method, name: str, done: Sequence[tuple["Trial", LatentSolution, float]]) -> Cell:
-        """Return what is known of one class: every candidate, and the figures of the chosen one.
+        """Return the results of one class: every grid point, and the figures of the chosen one.
 
-        The highest mean over the folds is chosen, of equals the earliest candidate.
+        The first grid point with the highest mean over the folds is chosen.
         """
-        size = self.folds + 1
-        groups = [done[place : place + size] for place in range(0, len(done), size)]
+        groups = _batches(done, self.folds + 1)
         finals = [group[-1][1] for group in groups]
-        scores = _scores(method.bags(self.test), [one.coef for one in finals])
+        scores = _scores(method.bags(self.test), [solution.coef for solution in finals])
         means = [round(float(np.mean([value for _, _, value in group[:-1]])), 9) for group in groups]
         chosen = means.index(max(means))
         figures = [
-            self._figures(name, one.coef, column, self.draws if place == chosen else 1)
-            for place, (one, column) in enumerate(zip(finals, scores.T, strict=True))
+            self._figures(name, solution.coef, column, self.draws if index == chosen else 1)
+            for index, (solution, column) in enumerate(zip(finals, scores.T, strict=True))
         ]
         positive = self.train.labels[name] > 0
         return {
             "chosen": chosen,
-            "candidates": [_candidate(group, own) for group, own in zip(groups, figures, strict=True)],
-            "calls": sum(one.n_calls for _, one, _ in done),
+            "grid": [_grid_point(*entry) for entry in zip(groups, figures, strict=True)],
+            "calls": sum(solution.n_calls for _, solution, _ in done),
             "final": {"calls": finals[chosen].n_calls, "steps": len(finals[chosen].history)},
             "windows": np.where(positive, self.train.bags.best(finals[chosen].coef).index, -1).tolist(),
             "figures": figures[chosen],
         }
 
     def _figures(self, name: str, coef: Float64, scores: Float64, draws: int) -> Figures:
-        """Return the figures of one class's weights on both sets."""
-        tested = test_figures(name, coef, scores, self.test, self.detect, draws, self.seed)
-        return tested | train_figures(name, coef, self.train, draws, self.seed)
+        """Return the figures of the weights of one class on both sets."""
+        figures = test_figures(name, coef, scores, self.test, self.detect, draws, self.seed)
+        return figures | train_figures(name, coef, self.train, draws, self.seed)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training: a class, constants, labels, the pictures that are left out, the windows that are known."""
+    """One training: a class, constants, labels, held-out pictures, given windows."""
 
     name: str
     constants: Constants
     y: Labels
     held_out: NDArray[np.bool_]
-    known: Index
+    given: Index
 
     @property
     def seen(self) -> Labels:
-        """The labels to train with."""
+        """The labels without those of held-out pictures."""
         return np.where(self.held_out, 0, self.y).astype(np.int8)
 
     def score(self, scores: Float64) -> float:
-        """Return the image-level AP of the held-out pictures; of all where none is left out."""
-        of = self.held_out if self.held_out.any() else np.ones(len(self.y), dtype=bool)
-        return image_ap(scores[of], self.y[of])
+        """Return the image-level AP of the held-out pictures, or of all pictures if none is held out."""
+        ranked = self.held_out if self.held_out.any() else np.ones(len(self.y), dtype=bool)
+        return image_ap(scores[ranked], self.y[ranked])
 
 
-def _candidate(group: Sequence[tuple[Trial, LatentSolution, float]], figures: Figures) -> Cell:
-    """Return what is known of one candidate: its folds, and its training on the whole set, which comes last."""
+def _grid_point(group: Sequence[tuple[Trial, LatentSolution, float]], figures: Figures) -> Cell:
+    """Return the results of one grid point: its folds, then its training on all pictures."""
     trial, solution, train_image_ap = group[-1]
     return {
         "constants": trial.constants,
@@ -147,15 +149,20 @@ def _candidate(group: Sequence[tuple[Trial, LatentSolution, float]], figures: Fi
     }
 
 
+def _batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    """Return consecutive groups of `size` items."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
 def _scores(bags: Bags, coefs: Sequence[Float64]) -> Float64:
-    """Return every picture's best score (n, k) under each weight vector."""
+    """Return the best score (n, k) of every picture for each of k weight vectors."""
     return np.asarray(bags.best(np.column_stack(coefs)).score)
 
 
 def describe(study: Study) -> dict[str, Any]:
-    """Return what decides the cells of a study."""
+    """Return the data and settings that decide the cells of a study."""
     return {
         "train": [study.train.content, {name: y.tolist() for name, y in study.train.labels.items()}],
         "test": [study.test.content, {name: y.tolist() for name, y in study.test.labels.items()}],
-        "study": [study.grids, study.start, study.folds, study.draws, study.seed, study.detect],
+        "options": [study.grids, study.start, study.folds, study.draws, study.seed, study.detect],
     }

@@ -1,4 +1,4 @@
-"""How much knowing the right windows helps each learner: 0, 25, 50, 75 and 100 % of the positive pictures.
+"""The gain of each learner from oracle windows of 0, 25, 50, 75 and 100 % of the positive pictures.
 
 ``python -m lapsvm.pipelines.studies.protocols.supervision --data voc --root VOC --shards-from RUN --out DIR`` repeats
 section 4.1 of A. Behl's thesis, "Optimizing Average Precision using Weakly Supervised Data", on other pictures.

@@ -1,25 +1,25 @@
-"""The tables of a protocol: figures of every learner, and how each differs from the first, with tests.
+"""The tables of a protocol: figures of every learner, and differences to the first learner, with tests.
 
 One repetition: differences over draws of the pictures (bootstrap), and over the folds of cross-validation (t-tests,
 corrected for overlapping training sets, and plain as the thesis reports them). Several: t-tests over the repetitions,
-whose pictures are drawn apart from each other. P-values of classes are corrected by Holm's method.
+whose pictures are drawn independently. P-values of classes are corrected by Holm's method.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.evaluation import paired_t_test
 from lapsvm.evaluation.tables import mean
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escaped_markdown, markdown_table
 
-from ..compare.runs import Figure, correct_over_classes, measure_table
+from ...results.tables import interval_text
+from ..figures import Figure, add_holm, measure_table, t_test_row
 from .cells import Cell
 from .figures import MEASURES
 
-Results = dict[str, Any]  # "known": share or learner -> class -> counts; "cells": the same -> learner -> cell
+Results = dict[str, Any]  # "given": share or learner -> class -> counts; "cells": share or learner -> learner -> cell
 Table = dict[str, Any]
 
 HELD_OUT, PLAIN, BEST = "held_out_ap", "held_out_ap_plain", "best_test_ap"
@@ -27,7 +27,7 @@ TITLES = {
     HELD_OUT: "image AP, held-out",
     PLAIN: "image AP, held-out (plain t)",
     "image_ap": "image AP, test",
-    BEST: "best candidate on test",
+    BEST: "best grid point on test",
     "ap_11point": "AP 11-point",
     "ap_area": "AP area",
     "corloc": "CorLoc",
@@ -36,33 +36,33 @@ COLUMNS = (HELD_OUT, "image_ap", BEST, "ap_11point", "ap_area", "corloc")
 LEVEL = 0.05
 
 
-def table(plan: Any, results: Sequence[Results]) -> Table:
-    """Return what NAME.json holds."""
-    methods = plan.titles
-    keys = [*plan.shares, *(methods if plan.swap else ())]
+def protocol_table(options: Any, results: Sequence[Results]) -> Table:
+    """Return the content of NAME.json."""
+    methods = options.titles
+    keys = [*options.shares, *(methods if options.swap else ())]
     return {
-        "protocol": plan.name,
+        "protocol": options.name,
         "methods": methods,
-        "seeds": list(plan.seeds),
-        "folds": plan.folds,
-        "draws": plan.draws,
-        "first": plan.first,
-        "shares": [_share(key, list(methods), plan.folds, results) for key in keys],
+        "seeds": list(options.seeds),
+        "folds": options.folds,
+        "draws": options.draws,
+        "first": options.first,
+        "shares": [_share(key, list(methods), options.folds, results) for key in keys],
     }
 
 
 def label(titles: dict[str, str], key: float | str) -> str:
-    """Return how tables call what was known: a share of the right windows, or those that a learner chose."""
+    """Return the text for given windows: a share of the oracle windows, or the windows that a learner chose."""
     return f"by {titles[key]}" if isinstance(key, str) else f"{key:g} %"
 
 
 def _share(share: float | str, methods: Sequence[str], folds: int, results: Sequence[Results]) -> Table:
-    """Return the part of one share of known windows, or of those that a learner chose."""
-    cells = {name: [one["cells"][share][name] for one in results] for name in methods}
-    classes = list(results[0]["known"][share])
+    """Return the entry of a share of oracle windows, or of the windows that a learner chose."""
+    cells = {name: [result["cells"][share][name] for result in results] for name in methods}
+    classes = list(results[0]["given"][share])
     return {
         "share": share,
-        "known": [one["known"][share] for one in results],
+        "given": [result["given"][share] for result in results],
         "classes": {name: {method: _row(cells[method], name) for method in methods} for name in classes},
         "mean": {method: _mean_row(cells[method], classes) for method in methods},
         "differences": _differences(cells, classes, folds) if len(methods) > 1 else {},
@@ -70,17 +70,17 @@ def _share(share: float | str, methods: Sequence[str], folds: int, results: Sequ
 
 
 def _row(cells: Sequence[Cell], name: str) -> Table:
-    """Return one learner's figures of one class, means over the repetitions, and the constants that were chosen."""
+    """Return the figures of one learner and class, means over the repetitions, and the chosen constants."""
     figures = [_figures(cell, name) for cell in cells]
     chosen = [_chosen(cell, name)["constants"] for cell in cells]
-    return {**{key: mean(one[key] for one in figures) for key in COLUMNS}, "chosen": chosen}
+    return {**{key: mean(row[key] for row in figures) for key in COLUMNS}, "chosen": chosen}
 
 
 def _mean_row(cells: Sequence[Cell], classes: Iterable[str]) -> Table:
-    """Return one learner's means over classes and repetitions, and what training cost, tuning included."""
+    """Return the means of one learner over classes and repetitions, and the cost of training with tuning."""
     figures = [_figures(cell, name) for name in classes for cell in cells]
     return {
-        **{key: mean(one[key] for one in figures) for key in COLUMNS},
+        **{key: mean(row[key] for row in figures) for key in COLUMNS},
         "cpu_seconds": sum(cell["cpu_seconds"] for cell in cells),
         "calls": sum(entry["calls"] for cell in cells for entry in cell["classes"].values()),
     }
@@ -91,37 +91,42 @@ def _figures(cell: Cell, name: str) -> dict[str, float | None]:
     entry = cell["classes"][name]
     return {
         HELD_OUT: float(np.mean(_chosen(cell, name)["folds"])),
-        BEST: max(one["test_image_ap"] for one in entry["candidates"]),
+        BEST: max(point["test_image_ap"] for point in entry["grid"]),
         **{measure: entry["figures"][measure]["value"] for measure in MEASURES},
     }
 
 
 def _chosen(cell: Cell, name: str) -> Table:
-    """Return the candidate that one class took."""
+    """Return the grid point that one class chose."""
     entry = cell["classes"][name]
-    candidate: Table = entry["candidates"][entry["chosen"]]
-    return candidate
+    point: Table = entry["grid"][entry["chosen"]]
+    return point
 
 
 def _differences(cells: dict[str, list[Cell]], classes: Sequence[str], folds: int) -> Table:
     """Return measure -> the table of differences to the first learner."""
     held_out = np.array(
-        [[np.concatenate([_chosen(one, name)["folds"] for one in own]) for name in classes] for own in cells.values()]
+        [
+            [np.concatenate([_chosen(cell, name)["folds"] for cell in repeated]) for name in classes]
+            for repeated in cells.values()
+        ]
     )
     tables = {
         HELD_OUT: t_table(held_out, classes, 1 / (folds - 1)),
         PLAIN: t_table(held_out, classes),
     }
     for measure in MEASURES:
-        known = [name for name in classes if all(_value(cell, name, measure) is not None
-                 for own in cells.values() for cell in own)]  # fmt: skip
+        defined = [name for name in classes if all(_value(cell, name, measure) is not None
+                 for repeated in cells.values() for cell in repeated)]  # fmt: skip
         if len(next(iter(cells.values()))) == 1:
             tables[measure] = measure_table(
-                {name: [_figure(own[0], name, measure) for own in cells.values()] for name in known}
+                {name: [_figure(repeated[0], name, measure) for repeated in cells.values()] for name in defined}
             )
         else:
-            values = [[[_value(cell, name, measure) for cell in own] for name in known] for own in cells.values()]
-            tables[measure] = t_table(np.array(values), known)
+            values = [
+                [[_value(cell, name, measure) for cell in repeated] for name in defined] for repeated in cells.values()
+            ]
+            tables[measure] = t_table(np.array(values), defined)
     return tables
 
 
@@ -138,117 +143,88 @@ def _figure(cell: Cell, name: str, measure: str) -> Figure:
 
 
 def t_table(values: Float64, classes: Sequence[str], overlap: float = 0.0) -> Table:
-    """Return t-tests of values (learners, classes, n) against the first learner, class by class and of the mean."""
-    rows = {name: _t_row(values[:, place], overlap) for place, name in enumerate(classes)}
-    correct_over_classes([row["differences"] for row in rows.values()], "p_value", "p_holm")
+    """Return t-tests of values (learners, classes, n) against the first learner, for each class and the mean."""
+    rows = {name: _t_row(values[:, index], overlap) for index, name in enumerate(classes)}
+    add_holm(row["differences"] for row in rows.values())
     return {"classes": rows, "mean": _t_row(values.mean(axis=1), overlap)}
 
 
 def _t_row(values: Float64, overlap: float) -> Table:
     """Return the means of all learners (learners, n) and their differences to the first."""
-    return {
-        "values": values.mean(axis=1).tolist(),
-        "differences": [_t_difference(values[0], other, overlap) for other in values[1:]],
-    }
+    differences = [t_test_row(values[0], other, overlap) for other in values[1:]]
+    return {"values": values.mean(axis=1).tolist(), "differences": differences}
 
 
-def _t_difference(first: Float64, other: Float64, overlap: float) -> Table:
-    """Return one difference with its interval at 95 %."""
-    from scipy.special import stdtrit
-
-    test = paired_t_test(first, other, overlap)
-    half = abs(test.difference / test.statistic) * float(stdtrit(test.n - 1, 0.975)) if test.statistic else 0.0
-    low, high = test.difference - half, test.difference + half
-    return {"difference": test.difference, "low": low, "high": high, "p_value": test.p_value}
-
-
-def markdown(found: Table) -> str:
+def markdown(table: Table) -> str:
     """Return the tables as Markdown."""
-    methods = list(found["methods"])
-    parts = ["Means over the classes.", _grid(["known windows", "learner", *(TITLES[key] for key in COLUMNS), "CPU s",
-                                               "calls"], _mean_lines(found))]  # fmt: skip
-    if len(methods) > 1:
-        parts += [
-            _about_tests(found),
-            _grid(
-                ["known windows", "learner", "figure", "difference", "95 %", "p", "better", "worse"], _test_lines(found)
-            ),
-        ]
-    header = ["known windows", "class", "learner", *(TITLES[key] for key in COLUMNS), "chosen"]
-    return "\n\n".join([*parts, "Class by class.", _grid(header, _class_lines(found))]) + "\n"
+    titles = list(table["methods"].values())
+    columns = [TITLES[key] for key in COLUMNS]
+    texts = [
+        "Means over the classes.",
+        _grid(["given windows", "learner", *columns, "CPU s", "calls"], _mean_rows(table)),
+    ]
+    if len(titles) > 1:
+        header = ["given windows", "learner", "figure", "difference", "95 %", "p", "better", "worse"]
+        about = (
+            f"Differences to {titles[0]}: means over the classes, and in how many classes the learner is better or "
+            f"worse at a corrected p below {LEVEL}."
+        )
+        texts += [about, _grid(header, _test_rows(table))]
+    header = ["given windows", "class", "learner", *columns, "chosen"]
+    return "\n\n".join([*texts, "Class by class.", _grid(header, _class_rows(table))]) + "\n"
 
 
-def _about_tests(found: Table) -> str:
-    """Return the sentence above the differences."""
-    return (
-        f"Differences to {next(iter(found['methods'].values()))}: means over the classes, and in how many classes the "
-        f"learner is better or worse at a corrected p below {LEVEL}."
-    )
+def _grid(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    return markdown_table(header, list(rows), escape=False).rstrip("\n")
 
 
-def _mean_lines(found: Table) -> list[list[str]]:
-    """Return the rows of the table of means."""
+def _mean_rows(table: Table) -> Iterator[list[Any]]:
+    """Yield the rows of the table of means."""
+    for share in table["shares"]:
+        for method, title in table["methods"].items():
+            row = share["mean"][method]
+            figures = [row[key] for key in COLUMNS]
+            yield [label(table["methods"], share["share"]), title, *figures, f"{row['cpu_seconds']:.0f}", row["calls"]]
+
+
+def _test_rows(table: Table) -> Iterator[list[Any]]:
+    """Yield the rows of the table of differences."""
+    for share in table["shares"]:
+        for index, title in enumerate(list(table["methods"].values())[1:]):
+            for measure, tests in share["differences"].items():
+                yield [label(table["methods"], share["share"]), title, TITLES[measure], *_test_cells(tests, index)]
+
+
+def _test_cells(tests: Table, index: int) -> list[Any]:
+    """Return difference, interval, p, and the numbers of classes that are significantly better and worse."""
+    mean_test = tests["mean"]["differences"][index]
+    if mean_test is None:
+        return [None] * 5
+    rows = [row["differences"][index] for row in tests["classes"].values()]
+    significant = [row["difference"] for row in rows if row is not None and row["p_holm"] < LEVEL]
+    n_better = sum(difference > 0 for difference in significant)
+    n_worse = sum(difference < 0 for difference in significant)
     return [
-        [label(found["methods"], part["share"]), title, *_shown(row), f"{row['cpu_seconds']:.0f}", str(row["calls"])]
-        for part in found["shares"]
-        for title, row in zip(found["methods"].values(), part["mean"].values(), strict=True)
+        f"{mean_test['difference']:+.3f}",
+        interval_text(mean_test),
+        f"{mean_test['p_value']:.3f}",
+        n_better,
+        n_worse,
     ]
 
 
-def _test_lines(found: Table) -> list[list[str]]:
-    """Return the rows of the table of differences."""
-    others = list(found["methods"].values())[1:]
-    return [
-        [label(found["methods"], part["share"]), title, TITLES[measure], *_tested(tests, place)]
-        for part in found["shares"]
-        for place, title in enumerate(others)
-        for measure, tests in part["differences"].items()
-    ]
-
-
-def _tested(tests: Table, place: int) -> list[str]:
-    """Return difference, interval, p, and the counts of classes."""
-    overall = tests["mean"]["differences"][place]
-    if overall is None:
-        return ["-"] * 5
-    rows = [row["differences"][place] for row in tests["classes"].values()]
-    sure = [row["difference"] for row in rows if row is not None and row["p_holm"] < LEVEL]
-    return [
-        f"{overall['difference']:+.3f}",
-        f"[{overall['low']:+.3f}, {overall['high']:+.3f}]",
-        f"{overall['p_value']:.3f}",
-        str(sum(one > 0 for one in sure)),
-        str(sum(one < 0 for one in sure)),
-    ]
-
-
-def _class_lines(found: Table) -> list[list[str]]:
-    """Return the rows of the table of classes."""
-    return [
-        [
-            label(found["methods"], part["share"]),
-            escaped_markdown(name),
-            title,
-            *_shown(row[method]),
-            _constants(row[method]["chosen"]),
-        ]
-        for part in found["shares"]
-        for name, row in part["classes"].items()
-        for method, title in found["methods"].items()
-    ]
-
-
-def _shown(row: Table) -> list[str]:
-    """Return a row's figures."""
-    return ["-" if row[key] is None else f"{row[key]:.3f}" for key in COLUMNS]
+def _class_rows(table: Table) -> Iterator[list[Any]]:
+    """Yield the rows of the table of classes."""
+    for share in table["shares"]:
+        for name, row in share["classes"].items():
+            for method, title in table["methods"].items():
+                figures = [row[method][key] for key in COLUMNS]
+                texts = label(table["methods"], share["share"]), escaped_markdown(name), title
+                yield [*texts, *figures, _constants(row[method]["chosen"])]
 
 
 def _constants(chosen: Sequence[dict[str, float]]) -> str:
     """Return the constants that the repetitions chose."""
-    return "; ".join(", ".join(f"{name} {value:.3g}" for name, value in one.items() if value) for one in chosen)
-
-
-def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "; ".join(
+        ", ".join(f"{name} {value:.3g}" for name, value in constants.items() if value) for constants in chosen
+    )

@@ -9,7 +9,7 @@ from lapsvm.arrays import Array
 from lapsvm.errors import DataError, MissingError
 
 TABLES = ("spambase",)
-"""Sets that come as a table `<name>.data`: numbers divided by commas, the class (0 or 1) last."""
+"""Sets that come as a table `<name>.data`: numbers separated by commas, the class (0 or 1) last."""
 
 SPLIT_SUFFIX = "_toppush_official_split.mat"
 """Of the file with the arrays Xtr, ytr, Xte, yte beside a set."""
@@ -23,14 +23,14 @@ class Samples(NamedTuple):
 
 
 def read_set(root: Path, name: str) -> Samples:
-    """Read a set; for one in the LIBSVM format a test file `<name>.t` beside it is taken in, too.
+    """Read a set; for one in the LIBSVM format a test file `<name>.t` beside it is read too.
 
     Raises
     ------
     MissingError
         If there is no such file.
     DataError
-        If it cannot be read, or does not hold two classes.
+        If it cannot be parsed, or does not have two classes.
     """
     if name in TABLES:
         return _read_table(_existing(root / f"{name}.data"))
@@ -45,26 +45,26 @@ def read_set(root: Path, name: str) -> Samples:
 
 
 def read_official_split(root: Path, name: str) -> tuple[Samples, Samples] | None:
-    """Return the official training and test part of a set; None where there is no file of it."""
+    """Return the official training and test samples of a set; None without a file of them."""
     path = root / f"{name}{SPLIT_SUFFIX}"
     if not path.is_file():
         return None
     from scipy.io import loadmat
 
     try:
-        held = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
+        arrays = loadmat(path, variable_names=("Xtr", "ytr", "Xte", "yte"))
     except Exception as error:
-        raise DataError(f"{path} must be a .mat file that can be read, got {error}.") from error
-    if set(held) < {"Xtr", "ytr", "Xte", "yte"}:
-        raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(held)))}.")
+        raise DataError(f"{path} must be a readable .mat file, got {error}.") from error
+    if set(arrays) < {"Xtr", "ytr", "Xte", "yte"}:
+        raise DataError(f"{path} must hold Xtr, ytr, Xte and yte, got {', '.join(sorted(set(arrays)))}.")
     training, test = (
-        Samples(_dense(held[f"X{part}"]), _signs(path, held[f"y{part}"].ravel())) for part in ("tr", "te")
+        Samples(_dense(arrays[f"X{part}"]), _signs(path, arrays[f"y{part}"].ravel())) for part in ("tr", "te")
     )
     return training, test
 
 
 def scaled(training: Any, test: Any) -> tuple[Any, Any]:
-    """Return both parts with every dense feature in [0, 1] on the training part; sparse ones stay as they are."""
+    """Return training and test features, dense ones scaled to [0, 1] on the training samples."""
     if not isinstance(training, np.ndarray):
         return training, test
     low, span = training.min(axis=0), np.ptp(training, axis=0)
@@ -82,12 +82,12 @@ def _read_table(path: Path) -> Samples:
     try:
         table = np.loadtxt(path, delimiter=",", ndmin=2)
     except ValueError as error:
-        raise DataError(f"{path} must be a table of numbers divided by commas, got {error}.") from error
+        raise DataError(f"{path} must be a table of numbers separated by commas, got {error}.") from error
     return Samples(table[:, :-1], _signs(path, table[:, -1]))
 
 
 def _stacked(path: Path, parts: Any, labels: Any) -> Samples:
-    """Return the parts of a set as one; few and mostly full columns as an array."""
+    """Return the concatenated files of a set, dense if more than half of its entries are not 0."""
     from scipy import sparse
 
     X = sparse.vstack(parts, format="csr")

@@ -1,15 +1,14 @@
-"""TopPush's table (Li, Jin and Zhou, NIPS 2014, section 5) on the data sets a user has.
+"""TopPush's table (Li, Jin and Zhou, NIPS 2014, section 5) on the data sets of a user.
 
     python -m lapsvm.pipelines.studies.toppush.protocol --root FOLDER --out DIR
 
-Random splits, 2/3 for training; on the training part each learner's parameter is chosen by five folds, from the paper's
-grid, by the mean Pos@Top; then it is fitted once more and measured on the test part. FOLDER holds files in the LIBSVM
-format (`w8a`, `a9a`, ...) and `spambase.data`; DIR gets toppush.json and toppush.md. The table is written after every
-split, so the same command goes on where it was stopped, and one with more splits adds to what is there.
+Random splits have 2/3 of the samples for training. Five-fold cross-validation on them chooses each learner's parameter
+from the paper's grid by the mean Pos@Top; the learner is then fitted on all of them and measured on the test samples.
+FOLDER holds files in the LIBSVM format (`w8a`, `a9a`, ...) and `spambase.data`; DIR gets toppush.json and toppush.md.
+The table is written after every split: the same command resumes an interrupted one, and a larger --splits adds splits.
 """
 
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import typer
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
-from lapsvm.errors import DataError, InputError, LapsvmError, OptionError, SettingsError
+from lapsvm.errors import DataError, SettingsError
 from lapsvm.evaluation import write_json
 from lapsvm.files import NOT_PARSED, write_atomically
 from lapsvm.models import RankSVM, TopPush
@@ -31,17 +30,18 @@ from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
 from ...cli.parameters import PATH
 from ...run.ownership import table_files
 from ...run.progress import Bar, Reporter
+from ..command import split_names, study_command
 from .libsvm_sets import Samples, read_official_split, read_set, scaled
 from .table import OFFICIAL, as_markdown, summary
 
 POWERS = (-3, 3)
-"""The grid of lam and C, as powers of 10; it grows at an end that is the best, up to `FARTHEST`. The paper's rule."""
+"""Smallest and largest power of 10 in the grid of lam and C; the paper extends it while its best value is an end."""
 
-FARTHEST = 6
+MAX_POWER = 6
 
 FOLDS = 5
 EARLY_GAP = 0.01
-"""Relative gap at which the row that stops early stops."""
+"""Relative duality gap of the row that stops early."""
 
 EARLY_STEPS = 500
 MEASURES: dict[str, Callable[[Float64, Array], float]] = {
@@ -53,7 +53,7 @@ MEASURES: dict[str, Callable[[Float64, Array], float]] = {
 
 
 class EarlyTopPush:
-    """TopPush as the paper runs it: accelerated gradient steps on the dual of all samples, stopped early."""
+    """TopPush as in the paper: accelerated gradient steps on the dual of all samples, stopped early."""
 
     def __init__(self, lam: float):
         self._lam = lam
@@ -93,7 +93,7 @@ DEFAULT_LEARNERS = [name for name in LEARNERS if name != "ranksvm_pos_at_top"]
 
 
 class Split(NamedTuple):
-    """One division of a set."""
+    """One division of a set into training and test samples."""
 
     name: str
     training: Samples
@@ -101,59 +101,59 @@ class Split(NamedTuple):
 
 
 def measured(learner: Callable[[float], Any], split: Split, seed: int) -> dict[str, Any]:
-    """Choose the parameter on the training part, fit, and return the measures on the test part."""
+    """Return the measures of a learner on the test samples, its parameter chosen on the training samples."""
     X, y = split.training
-    chosen = _chosen(learner, X, y, seed)
+    parameter = _best_parameter(learner, X, y, seed)
     start = time.process_time()
-    model = learner(chosen).fit(X, y)
-    spent = time.process_time() - start
+    model = learner(parameter).fit(X, y)
+    cpu_seconds = time.process_time() - start
     scores = model.decision_function(split.test.X)
     row: dict[str, Any] = {name: measure(scores, split.test.y) for name, measure in MEASURES.items()}
-    return row | {"parameter": chosen, "cpu_s": spent, "objective": _objective(model)}
+    return row | {"parameter": parameter, "cpu_s": cpu_seconds, "objective": _objective(model)}
 
 
 def _objective(model: Any) -> float | None:
-    """Return TopPush's objective, which is 1 where w = 0 is the minimum."""
+    """Return the objective of TopPush; it is 1 if w = 0 is the minimum."""
     return float(model.objective_) if isinstance(model, TopPush) else None
 
 
-def _chosen(learner: Callable[[float], Any], X: Any, y: Array, seed: int) -> float:
+def _best_parameter(learner: Callable[[float], Any], X: Any, y: Array, seed: int) -> float:
     """Return the value of the grid with the highest mean Pos@Top over the folds; ties go to the higher mean AP."""
     from sklearn.model_selection import StratifiedKFold
 
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, y))
 
-    def merit(power: int) -> tuple[float, float]:
+    def score(power: int) -> tuple[float, float]:
         top, ap = [], []
-        for kept, left in folds:
-            scores = learner(10.0**power).fit(X[kept], y[kept]).decision_function(X[left])
-            top.append(positives_at_top(scores, y[left]))
-            ap.append(average_precision(scores, y[left]))
+        for training, held_out in folds:
+            scores = learner(10.0**power).fit(X[training], y[training]).decision_function(X[held_out])
+            top.append(positives_at_top(scores, y[held_out]))
+            ap.append(average_precision(scores, y[held_out]))
         return float(np.mean(top)), float(np.mean(ap))
 
-    merits = {power: merit(power) for power in range(POWERS[0], POWERS[1] + 1)}
-    best = max(merits, key=merits.__getitem__)
-    while best in (min(merits), max(merits)) and abs(best) < FARTHEST:
-        beyond = best + (1 if best > 0 else -1)
-        merits[beyond] = merit(beyond)
-        if merits[beyond] <= merits[best]:
+    power_scores = {power: score(power) for power in range(POWERS[0], POWERS[1] + 1)}
+    best = max(power_scores, key=power_scores.__getitem__)
+    while best in (min(power_scores), max(power_scores)) and abs(best) < MAX_POWER:
+        next_power = best + (1 if best > 0 else -1)
+        power_scores[next_power] = score(next_power)
+        if power_scores[next_power] <= power_scores[best]:
             break
-        best = beyond
+        best = next_power
     return float(10.0**best)
 
 
 def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]]:
-    """Yield what makes each split of a set: the official one, if there is one, then `count` random ones."""
+    """Yield a function for each split of a set: the official split, if there is one, then `count` random splits."""
     from sklearn.model_selection import train_test_split
 
     official, samples = read_official_split(root, name), read_set(root, name)
     if min(np.bincount(samples.y > 0, minlength=2)) < 2 * FOLDS:
-        raise DataError(f"{name} must hold {2 * FOLDS} samples of each class or more, for the folds within a split.")
+        raise DataError(f"{name} must hold {2 * FOLDS} samples of each class or more, for the folds of a split.")
 
     def random(seed: int) -> Split:
-        places = train_test_split(np.arange(len(samples.y)), test_size=1 / 3, stratify=samples.y, random_state=seed)
-        X = scaled(*(samples.X[part] for part in places))
-        return Split(str(seed), *(Samples(rows, samples.y[part]) for rows, part in zip(X, places, strict=True)))
+        indices = train_test_split(np.arange(len(samples.y)), test_size=1 / 3, stratify=samples.y, random_state=seed)
+        X = scaled(*(samples.X[rows] for rows in indices))
+        return Split(str(seed), *(Samples(part, samples.y[rows]) for part, rows in zip(X, indices, strict=True)))
 
     if official is not None:
         yield lambda: Split(OFFICIAL, *official)
@@ -162,22 +162,22 @@ def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]
 
 
 def run(root: Path, out: Path, sets: list[str], count: int, learners: list[str]) -> dict[str, Any]:
-    """Run what is missing, write the tables, and return them."""
+    """Measure the missing splits, write the tables, and return them."""
     table_files(out, "toppush", "splits", write=False)
-    results = _begun(out / "toppush.json")
+    results = _read_results(out / "toppush.json")
     reporter = Reporter()
     for name in sets:
         done = results["splits"].setdefault(name, {})
         makers = list(splits_of(root, name, count))
         with reporter.bar(name, len(makers)) as bar:
             for make in makers:
-                _one_split(make(), done, learners, bar)
+                _measure_split(make(), done, learners, bar)
                 _write(out, results)
     return _write(out, results)
 
 
-def _one_split(split: Split, done: dict[str, Any], learners: list[str], bar: Bar) -> None:
-    """Add the learners' rows that are missing for a split."""
+def _measure_split(split: Split, done: dict[str, Any], learners: list[str], bar: Bar) -> None:
+    """Add the missing rows of a split to `done`."""
     rows = done.setdefault(split.name, {})
     rows["size"] = [len(split.training.y), len(split.test.y), split.training.X.shape[1]]
     for learner in learners:
@@ -189,11 +189,11 @@ def _one_split(split: Split, done: dict[str, Any], learners: list[str], bar: Bar
     bar.step(note=split.name)
 
 
-def _begun(path: Path) -> dict[str, Any]:
-    """Return the results that are there, if they were made with these settings."""
+def _read_results(path: Path) -> dict[str, Any]:
+    """Return the results in a file, empty ones without a file; SettingsError if they have other settings."""
     settings = {
         "powers": list(POWERS),
-        "farthest": FARTHEST,
+        "max_power": MAX_POWER,
         "folds": FOLDS,
         "early_gap": EARLY_GAP,
         "early_steps": EARLY_STEPS,
@@ -201,17 +201,17 @@ def _begun(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {"settings": settings, "splits": {}}
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        there = held["settings"], held["splits"]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        stored, splits = content["settings"], content["splits"]
     except (*NOT_PARSED, KeyError, TypeError) as error:
         raise DataError(f"{path} must be results of this command, got {error}.") from error
-    if there[0] != settings:
-        raise SettingsError(f"{path} must have been made with the settings {settings}, got {there[0]}.")
-    return {"settings": settings, "splits": there[1]}
+    if stored != settings:
+        raise SettingsError(f"{path} must have been made with the settings {settings}, got {stored}.")
+    return {"settings": settings, "splits": splits}
 
 
 def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
-    """Write both tables whole; return the one for programs."""
+    """Write both tables, and return the content of toppush.json."""
     table = results | {"summary": summary(results["splits"], list(MEASURES))}
     as_json, as_text = table_files(out, "toppush", "splits")
     write_json(as_json, table)
@@ -219,32 +219,18 @@ def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def _names(option: str, text: str, known: list[str] | None = None) -> list[str]:
-    """Return the names of a list divided by commas."""
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    if not names:
-        raise InputError(f"{option} must name one or more, got {text!r}.")
-    for name in names:
-        if known is not None and name not in known:
-            raise OptionError(f"{option} must be of {', '.join(known)}, got {name!r}.")
-    return names
-
-
+@study_command
 def main(
     root: Annotated[Path, typer.Option(help="Folder with the data sets.")],
     out: Annotated[Path, typer.Option(help="Folder for toppush.json and toppush.md.", **PATH)],
-    sets: Annotated[str, typer.Option(help="Data sets, divided by commas.")] = "spambase,diabetes,w8a,a9a",
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas.")] = "spambase,diabetes,w8a,a9a",
     splits: Annotated[int, typer.Option(min=0, help="Random splits of each set.")] = 30,
-    learners: Annotated[str, typer.Option(help="Rows, divided by commas.")] = ",".join(DEFAULT_LEARNERS),
+    learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(DEFAULT_LEARNERS),
 ) -> None:
-    """Repeat TopPush's table; run again, it goes on where it was stopped."""
-    try:
-        run(root, out, _names("--sets", sets), splits, _names("--learners", learners, list(LEARNERS)))
-    except LapsvmError as error:
-        typer.echo(f"toppush: {error}", err=True)
-        sys.exit(2)
+    """Repeat the table of TopPush; a second call resumes an interrupted one."""
+    run(root, out, split_names("--sets", sets), splits, split_names("--learners", learners, LEARNERS))
     typer.echo((out / "toppush.md").read_text(encoding="utf-8"), nl=False)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

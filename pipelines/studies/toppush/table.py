@@ -1,4 +1,4 @@
-"""Means over splits, paired tests against TopPush, and the table for people."""
+"""Means over splits, paired tests against TopPush, and their Markdown table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from lapsvm.evaluation import paired_t_test
+from lapsvm.report import markdown_table
 
 OFFICIAL = "official"
 BASE = "toppush"
 LEVEL = 0.1
-"""Of the marked differences: that of the paper."""
+"""Significance level of marked differences, as in the paper."""
 
 OVERLAP = 0.5
-"""Test samples per training sample: random splits share their training samples, and the test is corrected for it."""
+"""Test samples per training sample: the corrected test needs it, because random splits share training samples."""
 
 TITLES = {
     "toppush": "TopPush",
@@ -27,28 +28,28 @@ HEADS = {"pos_at_top": "Pos@Top", "ap": "AP", "ndcg": "NDCG", "auc": "AUC"}
 
 LEGEND = f"""\
 Mean ± standard deviation over the splits; + is better than TopPush, - is worse, by a paired t-test at {LEVEL} that is
-corrected for what the splits share. CPU seconds: one fit with the parameter that was chosen, on one BLAS thread."""
+corrected for overlapping training sets. CPU seconds: one fit with the chosen parameter, on one BLAS thread."""
 
 Splits = Mapping[str, Mapping[str, Any]]
 
 
 def summary(sets: Mapping[str, Splits], measures: list[str]) -> dict[str, Any]:
-    """Return for each set its size and, for the official split and the random ones, each learner's figures."""
+    """Return the size of each set and the figures of each learner on the official and the random splits."""
     return {name: _of_set(splits, measures) for name, splits in sets.items() if splits}
 
 
 def _of_set(splits: Splits, measures: list[str]) -> dict[str, Any]:
     drawn = {name: rows for name, rows in splits.items() if name != OFFICIAL}
-    found: dict[str, Any] = {"size": next(iter(splits.values()))["size"]}
+    entry: dict[str, Any] = {"size": next(iter(splits.values()))["size"]}
     if OFFICIAL in splits:
-        found[OFFICIAL] = {key: row for key, row in splits[OFFICIAL].items() if key in TITLES}
+        entry[OFFICIAL] = {key: row for key, row in splits[OFFICIAL].items() if key in TITLES}
     if drawn:
-        found["random"] = {key: _of_learner(drawn, key, measures) for key in TITLES if _values(drawn, key, "ap")}
-    return found
+        entry["random"] = {key: _of_learner(drawn, key, measures) for key in TITLES if _values(drawn, key, "ap")}
+    return entry
 
 
 def _values(splits: Splits, learner: str, measure: str) -> dict[str, float]:
-    """Return the learner's value on every split that has one."""
+    """Return the value of a learner on every split that has one."""
     return {name: rows[learner][measure] for name, rows in splits.items() if learner in rows}
 
 
@@ -60,7 +61,7 @@ def _of_learner(splits: Splits, learner: str, measures: list[str]) -> dict[str, 
     row["cpu_s"] = float(np.mean(list(_values(splits, learner, "cpu_s").values())))
     row["splits"] = len(_values(splits, learner, "cpu_s"))
     if learner == BASE:
-        # the squared hinge of w = 0 is 1
+        # the objective of w = 0 is 1
         row["at_zero"] = sum(value > 1 - 1e-9 for value in _values(splits, learner, "objective").values())
     return row
 
@@ -71,54 +72,45 @@ def _spread(values: list[float]) -> dict[str, Any]:
 
 def _against_base(splits: Splits, learner: str, measure: str) -> dict[str, float]:
     """Return the p-values of the plain and of the corrected test against TopPush."""
-    base, its = _values(splits, BASE, measure), _values(splits, learner, measure)
-    shared = [name for name in its if name in base]
+    base, values = _values(splits, BASE, measure), _values(splits, learner, measure)
+    shared = [name for name in values if name in base]
     if learner == BASE or len(shared) < 2:
         return {}
-    pairs = [base[name] for name in shared], [its[name] for name in shared]
+    pairs = [base[name] for name in shared], [values[name] for name in shared]
     return {"p_plain": paired_t_test(*pairs).p_value, "p_value": paired_t_test(*pairs, overlap=OVERLAP).p_value}
 
 
 def as_markdown(table: Mapping[str, Any], measures: list[str]) -> str:
-    """Return the table for people."""
-    return "\n".join([LEGEND, "", *(line for name, found in table.items() for line in _section(name, found, measures))])
+    """Return toppush.md."""
+    return "\n".join([LEGEND, "", *(line for name, entry in table.items() for line in _section(name, entry, measures))])
 
 
-def _section(name: str, found: Mapping[str, Any], measures: list[str]) -> list[str]:
-    training, test, features = found["size"]
+def _section(name: str, entry: Mapping[str, Any], measures: list[str]) -> list[str]:
+    """Return the lines of one set: the tables of the random splits and of the official split."""
+    training, test, features = entry["size"]
     lines = [f"## {name}", "", f"{training} training and {test} test samples, {features} features.", ""]
-    if "random" in found:
-        rows = found["random"]
-        lines += [*_head(f"{rows[BASE]['splits']} random splits" if BASE in rows else "random splits", measures)]
-        best = rows.get(BASE)
-        lines += [
-            _row(TITLES[key], [_cell(row[m], best and best[m]) for m in measures], row["cpu_s"])
-            for key, row in rows.items()
-        ]
-        lines += [""]
-    if OFFICIAL in found:
-        lines += _head("the official split", measures)
-        lines += [
-            _row(TITLES[key], [f"{row[m]:.3f}" for m in measures], row["cpu_s"]) for key, row in found[OFFICIAL].items()
-        ]
-        lines += [""]
-    zero = found.get("random", {}).get(BASE, {}).get("at_zero", 0)
-    if zero:
-        lines += [f"On {zero} of the random splits w = 0 is TopPush's minimum at the parameter that was chosen.", ""]
+    random = entry.get("random", {})
+    base = random.get(BASE, {})
+    if random:
+        title = f"{base['splits']} random splits" if base else "random splits"
+        cells = {key: [_cell(row[name], base.get(name)) for name in measures] for key, row in random.items()}
+        lines.append(_table(title, measures, random, cells))
+    if OFFICIAL in entry:
+        cells = {key: [row[name] for name in measures] for key, row in entry[OFFICIAL].items()}
+        lines.append(_table("the official split", measures, entry[OFFICIAL], cells))
+    if base.get("at_zero"):
+        lines += [f"On {base['at_zero']} of the random splits w = 0 is TopPush's minimum at the chosen parameter.", ""]
     return lines
 
 
-def _head(title: str, measures: list[str]) -> list[str]:
-    heads = [title, *(HEADS[measure] for measure in measures), "CPU s"]
-    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-
-
-def _row(title: str, cells: list[str], cpu: float) -> str:
-    return f"| {' | '.join([title, *cells, f'{cpu:.3f}'])} |"
+def _table(title: str, measures: list[str], rows: Mapping[str, Any], cells: Mapping[str, list[Any]]) -> str:
+    """Return one table: a row per learner."""
+    lines = [[TITLES[key], *cells[key], row["cpu_s"]] for key, row in rows.items()]
+    return markdown_table([title, *(HEADS[measure] for measure in measures), "CPU s"], lines)
 
 
 def _cell(figure: Mapping[str, Any], base: Mapping[str, Any] | None) -> str:
-    """Return mean and standard deviation; "-" behind it is worse than TopPush, "+" is better, by the corrected test."""
+    """Return mean and standard deviation, then "+" or "-" if better or worse than TopPush by the corrected test."""
     text = f"{figure['mean']:.3f}" + ("" if figure["sd"] is None else f" ± {figure['sd']:.3f}")
     if base is None or figure.get("p_value", 1.0) > LEVEL:
         return text

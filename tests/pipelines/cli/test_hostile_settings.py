@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
-from lapsvm.pipelines.results.model_record import stated
+from lapsvm.pipelines.results.provenance import provenance_value
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
@@ -142,11 +142,13 @@ def test_a_model_that_does_not_say_how_it_was_made_is_refused(finished, tmp_path
     detector = Detector("six", np.ones(5))
     detector.save(tmp_path / "six.safetensors")
     picture = next((digits / "JPEGImages").iterdir())
-    assert "'six' must say in its provenance" in refused("predict", picture, "--model", tmp_path / "six.safetensors")
-    assert stated(Detector("a", [1.0], provenance={"x": {"y": 3}}), "x", "y") == 3
+    assert "'six' must have the provenance of a run" in refused(
+        "predict", picture, "--model", tmp_path / "six.safetensors"
+    )
+    assert provenance_value(Detector("a", [1.0], provenance={"x": {"y": 3}}), "x", "y") == 3
     for provenance in ({}, {"x": 3}, {"x": {}}):
         with pytest.raises(ModelFileError, match=r"x\.y is missing"):
-            stated(Detector("a", [1.0], provenance=provenance), "x", "y")
+            provenance_value(Detector("a", [1.0], provenance=provenance), "x", "y")
 
 
 def test_a_run_with_such_a_model_is_not_reported_with_an_exception(finished, tmp_path, refused):

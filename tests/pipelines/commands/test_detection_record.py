@@ -74,7 +74,7 @@ def test_models_of_old_versions_detect_as_their_run_or_say_that_defaults_are_use
     assert found(command, model, picture) == (inside, "")
     (tmp_path / "elsewhere").mkdir()
     copied = shutil.copy(model, tmp_path / "elsewhere" / "six.safetensors")
-    assert "does not record how it detects" in found(command, copied, picture)[1]
+    assert "records no detection settings" in found(command, copied, picture)[1]
     assert command("detect", "--out", run_copy, "--quiet").status == 0
     assert Detector.load(model).provenance["detection"] == asdict(RunFolder(run_copy).settings().detect)
 
@@ -86,6 +86,6 @@ def test_a_record_that_breaks_a_rule_is_refused(finished, tmp_path, picture, ref
     detector = Detector.load(finished / "models" / "six.safetensors")
     path = tmp_path / "six.safetensors"
     replace(detector, provenance={**detector.provenance, "detection": record}).save(path)
-    assert f"model {path} must record how it detects" in refused(
+    assert f"model {path} must record valid detection settings" in refused(
         "predict", "--model", path, "--extractor", "hog", picture
     )

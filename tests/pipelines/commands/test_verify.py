@@ -16,7 +16,7 @@ def flip(path, place):
 def test_a_finished_run_is_whole(finished, command):
     said = command("verify", "--out", finished)
     assert said.status == 0
-    assert "files are whole." in said.err
+    assert "files are intact." in said.err
 
 
 @pytest.mark.parametrize("pattern", ["shards/trainval/*", "shards/test/*", "models/*"])

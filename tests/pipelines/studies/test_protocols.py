@@ -1,4 +1,4 @@
-"""The papers' protocols: shares of known windows, cells that others can recompute, tests of differences, refusals."""
+"""The papers' protocols: shares of oracle windows, recomputed cells, tests of differences, refusals."""
 
 import json
 import re
@@ -66,41 +66,41 @@ def test_only_the_first_windows_of_a_picture_are_used(sets):
         assert [len(boxes) for boxes in pictures.boxes] == np.diff(pictures.bags.offsets).tolist()
 
 
-def test_the_right_window_overlaps_an_object_most(sets):
+def test_the_oracle_window_overlaps_an_object_most(sets):
     train, _ = sets
     for name in train.labels:
-        right = oracle_windows(train, name)
-        assert (right >= 0).any()
+        oracle = oracle_windows(train, name)
+        assert (oracle >= 0).any()
         for place, image in enumerate(train.ids):
             objects = train.truth[name][image]
             easy = np.asarray(objects.boxes)[~np.asarray(objects.difficult, dtype=bool)]
             overlaps = iou(train.boxes[place], easy).max(axis=1) if len(easy) else np.zeros(1)
             reaches = train.labels[name][place] > 0 and overlaps.max() >= 0.5
-            assert right[place] == (overlaps.argmax() if reaches else -1)
+            assert oracle[place] == (overlaps.argmax() if reaches else -1)
 
 
-def test_a_larger_share_of_known_windows_holds_every_smaller_one():
+def test_a_larger_share_of_oracle_windows_contains_every_smaller_one():
     right = np.array([3, -1, 0, 7, -1, 2, 5])
     shares = [oracle_share(right, percent, (4, 0)) for percent in (0, 25, 50, 75, 100)]
     assert [int((known >= 0).sum()) for known in shares] == [0, 1, 2, 4, 5]
     assert shares[-1].tolist() == right.tolist()
     for smaller, larger in pairwise(shares):
-        told = smaller >= 0
-        assert (larger[told] == smaller[told]).all()
+        given = smaller >= 0
+        assert (larger[given] == smaller[given]).all()
 
 
-def test_the_table_tells_how_many_windows_were_known(found, sets):
+def test_the_table_counts_the_given_windows(found, sets):
     train, _ = sets
     for part in found["shares"]:
-        for name, counted in part["known"][0].items():
+        for name, counted in part["given"][0].items():
             right = oracle_windows(train, name)
             assert counted["positives"] == (train.labels[name] > 0).sum()
-            assert counted["with_right_window"] == (right >= 0).sum()
+            assert counted["with_oracle_window"] == (right >= 0).sum()
             if isinstance(part["share"], float):
-                assert counted["known"] == round((right >= 0).sum() * part["share"] / 100)
+                assert counted["given"] == round((right >= 0).sum() * part["share"] / 100)
 
 
-def test_no_stage_of_a_run_knows_windows():
+def test_no_stage_of_a_run_uses_given_windows():
     folder = Path(supervision.__file__).parents[2]
     using = {path.relative_to(folder) for path in folder.rglob("*.py") if "fixed_windows" in path.read_text()}
     assert using == {Path("studies/protocols/methods.py")}
@@ -115,8 +115,8 @@ def test_a_cell_is_what_training_its_problems_gives(supervised, found, sets, met
     part = next(one for one in found["shares"] if one["share"] == share)
     for place, name in enumerate(train.labels):
         entry, y = cell["classes"][name], train.labels[name]
-        chosen = entry["candidates"][entry["chosen"]]
-        assert np.mean(chosen["folds"]) == max(np.mean(one["folds"]) for one in entry["candidates"])
+        chosen = entry["grid"][entry["chosen"]]
+        assert np.mean(chosen["folds"]) == max(np.mean(one["folds"]) for one in entry["grid"])
         known = oracle_share(oracle_windows(train, name), share, (0, place))
         options = Start().options(0)[0]
         (solution,) = fit_many([METHODS[method].problem(y, chosen["constants"], known, options)], train.bags)
@@ -126,8 +126,8 @@ def test_a_cell_is_what_training_its_problems_gives(supervised, found, sets, met
         assert chosen["test_image_ap"] == pytest.approx(expected, abs=1e-9)
         assert part["classes"][name][method]["image_ap"] == pytest.approx(expected, abs=1e-9)
         if share == 100:
-            told = known >= 0
-            assert (solution.windows[told] == known[told]).all()
+            given = known >= 0
+            assert (solution.windows[given] == known[given]).all()
 
 
 def test_windows_are_swapped_for_those_that_the_other_learner_chose(supervised, sets):
@@ -141,7 +141,7 @@ def test_windows_are_swapped_for_those_that_the_other_learner_chose(supervised, 
         windows = np.array(entry("latent_svm-S0-*", name)["windows"])
         assert ((windows >= 0) == (y > 0)).all()
         swapped = entry("latent_ap-on-latent_svm-*", name)
-        chosen = swapped["candidates"][swapped["chosen"]]
+        chosen = swapped["grid"][swapped["chosen"]]
         (solution,) = fit_many(
             [METHODS["latent_ap"].problem(y, chosen["constants"], windows, Start().options(0)[0])], train.bags
         )
@@ -173,7 +173,7 @@ def test_the_settings_name_the_command(supervised):
     assert line.startswith("python -m lapsvm.pipelines.studies.protocols.supervision")
 
 
-def test_every_learner_stands_in_the_table_with_its_tests(finished, tmp_path):
+def test_the_table_has_every_learner_and_its_tests(finished, tmp_path):
     names = "latent_ap,latent_ndcg,latent_auc,latent_svm,mean_svm"
     assert run(learners.main, "--shards-from", finished, "--out", tmp_path, "--classes", "six,three", *SMALL) == 0
     table = json.loads((tmp_path / "learners.json").read_text())
@@ -212,7 +212,7 @@ def test_the_svm_on_means_is_liblinears(sets):
     assert solution.objective == pytest.approx(objective, rel=1e-4)
 
 
-def test_the_structural_svm_takes_the_options_that_it_knows():
+def test_the_structural_svm_ignores_the_option_top():
     y = np.array([1, -1])
     problem = METHODS["latent_struct"].problem(y, {"C": 2.0}, np.array([-1, -1]), Start(2, 0.5).options(3)[1])
     assert isinstance(problem, StructuralProblem)
@@ -226,7 +226,7 @@ def test_the_grid_of_j_is_relative_to_the_share_of_positives():
     assert {one["J"] for one in grid} == {0.5 * 8 / 2, 1.0 * 8 / 2}
 
 
-def test_nothing_to_rank_is_an_ap_of_nought():
+def test_nothing_to_rank_is_an_ap_of_0():
     assert image_ap(np.array([1.0, 2.0]), [-1, 0]) == 0.0
 
 
@@ -259,7 +259,7 @@ def test_the_modules_are_commands():
 
 
 @pytest.mark.slow
-def test_characters_are_drawn_anew_for_every_seed(tmp_path):
+def test_every_seed_draws_other_characters(tmp_path):
     small = ["--first", 20, "--pictures", 60, "--starts", 2, "--folds", 2, "--C", "1,10", "--hinge-C", "0.1", "--J", 1]
     assert run(characters.main, "--out", tmp_path, "--seeds", 2, "--seed", 3, *small, "--draws", 5, "--quiet") == 0
     table = json.loads((tmp_path / "characters.json").read_text())

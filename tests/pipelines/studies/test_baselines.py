@@ -48,7 +48,7 @@ def test_the_evaluation_has_the_figures_of_a_run(made_by, finished):
     assert own["sets"]["trainval"]["mean"]["image_ap"] > 0.8
 
 
-def test_the_run_is_as_it_was(made_by, finished, made):
+def test_the_run_is_unchanged(made_by, finished, made):
     assert made(finished, "run.toml", "evaluation.json", "models/*") == made_by.before
 
 
@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_bytes(made_by, finished, tmp_path, made):
     assert made(tmp_path / "AGAIN", *patterns) == made(made_by.out, *patterns)
 
 
-def test_what_was_chosen_and_how_training_went_is_kept(made_by):
+def test_the_record_has_the_chosen_constants_and_the_history(made_by):
     record = json.loads((made_by.out / "baseline.json").read_text())
     assert record["method"] == made_by.method.value
     assert record["seed"] == 0
@@ -96,7 +96,7 @@ def test_demotion_reaches_mi_svm_alone(made_by, run_copy, tmp_path, made):
     np.testing.assert_allclose(found.boxes[own], boxes)
 
 
-def test_wsddn_sees_surroundings_that_are_stored_beside_the_windows_as_in_training():
+def test_wsddn_combines_stored_context_features_as_in_training():
     pytest.importorskip("torch", reason="torch is not installed")
     draw = np.random.default_rng(0)
     features, halves = draw.normal(size=(40, 8)).astype(np.float32), Halves((8,), (True,), 0.25)
@@ -119,7 +119,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         baselines.run(tmp_path / "NONE", tmp_path / "DIR", Method.MI_SVM, quiet=True)
 
 
-def test_too_few_positives_for_the_folds_are_told(run_copy, tmp_path):
+def test_too_few_positives_for_the_folds_are_refused(run_copy, tmp_path):
     text = (run_copy / "run.toml").read_text()
     (run_copy / "run.toml").write_text(text.replace("\nfolds = 2", "\nfolds = 90", 1))
     with pytest.raises(OneClassError, match="for 90 folds"):
@@ -132,6 +132,6 @@ def test_an_expected_failure_is_one_line_and_exit_status_2(monkeypatch, capsys, 
 
     monkeypatch.setattr(baselines, "run", refuse)
     with pytest.raises(SystemExit) as exit_:
-        baselines.main(tmp_path, tmp_path, Method.MI_SVM)
+        baselines.main(["--run", tmp_path, "--out", tmp_path, "--method", "mi_svm"])
     assert exit_.value.code == 2
-    assert capsys.readouterr().err == "baselines: the thing broke its rule.\n"
+    assert capsys.readouterr().err == "lapsvm: the thing broke its rule.\n"

@@ -1,4 +1,4 @@
-"""Tables of runs: what one change at a time gives, and repetitions of a run side by side."""
+"""Tables of runs: an ablation with one change at a time, and repetitions of a run."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.recipes import BEST
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.studies.ablation import variants as parts
+from lapsvm.pipelines.studies.ablation import variants
 from lapsvm.pipelines.studies.ablation.repetitions import parse_row
 from lapsvm.pipelines.studies.ablation.rows import Row, rows_markdown, rows_table
 
@@ -19,30 +19,30 @@ MEASURES = {"ap_11point", "ap_area", "corloc", "image_ap"}
 
 
 @pytest.fixture(scope="module")
-def made_parts(finished, tmp_path_factory):
-    out = tmp_path_factory.mktemp("parts") / "DIR"
-    table = parts.run(finished, out, ["as-it-is", "one-window", "twenty-windows", "no-demotion"], 2, 50, quiet=True)
+def ablation(finished, tmp_path_factory):
+    out = tmp_path_factory.mktemp("ablation") / "DIR"
+    table = variants.run(finished, out, ["unchanged", "top-1", "top-20", "no-demotion"], 2, 50, quiet=True)
     return out, table
 
 
-def test_what_the_run_has_already_is_left_out(made_parts):
-    _, table = made_parts
-    assert [row["name"] for row in table["rows"]] == ["as-it-is", "twenty-windows", "2 random starts"]
+def test_settings_that_the_run_has_already_are_left_out(ablation):
+    _, table = ablation
+    assert [row["name"] for row in table["rows"]] == ["unchanged", "top-20", "2 random starts"]
 
 
-def test_an_unchanged_run_has_the_runs_own_figures_and_models(made_parts, finished, made):
-    out, table = made_parts
+def test_an_unchanged_run_has_the_runs_own_figures_and_models(ablation, finished, made):
+    out, table = ablation
     means = json.loads((finished / "evaluation.json").read_text())["sets"]
     figures = {name: figure["value"] for name, figure in table["rows"][0]["measures"].items()}
     assert figures.keys() == MEASURES
     assert figures["ap_area"] == pytest.approx(means["test"]["mean"]["ap_area"])
     assert figures["corloc"] == pytest.approx(means["trainval"]["mean"]["corloc"])
-    assert made(out / "as-it-is", "models/*", "detections/*/*.txt") == made(finished, "models/*", "detections/*/*.txt")
-    assert RunFolder(out / "as-it-is").timings()["train"] == RunFolder(finished).timings()["train"]
+    assert made(out / "unchanged", "models/*", "detections/*/*.txt") == made(finished, "models/*", "detections/*/*.txt")
+    assert RunFolder(out / "unchanged").timings()["train"] == RunFolder(finished).timings()["train"]
 
 
-def test_a_row_of_several_runs_is_their_mean(made_parts):
-    _, table = made_parts
+def test_a_row_of_several_runs_is_their_mean(ablation):
+    _, table = ablation
     for figure in table["rows"][2]["measures"].values():
         assert len(figure["values"]) == 2
         assert figure["value"] == pytest.approx(np.mean(figure["values"]))
@@ -56,31 +56,31 @@ def _measure_of(table, figure):
     return next(name for name, other in table["rows"][2]["measures"].items() if other is figure)
 
 
-def test_the_files_say_what_is_printed(made_parts):
-    out, table = made_parts
-    assert json.loads((out / "parts.json").read_text()) == json.loads(json.dumps(table))
-    text = (out / "parts.md").read_text()
+def test_the_files_say_what_is_printed(ablation):
+    out, table = ablation
+    assert json.loads((out / "variants.json").read_text()) == json.loads(json.dumps(table))
+    text = (out / "variants.md").read_text()
     assert text == rows_markdown(table)
-    assert "| twenty-windows |" in text
+    assert "| top-20 " in text
     assert ", sd " in text
 
 
-def test_a_second_call_makes_nothing_anew(made_parts, finished, made):
-    out, table = made_parts
+def test_a_second_call_keeps_finished_variants(ablation, finished, made):
+    out, table = ablation
     before = made(out, "*/models/*", "*/timings.json")
-    again = parts.run(finished, out, ["as-it-is", "twenty-windows"], 2, 50, quiet=True)
+    again = variants.run(finished, out, ["unchanged", "top-20"], 2, 50, quiet=True)
     assert made(out, "*/models/*") == {name: one for name, one in before.items() if "models" in name}
     assert [row["measures"] for row in again["rows"]] == [row["measures"] for row in table["rows"]]
 
 
-def test_every_part_keeps_the_rules_of_settings_in_the_best_recipe():
+def test_every_variant_keeps_the_rules_of_settings_in_the_best_recipe():
     best = Settings().with_values(BEST)
-    for values in parts.PARTS.values():
+    for values in variants.VARIANTS.values():
         check_settings(best.with_values(values))
 
 
-def test_without_refinement_in_the_run_nothing_of_it_is_varied():
-    rows = parts.variants(Settings(), list(parts.PARTS), 0)
+def test_a_run_without_refinement_has_no_variants_of_it():
+    rows = variants.variant_rows(Settings(), list(variants.VARIANTS), 0)
     assert not any(key.startswith("refine.") for row in rows for key in row[0].values if row[0].name != "hinge")
 
 
@@ -101,10 +101,17 @@ def test_a_row_needs_a_name_and_a_run(text):
         parse_row(text)
 
 
+def test_an_unknown_variant_is_refused_in_one_line(finished, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        variants.main(["--run", finished, "--out", tmp_path / "D", "--variants", "none"])
+    assert exit_.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith("lapsvm: option --variants must name some of unchanged, ")
+    assert line.endswith(", got 'none'.\n")
+
+
 def test_refusals(finished, tmp_path):
-    with pytest.raises(OptionError, match=r"option --parts must name some of as-it-is, .*, got 'none'"):
-        parts.run(finished, tmp_path / "D", ["none"], 0, 10, quiet=True)
     with pytest.raises(OptionError, match="option --out must be a folder for several runs"):
-        parts.run(finished, finished, ["as-it-is"], 0, 10, quiet=True)
-    with pytest.raises(StageError, match=r"parts needs a run folder"):
-        parts.run(tmp_path / "nothing", tmp_path / "D", ["as-it-is"], 0, 10, quiet=True)
+        variants.run(finished, finished, ["unchanged"], 0, 10, quiet=True)
+    with pytest.raises(StageError, match=r"an ablation needs a run folder"):
+        variants.run(tmp_path / "nothing", tmp_path / "D", ["unchanged"], 0, 10, quiet=True)
