@@ -6,7 +6,7 @@ from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     Column,
     class_columns,
-    escaped_markdown,
+    escape_markdown,
     left_out_sentence,
     markdown_table,
     results_markdown,
@@ -24,7 +24,7 @@ __all__ = [
     "RunSummary",
     "SetSummary",
     "class_columns",
-    "escaped_markdown",
+    "escape_markdown",
     "left_out_sentence",
     "markdown_table",
     "miss_kind",

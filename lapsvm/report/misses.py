@@ -22,7 +22,7 @@ class MissKind(StrEnum):
 
     TOO_LARGE = "too large"
     TOO_SMALL = "too small (a part)"
-    BESIDE = "beside (context)"
+    POOR_OVERLAP = "poor overlap (context)"
     WRONG_OBJECT = "wrong object"
 
 
@@ -69,7 +69,7 @@ def miss_kind(box: ArrayLike, truth_boxes: ArrayLike, other_truth_boxes: ArrayLi
         return MissKind.TOO_LARGE
     if on_it >= _MOST and larger < 0:
         return MissKind.TOO_SMALL
-    return MissKind.WRONG_OBJECT if on_other >= _MOST else MissKind.BESIDE
+    return MissKind.WRONG_OBJECT if on_other >= _MOST else MissKind.POOR_OVERLAP
 
 
 def by_kind(misses: Iterable[Example]) -> dict[MissKind, list[Example]]:

@@ -136,13 +136,13 @@ class WindowCounts:
         "Pictures", "Right", the four kinds of misses, and "No window" if that occurs.
     rows : tuple of (str, tuple of int)
         A class and its counts.
-    together : tuple of int
+    totals : tuple of int
         The sums over the classes.
     """
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, tuple[int, ...]], ...]
-    together: tuple[int, ...]
+    totals: tuple[int, ...]
 
 
 def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
@@ -228,10 +228,10 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    return escaped_markdown(decimal(cell) if cell is None or isinstance(cell, float) else str(cell))
+    return escape_markdown(decimal(cell) if cell is None or isinstance(cell, float) else str(cell))
 
 
-def escaped_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text that stands for itself on a line or in a table of Markdown: no HTML, link, code or emphasis."""
     for character, escaped in _MARKDOWN_ESCAPES:
         text = text.replace(character, escaped)

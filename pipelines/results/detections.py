@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector, demoted, detect, voted
+from lapsvm.detection import Detector, box_voting, demote_scores, detect
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import temporary_name
@@ -115,10 +115,10 @@ def detect_shards(
 
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, (k, 4) and (k,), from all its windows."""
-    lowered = demoted(scores, settings.demotion)
+    lowered = demote_scores(scores, settings.demotion)
     found, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.vote:
-        moved = voted(found, boxes, scores, settings.vote, settings.vote_near)
+        moved = box_voting(found, boxes, scores, settings.vote, settings.vote_near)
         found = np.round(moved / PLACE) * PLACE
     return found, values
 

@@ -65,13 +65,13 @@ def check_settings(settings: Settings) -> Settings:
 
 def check_detection(detect: DetectSettings) -> DetectSettings:
     """Return the settings of detection if every value keeps its rule; OptionError, InputError if not."""
-    from lapsvm.detection import demoted
+    from lapsvm.detection import demote_scores
 
     if not 0 <= detect.nms_threshold <= 1:
         raise OptionError(f"option --nms must be between 0 and 1, got {detect.nms_threshold}.")
     if detect.max_detections < 1:
         raise OptionError(f"option --max-detections must be at least 1, got {detect.max_detections}.")
-    demoted([0.0], detect.demotion)
+    demote_scores([0.0], detect.demotion)
     _check_vote(detect)
     return detect
 

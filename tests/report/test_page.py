@@ -225,8 +225,8 @@ def test_all_kinds_of_misses_are_counted_and_named(make_summary, make_example):
     assert page.complaints == []
     text = words(page)
     assert "Where the best window lies on trainval" in text
-    assert "bus 7 5 2 0 0 0 together 7 5 2 0 0 0" in text
-    for part in ("Too large 2 pictures", "Too small (a part) 0 pictures", "Beside (context) 0 pictures"):
+    assert "bus 7 5 2 0 0 0 total 7 5 2 0 0 0" in text
+    for part in ("Too large 2 pictures", "Too small (a part) 0 pictures", "Poor overlap (context) 0 pictures"):
         assert part in text
     assert "Wrong object 0 pictures" in text
 

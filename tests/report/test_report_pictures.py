@@ -66,7 +66,7 @@ def test_misses_are_grouped_by_kind_and_those_without_room_are_named(full_conten
     assert [g.title for g in galleries.misses] == [
         "Too large",
         "Too small (a part)",
-        "Beside (context)",
+        "Poor overlap (context)",
         "Wrong object",
     ]
     assert sum(gallery.total for gallery in galleries.misses) == len(full_contents.classes[2].misses)

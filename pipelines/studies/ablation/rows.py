@@ -9,7 +9,7 @@ import numpy as np
 
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escape_markdown
 
 from ...results.tables import TITLES
 from ...run.folder import RunFolder
@@ -115,15 +115,15 @@ def rows_markdown(table: Mapping[str, Any]) -> str:
     lines = [f"| | {' | '.join(titles)} | CPU s |", "|---|" + "---|" * (len(titles) + 1)]
     for row in table["rows"]:
         cells = [_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
+        lines.append(f"| {escape_markdown(row['name'])} | {' | '.join(cells)} | {_cpu(row['seconds'])} |")
     lines += [
         "",
-        f"| less {escaped_markdown(table['rows'][0]['name'])} | {' | '.join(titles)} |",
+        f"| less {escape_markdown(table['rows'][0]['name'])} | {' | '.join(titles)} |",
         "|---|" + "---|" * len(titles),
     ]
     for row in table["rows"][1:]:
         cells = [_difference_cell(row["measures"].get(name)) for name in measures]
-        lines.append(f"| {escaped_markdown(row['name'])} | {' | '.join(cells)} |")
+        lines.append(f"| {escape_markdown(row['name'])} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

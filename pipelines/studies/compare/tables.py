@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escape_markdown
 
 from ...results.tables import TITLES
 
@@ -21,13 +21,13 @@ class Sheet(NamedTuple):
 
 def comparison_markdown(table: Mapping[str, Any]) -> str:
     """Return comparison.md."""
-    first = escaped_markdown(table["runs"][0]["name"])
+    first = escape_markdown(table["runs"][0]["name"])
     lines = ["# Comparison", "", f"Differences are to {first}; brackets hold {_interval(table)}.", ""]
-    lines += [f"* {escaped_markdown(', '.join(run.values()))}" for run in table["runs"]]
+    lines += [f"* {escape_markdown(', '.join(run.values()))}" for run in table["runs"]]
     for sheet in sheets(table):
-        header = [escaped_markdown(title) for title in sheet.header]
+        header = [escape_markdown(title) for title in sheet.header]
         lines += ["", f"## {sheet.title}", "", _line(header), _line(["---"] + ["---:"] * (len(header) - 1))]
-        lines += [_line([escaped_markdown(row[0]), *row[1:]]) for row in sheet.rows]
+        lines += [_line([escape_markdown(row[0]), *row[1:]]) for row in sheet.rows]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import paired_t_test
 from lapsvm.evaluation.tables import mean
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escape_markdown
 
 from ..compare.runs import Figure, correct_over_classes, measure_table
 from .cells import Cell
@@ -227,7 +227,7 @@ def _class_lines(found: Table) -> list[list[str]]:
     return [
         [
             label(found["methods"], part["share"]),
-            escaped_markdown(name),
+            escape_markdown(name),
             title,
             *_shown(row[method]),
             _constants(row[method]["chosen"]),
