@@ -135,7 +135,7 @@ def test_best_windows_are_counted_by_what_they_show(full_contents):
     classes = [replace(result, hits=10 + i) for i, result in enumerate(full_contents.classes)]
     counted = window_counts(classes)
     assert counted.titles == (
-        "Pictures", "Right", "Too large", "Too small (a part)", "Poor overlap (context)", "Wrong object",
+        "Pictures", "Correct", "Too large", "Too small (a part)", "Poor overlap (context)", "Wrong object",
     )  # fmt: skip
     for i, (result, (name, counts)) in enumerate(zip(classes, counted.rows, strict=True)):
         assert name == result.name
