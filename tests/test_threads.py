@@ -13,7 +13,7 @@ from lapsvm._ext import scores, toppush, voc_matching
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.detection.suppression import nms
-from lapsvm.detection.voting import voted
+from lapsvm.detection.voting import box_voting
 from lapsvm.features import HOG
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 from lapsvm.ranking import NDCGLoss, RankBiased, RankLoss, most_violated_ranking, psi
@@ -81,7 +81,7 @@ DOORS = {
     "matching": matched,
     "overlap": lambda: iou(BOXES, BOXES),
     "suppression": lambda: nms(BOXES, OF_BOXES, 0.3),
-    "voting": lambda: voted(BOXES[:5], BOXES, OF_BOXES, 1.0, 0.5),
+    "voting": lambda: box_voting(BOXES[:5], BOXES, OF_BOXES, 1.0, 0.5),
     "hog": lambda: HOG(16, 4, 9)(PICTURE, BOXES[:50]),
     "proposals": lambda: propose(PICTURE, mode="fast", threads=2),
 }

@@ -2,7 +2,7 @@
 
 from lapsvm.detection.detector import Detector, score_many
 from lapsvm.detection.formats import to_json
-from lapsvm.detection.suppression import demoted, detect, nms
-from lapsvm.detection.voting import voted
+from lapsvm.detection.suppression import demote_scores, detect, nms
+from lapsvm.detection.voting import box_voting
 
-__all__ = ["Detector", "demoted", "detect", "nms", "score_many", "to_json", "voted"]
+__all__ = ["Detector", "box_voting", "demote_scores", "detect", "nms", "score_many", "to_json"]

@@ -1,4 +1,4 @@
-"""The readable twins of compiled non-maximum suppression and voting."""
+"""Slow, readable twins of compiled non-maximum suppression and box voting."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ def overlap(a: Box, b: Box) -> float:
 
 
 def nms(boxes: Sequence[Box], scores: Sequence[float], threshold: float = 0.3, limit: int | None = None) -> list[int]:
-    """Return the indices of the boxes that stay, best first; see `lapsvm.detection.nms`."""
+    """Return the indices of the kept boxes, best first; see `lapsvm.detection.nms`."""
     kept: list[int] = []
     for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
         if all(overlap(boxes[j], boxes[i]) <= threshold for j in kept):
@@ -25,16 +25,22 @@ def nms(boxes: Sequence[Box], scores: Sequence[float], threshold: float = 0.3, l
     return kept[:limit]
 
 
-def voted(
-    found: Sequence[Box], boxes: Sequence[Box], scores: Sequence[float], temperature: float = 0.7, iou: float = 0.4
+def box_voting(
+    detections: Sequence[Box],
+    boxes: Sequence[Box],
+    scores: Sequence[float],
+    temperature: float = 0.7,
+    min_iou: float = 0.4,
 ) -> list[list[float]]:
-    """Return the found boxes, moved to the mean of the windows around them; see `lapsvm.detection.voted`."""
+    """Return the detections, each moved to the mean of the overlapping windows; see `lapsvm.detection.box_voting`."""
     spread = statistics.pstdev(scores) if scores else 0.0
     weights = [math.exp((score - max(scores)) / (temperature * spread)) if spread else 1.0 for score in scores]
     means = []
-    for box in found:
-        around = [(weight, other) for weight, other in zip(weights, boxes, strict=True) if overlap(box, other) >= iou]
-        total = sum(weight for weight, _ in around)
-        sides = [sum(weight * other[side] for weight, other in around) for side in range(4)]
+    for box in detections:
+        overlapping = [
+            (weight, other) for weight, other in zip(weights, boxes, strict=True) if overlap(box, other) >= min_iou
+        ]
+        total = sum(weight for weight, _ in overlapping)
+        sides = [sum(weight * other[side] for weight, other in overlapping) for side in range(4)]
         means.append([side / total for side in sides] if total > 0 else [float(side) for side in box])
     return means

@@ -9,7 +9,7 @@ from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 
 
-def demoted(scores: ArrayLike, amount: float = 1.0) -> Float64:
+def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
     """Return the scores of one picture's windows, those below the best one moved further down.
 
     s becomes s + amount (s - best). A picture's best window keeps its score, so pictures keep their order; its other

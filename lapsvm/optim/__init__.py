@@ -2,7 +2,7 @@
 
 from lapsvm.optim.accelerated import Dual, DualSolution, accelerated_dual
 from lapsvm.optim.bundle import Bundle, Plane
-from lapsvm.optim.cutting_plane import Solution, cutting_plane, drive, minimise, objective_at
+from lapsvm.optim.cutting_plane import Solution, cutting_plane, minimise, objective_at, run_with_oracle
 from lapsvm.optim.simplex_qp import SimplexSolution, solve_simplex_qp
 from lapsvm.optim.toppush import TopPushSolution, top_push
 
@@ -16,9 +16,9 @@ __all__ = [
     "TopPushSolution",
     "accelerated_dual",
     "cutting_plane",
-    "drive",
     "minimise",
     "objective_at",
+    "run_with_oracle",
     "solve_simplex_qp",
     "top_push",
 ]

@@ -251,12 +251,12 @@ def minimise(
         dim, check_positive("C", C), check_positive("tol", tol), max_calls=max_calls, start=start, planes=planes
     )
     with one_blas_thread():
-        solution = drive(steps, oracle)
+        solution = run_with_oracle(steps, oracle)
     warn_unless_converged(solution, tol, max_calls)
     return solution
 
 
-def drive(steps: Steps, oracle: Callable[[Float64], Plane]) -> Solution:
+def run_with_oracle(steps: Steps, oracle: Callable[[Float64], Plane]) -> Solution:
     """Answer every point of a solver by `oracle`, and return its solution."""
     w = next(steps)
     while True:

@@ -20,7 +20,7 @@ from lapsvm.blas import one_blas_thread
 from lapsvm.optim.accelerated import Dual, accelerated_dual
 from lapsvm.optim.bundle import Plane
 from lapsvm.optim.certificate import relative_gap
-from lapsvm.optim.cutting_plane import cutting_plane, drive
+from lapsvm.optim.cutting_plane import cutting_plane, run_with_oracle
 from lapsvm.optim.margins import Margin, margin
 from lapsvm.optim.toppush_newton import MISSED_GAIN, NO_GAIN, NewtonSteps
 
@@ -127,7 +127,7 @@ class _Planes:
         steps = cutting_plane(
             dim, 1 / self._lam, tol, max_calls=self._max_steps, start=self._start, planes=self._planes
         )
-        found = drive(steps, oracle)
+        found = run_with_oracle(steps, oracle)
         self._planes, self._start, self._size = found.planes, found.w, negatives.shape[0]
         return found.w, self._lam * found.dual, found.n_calls
 

@@ -2,7 +2,7 @@
 
 Inference is exact if d_{j+1}(i) >= d_j(i) (C2). Two checks look for a loss that breaks it. `check_loss` asks for whole
 rows of derivatives, once for each loss object and size: all of them where there are few, else a sample.
-`AskedDerivatives` compares all derivatives that an inference asked for. Where these satisfy C2 the answer is the exact
+`DerivativeCache` compares all derivatives that an inference asked for. Where these satisfy C2 the answer is the exact
 one of a loss that agrees with the user's in every derivative asked for; that the others satisfy it too, only
 `check_loss` on few negatives, or :class:`lapsvm.testing.RankLossLaws`, can say.
 """
@@ -41,7 +41,7 @@ class UserLoss(Protocol):
         """Return Delta."""
 
 
-class AskedDerivatives:
+class DerivativeCache:
     """Answers the kernels' questions for derivatives and keeps the answers.
 
     Parameters
@@ -151,7 +151,7 @@ def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
     """
     if _passed.holds(loss.identity, (n_pos, n_neg)):
         return
-    asked, positions = AskedDerivatives(loss, n_pos, n_neg), _sampled_positions(n_pos, n_neg)
+    asked, positions = DerivativeCache(loss, n_pos, n_neg), _sampled_positions(n_pos, n_neg)
     for j in positions:
         asked(j, 1, n_pos)
     asked.check()

@@ -146,7 +146,7 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
     if found is None:
         _refuse(scores)
     ranks, coefficients, above, delta, weighted = found
-    if isinstance(kernel.gains, derivatives.AskedDerivatives):
+    if isinstance(kernel.gains, derivatives.DerivativeCache):
         kernel.gains.check()
     if kernel.gains is not None:
         delta = derivatives.value(loss, above, n_neg)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError, OptionError
-from lapsvm.ranking.derivatives import AskedDerivatives
+from lapsvm.ranking.derivatives import DerivativeCache
 from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
 from lapsvm.ranking.discounts import as_discount, tabulate
 
@@ -88,7 +88,7 @@ class RankLoss(ABC):
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
         """Return what the compiled recursion needs; here a call of `derivative` for every visited negative."""
-        return Kernel(_OBJECT, gains=AskedDerivatives(self, n_pos, n_neg))
+        return Kernel(_OBJECT, gains=DerivativeCache(self, n_pos, n_neg))
 
     @property
     def identity(self) -> object:

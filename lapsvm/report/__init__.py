@@ -1,4 +1,4 @@
-"""The page that shows what a run found: `write_page` and the values that fill it."""
+"""The result page of a run: `write_page` and the values that it shows."""
 
 from lapsvm.report.contents import CccpStep, ClassSummary, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
 from lapsvm.report.misses import MissKind, miss_kind
@@ -7,7 +7,7 @@ from lapsvm.report.tables import (
     Column,
     cell_text,
     class_columns,
-    escaped_markdown,
+    escape_markdown,
     left_out_sentence,
     markdown_table,
     results_markdown,
@@ -26,7 +26,7 @@ __all__ = [
     "SetSummary",
     "cell_text",
     "class_columns",
-    "escaped_markdown",
+    "escape_markdown",
     "left_out_sentence",
     "markdown_table",
     "miss_kind",

@@ -1,7 +1,7 @@
-"""What a page shows: plain frozen values, filled by whoever made the run.
+"""The values that a page shows, as frozen dataclasses that the report stage fills.
 
-Everything is optional that a run may lack. ``None`` means "undefined" or "not known" and is shown as "-"; NaN and
-infinity are refused at the door, so that a page never shows a number that nobody meant.
+Values that a run may lack are optional. ``None`` means "undefined" or "unknown" and is shown as "-". NaN and infinity
+raise NotFiniteError.
 """
 
 import math
@@ -57,7 +57,7 @@ class SetSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How the run was made.
+    """The data, settings and versions of a run.
 
     Attributes
     ----------
@@ -71,13 +71,13 @@ class RunSummary:
     test : SetSummary or None
         None if the data have no test set.
     command : str
-        The line that repeats the run.
+        The command line that repeats the run.
     iou : float, default 0.5
-        Overlap that makes a detection right.
+        Smallest overlap of a correct detection with an object.
     seeds : mapping of a use ("run", "windows", ...) to its seed
-    settings : mapping of an option to its value, further settings worth showing
+    settings : mapping of an option to its value
     versions : mapping of a package to its version
-    seconds : mapping of a stage to its wall time in seconds, in the order they ran
+    seconds : mapping of a stage to its wall time in seconds, in running order
     """
 
     title: str
@@ -105,9 +105,9 @@ class CccpStep:
     duality_gap : float or None
         Relative gap of the step's convex problem, (primal - dual) / abs(primal).
     passes : float or None
-        Passes over the windows from the beginning of training to the end of the step.
+        Passes over the windows from the start of training to the end of the step.
     seconds : float or None
-        Likewise, wall time.
+        Wall time from the start of training to the end of the step.
     """
 
     objective: float
@@ -143,22 +143,22 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A picture with one chosen window, to be looked at.
+    """A picture with one window to show.
 
     Attributes
     ----------
     id : str
     pixels : callable returning a uint8 RGB array of shape (h, w, 3)
-        For instance ``record.pixels`` of an `ImageRecord`; called only for the pictures that the page has room for.
+        For instance ``record.pixels`` of an `ImageRecord`; called only for the pictures that the page shows.
     box : array-like of shape (4,)
         The window x1, y1, x2, y2 in pixels of the picture.
     score : float
     truth : array-like of shape (n, 4), or None
-        Objects of the class; empty if there are none, None if boxes are not known.
+        Objects of the class; empty if there are none, None if boxes are unknown.
     others : mapping of class name to array-like of shape (m, 4)
         Objects of the other classes.
     note : str
-        A few words for the caption, for instance "a second detection of the object".
+        Text for the caption, for instance "a second detection of the object".
     """
 
     id: str
@@ -175,7 +175,7 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class ClassSummary:
-    """What was found for one class.
+    """The results of one class.
 
     Attributes
     ----------
@@ -185,28 +185,28 @@ class ClassSummary:
     image_ap : float or None
         AP of ranking the test set's pictures.
     npos : int or None
-        Objects of the test set that count, the difficult ones left out.
+        Objects of the test set, without the difficult ones.
     corloc : float or None
-        Share of the training set's pictures with the class whose best window is right.
+        Share of the training set's pictures with the class whose best window is correct.
     train_image_ap : float or None
         AP of ranking the training set's pictures.
     C : float or None
-        The chosen regularisation.
+        The chosen weight of the loss.
     duality_gap : float or None
         Relative gap at the end of training.
     averaged : int, default 0
-        The number of models whose mean the detector is, 0 if it is no mean. A mean has no certificate.
+        Number of models that the detector averages, 0 for a single model. An average has no certificate.
     steps : tuple of CccpStep
-        Empty if not known.
+        Empty if unknown.
     curve : Curve or None
         On the test set.
     best, false_positives, misses : tuple of Example
         Best detections; highest scored false positives; pictures of the training set with the class whose best window
-        is wrong. Each in the order to be shown. Give all misses: those without room are listed by id.
+        is wrong. Each in display order. Pass all misses: the page lists those it does not show by id.
     hits : int or None
-        Pictures of the training set with the class whose best window is right.
+        Pictures of the training set with the class whose best window is correct.
     windowless : int, default 0
-        Those that have no window at all; CorLoc counts them as wrong.
+        Pictures of the training set with the class that have no window; CorLoc counts them as wrong.
     """
 
     name: str
@@ -232,13 +232,13 @@ class ClassSummary:
 
     @property
     def cccp_steps(self) -> int | None:
-        """Number of outer steps, None if not known."""
+        """Number of outer steps, None if unknown."""
         return len(self.steps) or None
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything that one page shows.
+    """All values that one page shows.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ class Contents:
     skipped : mapping of a class that was not trained to the reason
     left_out : mapping of the id of a picture that was left out to the reason
     warnings : tuple of str
-        Whole sentences, shown at the top.
+        Complete sentences, shown at the top.
     """
 
     summary: RunSummary
@@ -259,7 +259,7 @@ class Contents:
 
 def _check_numbers(value: CccpStep | Example | ClassSummary, owner: str) -> None:
     """Raise NotFiniteError if a plain number of a dataclass is NaN or infinite."""
-    for item in fields(value):
-        number = getattr(value, item.name)
+    for attribute in fields(value):
+        number = getattr(value, attribute.name)
         if isinstance(number, float) and not math.isfinite(number):
-            raise NotFiniteError(f"{item.name} of {owner} must be finite (None where undefined), got {number}.")
+            raise NotFiniteError(f"{attribute.name} of {owner} must be finite (None where undefined), got {number}.")

@@ -1,4 +1,4 @@
-"""How a window misses: the four kinds by which a weakly supervised detector goes wrong."""
+"""The four kinds of misses of a weakly supervised detector's windows."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -11,44 +11,43 @@ from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import ShapeError
 from lapsvm.report.contents import Example
 
-# Two boxes of equal size that share two thirds of each have IoU exactly 1/2. So a window with IoU < 1/2 can hold two
-# thirds of an object, or lie with two thirds on it, but never both: the kinds do not overlap.
-_MOST = 2 / 3
-_RIGHT = 1 / 2
+# Two boxes of equal size that share two thirds of each have IoU exactly 1/2. A window with IoU < 1/2 may cover two
+# thirds of an object, or have two thirds of its area on the object, but never both: the kinds do not overlap.
+_MIN_SHARE = 2 / 3
+_MIN_IOU = 1 / 2
 
 
 class MissKind(StrEnum):
-    """What is wrong with a window that misses, in the order in which the page shows it."""
+    """The kinds of misses, in the order of the page."""
 
     TOO_LARGE = "too large"
     TOO_SMALL = "too small (a part)"
-    BESIDE = "beside (context)"
+    POOR_OVERLAP = "poor overlap (context)"
     WRONG_OBJECT = "wrong object"
 
 
 def miss_kind(box: ArrayLike, truth_boxes: ArrayLike, other_truth_boxes: ArrayLike = ()) -> MissKind:
-    """Say how a window that misses goes wrong.
+    """Return the kind of miss of a window.
 
-    The first rule that holds decides. The *nearest* object is the one of the class with the largest IoU with the
-    window, the first of several equal ones; a *share* is the area of an intersection over the area of one box.
+    The first rule that applies decides. The *nearest* object is the object of the class with the largest IoU with the
+    window, the first among equals. A *share* is the area of an intersection over the area of one box.
 
-    1. Wrong object: an object of another class has IoU >= 1/2 with the window, and more than the nearest object has.
-    2. Too large: the window holds at least 2/3 of the nearest object, and is the larger of the two.
-    3. Too small: at least 2/3 of the window lies on the nearest object, and the window is the smaller of the two.
+    1. Wrong object: an object of another class has IoU >= 1/2 with the window, and more than the nearest object.
+    2. Too large: the window covers at least 2/3 of the nearest object and is larger than it.
+    3. Too small: at least 2/3 of the window lies on the nearest object, and the window is smaller than it.
     4. Wrong object: at least 2/3 of the window lies on one object of another class.
-    5. Beside: everything else; the window shares less than 2/3 with any object, or meets none.
+    5. Poor overlap: all other windows; their share with every object is below 2/3.
 
-    Rules 2 and 3 meet in no window whose IoU is under 1/2: two shares of 2/3 make an IoU of 1/2.
+    Rules 2 and 3 cannot both apply to a window with IoU < 1/2: two shares of 2/3 give an IoU of at least 1/2.
 
     Parameters
     ----------
     box : array-like of shape (4,)
-        The window, x1, y1, x2, y2. That it misses is the caller's finding; an IoU above 1/2 is answered by the same
-        rules.
+        The window, x1, y1, x2, y2. The same rules apply to a window that does not miss.
     truth_boxes : array-like of shape (n, 4)
-        Objects of the class in the picture, the difficult ones included.
+        Objects of the class in the picture, including difficult ones.
     other_truth_boxes : array-like of shape (m, 4), default ()
-        Objects of the other classes, as far as they are known.
+        Known objects of the other classes.
 
     Returns
     -------
@@ -57,23 +56,23 @@ def miss_kind(box: ArrayLike, truth_boxes: ArrayLike, other_truth_boxes: ArrayLi
     Raises
     ------
     ShapeError
-        If a shape is another one.
+        If an array has another shape.
     """
     window = as_window(box)
     truth, others = as_boxes(truth_boxes, "truth_boxes"), as_boxes(other_truth_boxes, "other_truth_boxes")
-    best_iou, held, on_it, larger = _nearest(window, truth)
+    best_iou, covered, inside, surplus = _nearest(window, truth)
     other_iou, on_other = float(iou(window, others).max(initial=0)), float(_share(window, others).max(initial=0))
-    if other_iou >= _RIGHT and other_iou > best_iou:
+    if other_iou >= _MIN_IOU and other_iou > best_iou:
         return MissKind.WRONG_OBJECT
-    if held >= _MOST and larger > 0:
+    if covered >= _MIN_SHARE and surplus > 0:
         return MissKind.TOO_LARGE
-    if on_it >= _MOST and larger < 0:
+    if inside >= _MIN_SHARE and surplus < 0:
         return MissKind.TOO_SMALL
-    return MissKind.WRONG_OBJECT if on_other >= _MOST else MissKind.BESIDE
+    return MissKind.WRONG_OBJECT if on_other >= _MIN_SHARE else MissKind.POOR_OVERLAP
 
 
 def by_kind(misses: Iterable[Example]) -> dict[MissKind, list[Example]]:
-    """Return the misses of each kind, all four in the order of the page; examples without truth count as beside."""
+    """Group the misses by kind, in the order of the page; examples without ground truth count as poor overlap."""
     groups: dict[MissKind, list[Example]] = {kind: [] for kind in MissKind}
     for example in misses:
         truth = () if example.truth is None else example.truth
@@ -90,7 +89,7 @@ def as_window(box: ArrayLike) -> Float64:
 
 
 def _nearest(window: Float64, truth: Float64) -> tuple[float, float, float, float]:
-    """Return IoU, share of the object held, share of the window on it and the window's surplus area."""
+    """Return IoU, covered share of the object, share of the window on it, and window area minus object area."""
     if not len(truth):
         return 0.0, 0.0, 0.0, 0.0
     overlaps = iou(window, truth)[0]
@@ -100,7 +99,7 @@ def _nearest(window: Float64, truth: Float64) -> tuple[float, float, float, floa
 
 
 def _share(first: Float64, second: Float64) -> Float64:
-    """Return the share of `first`, one box, that each box of `second` takes; 0 for an empty box."""
+    """Return the share of the single box `first` that each box of `second` covers; 0 for an empty box."""
     sides: Float64 = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
     common: Float64 = np.prod(np.maximum(sides, 0.0), axis=1)
     area = areas(first)

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds everything, asks nothing of the network and runs no script."""
+"""The result page: one self-contained HTML file without network access and scripts."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.pictures import ClassGalleries, class_galleries
-from lapsvm.report.plots import OVER, Plot, precision_recall_plot, training_plots
+from lapsvm.report.plots import TIME_AXES, Plot, precision_recall_plot, training_plots
 from lapsvm.report.tables import (
     Column,
     class_columns,
@@ -28,7 +28,7 @@ MAX_PICTURES = 180
 
 @dataclass(frozen=True)
 class ClassView:
-    """A class as the template sees it: its numbers, its plots and its pictures."""
+    """The numbers, plots and pictures of one class for the template."""
 
     result: ClassSummary
     curve: Plot | None
@@ -45,29 +45,29 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
     Parameters
     ----------
     path : str or Path
-        Folders that are missing are made.
+        Missing parent folders are created.
     contents : Contents
     max_pictures : int, default 180
-        Thumbnails in all, shared evenly by the galleries; every gallery that is not empty has at least one, and at
-        most 6. A thumbnail weighs about 20 KB.
+        Total number of thumbnails, divided evenly among the galleries. Every non-empty gallery has 1 to 6 of them. A
+        thumbnail takes about 20 KB.
 
     Raises
     ------
     ShapeError
-        If boxes have another shape than their documentation says.
+        If boxes have another shape than documented.
     MissingError, ImageError
-        If a picture that is to be shown cannot be read.
+        If a picture cannot be read.
     OSError
         If the file cannot be written.
     """
-    # an id may come from a file name that is no valid text; what cannot be encoded is shown as \udcXX
+    # file names may be invalid text: characters that cannot be encoded appear as \udcXX
     content = render_page(contents, max_pictures=max_pictures).encode("utf-8", "backslashreplace")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content)
 
 
 def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
-    """Return the page as a string; `write_page` says more."""
+    """Return the page as HTML text; see `write_page`."""
     page = _environment().get_template("page.html")
     columns, views = class_columns(contents), _views(contents, max_pictures)
     return page.render(
@@ -78,12 +78,12 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
-        overs=[name for name in OVER if any(name in view.training for view in views)],
+        axes=[name for name in TIME_AXES if any(name in view.training for view in views)],
     )
 
 
 def _environment() -> "Environment":
-    """Return the templates of this package, everything that comes from data escaped."""
+    """Return the template environment of this package, with automatic escaping."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -100,7 +100,7 @@ def _environment() -> "Environment":
 
 def _views(contents: Contents, max_pictures: int) -> list[ClassView]:
     galleries = class_galleries(contents.classes, max_pictures)
-    return [_view(result, shown) for result, shown in zip(contents.classes, galleries, strict=True)]
+    return [_view(result, pictures) for result, pictures in zip(contents.classes, galleries, strict=True)]
 
 
 def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:
@@ -113,7 +113,7 @@ def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:
 
 
 def _groups(columns: tuple[Column, ...]) -> dict[str, list[Column]]:
-    """Return the columns by their group, in order."""
+    """Group the columns by their heading, in order."""
     groups: dict[str, list[Column]] = {}
     for column in columns:
         groups.setdefault(column.group, []).append(column)

@@ -1,4 +1,4 @@
-"""Pictures of the page: thumbnails as data URIs, with the boxes that lie over them as geometry."""
+"""Pictures of the page: thumbnails as data URIs with boxes as SVG geometry."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MAX_PER_GALLERY = 6
 
 @dataclass(frozen=True)
 class Overlay:
-    """A box over a thumbnail: its kind ("found", "truth" or "other"), what it is, and its place in the thumbnail."""
+    """A box on a thumbnail: its kind ("found", "truth" or "other"), its description and its coordinates."""
 
     kind: str
     name: str
@@ -49,60 +49,63 @@ class Figure:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Figures of one kind; of misses, which may be none, also the ids of those that there was no room for."""
+    """Figures of one kind, and the ids of the misses of that kind that are not shown."""
 
     title: str
     figures: tuple[Figure, ...]
-    rest: tuple[str, ...]
+    unshown_ids: tuple[str, ...]
 
     @property
     def total(self) -> int:
-        """Number of pictures of the kind, shown or not."""
-        return len(self.figures) + len(self.rest)
+        """Number of pictures of the kind, including those not shown."""
+        return len(self.figures) + len(self.unshown_ids)
 
 
 @dataclass(frozen=True)
 class ClassGalleries:
-    """The galleries of one class: detections where there are some, and all kinds of misses if there is a miss."""
+    """The galleries of one class: non-empty ones of detections, and all kinds of misses if there is any miss."""
 
     detections: tuple[Gallery, ...]
     misses: tuple[Gallery, ...]
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
-    """Return the galleries of every class, `max_pictures` thumbnails (or one per gallery) at most in all."""
-    sorted_examples = [(_detections(result), _misses(result)) for result in results]
-    number = sum(bool(group) for both in sorted_examples for groups in both for group in groups.values())
-    room = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, number)))
+    """Return the galleries of every class with at most `max_pictures` thumbnails in total, or one per gallery."""
+    examples = [(_detections(result), _misses(result)) for result in results]
+    n_galleries = sum(bool(group) for pair in examples for groups in pair for group in groups.values())
+    limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, n_galleries)))
     return tuple(
         ClassGalleries(
-            _shown(result.name, detections, room, listed=False), _shown(result.name, misses, room, listed=True)
+            _galleries(result.name, detections, limit, list_unshown=False),
+            _galleries(result.name, misses, limit, list_unshown=True),
         )
-        for result, (detections, misses) in zip(results, sorted_examples, strict=True)
+        for result, (detections, misses) in zip(results, examples, strict=True)
     )
 
 
 def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    both: dict[str, Sequence[Example]] = {
+    galleries: dict[str, Sequence[Example]] = {
         "Best detections": result.best,
-        "Highest scored false positives": result.false_positives,
+        "Highest-scored false positives": result.false_positives,
     }
-    return {title: examples for title, examples in both.items() if examples}
+    return {title: examples for title, examples in galleries.items() if examples}
 
 
 def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    """Return the misses by kind, all kinds in their fixed order; nothing if no window misses."""
+    """Return the misses by kind, in the order of `MissKind`; empty if no window misses."""
     return {str(kind).capitalize(): examples for kind, examples in by_kind(result.misses).items() if result.misses}
 
 
-def _shown(name: str, groups: dict[str, Sequence[Example]], room: int, *, listed: bool) -> tuple[Gallery, ...]:
-    """Return the groups as galleries; those that are lists of all there are name the rest."""
+def _galleries(
+    name: str, groups: dict[str, Sequence[Example]], limit: int, *, list_unshown: bool
+) -> tuple[Gallery, ...]:
+    """Return one gallery of at most `limit` figures per group."""
 
-    def rest(examples: Sequence[Example]) -> tuple[str, ...]:
-        return tuple(example.id for example in examples[room:]) if listed else ()
+    def unshown_ids(examples: Sequence[Example]) -> tuple[str, ...]:
+        return tuple(example.id for example in examples[limit:]) if list_unshown else ()
 
     return tuple(
-        Gallery(title, tuple(_figure(name, example) for example in examples[:room]), rest(examples))
+        Gallery(title, tuple(_figure(name, example) for example in examples[:limit]), unshown_ids(examples))
         for title, examples in groups.items()
     )
 
@@ -117,10 +120,12 @@ def _figure(name: str, example: Example) -> Figure:
     source, width, height = thumbnail(pixels)
     scale = width / pixels.shape[1], height / pixels.shape[0]
     overlap = float(iou(as_window(example.box), _truth(example)).max(initial=0))
-    score, shown = decimal(example.score), "" if example.truth is None else decimal(overlap)
+    score, shown_iou = decimal(example.score), "" if example.truth is None else decimal(overlap)
     alt = f"Picture {example.id}: window for {name}, score {score}"
-    alt += f", IoU {shown} with the nearest of {len(_truth(example))} object(s)." if shown else "."
-    return Figure(example.id, source, width, height, alt, _overlays(name, example, scale), score, shown, example.note)
+    alt += f", IoU {shown_iou} with the nearest of {len(_truth(example))} object(s)." if shown_iou else "."
+    return Figure(
+        example.id, source, width, height, alt, _overlays(name, example, scale), score, shown_iou, example.note
+    )
 
 
 def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
@@ -135,13 +140,13 @@ def thumbnail(pixels: Pixels) -> tuple[str, int, int]:
 
 
 def _overlays(name: str, example: Example, scale: tuple[float, float]) -> tuple[Overlay, ...]:
-    """Return the boxes of an example in the thumbnail, the dashed truth last: what lies under it shows in its gaps."""
-    others = [box for other, boxes in example.others.items() for box in _placed("other", other, boxes, scale)]
-    truth = _placed("truth", f"object: {name}", _truth(example), scale)
-    return (*others, *_placed("found", f"window for {name}", as_window(example.box), scale), *truth)
+    """Return the boxes of an example; the dashed ground truth comes last, so that its gaps show the boxes below it."""
+    others = [box for other, boxes in example.others.items() for box in _scaled_overlays("other", other, boxes, scale)]
+    truth = _scaled_overlays("truth", f"object: {name}", _truth(example), scale)
+    return (*others, *_scaled_overlays("found", f"window for {name}", as_window(example.box), scale), *truth)
 
 
-def _placed(kind: str, name: str, boxes: ArrayLike, scale: tuple[float, float]) -> list[Overlay]:
+def _scaled_overlays(kind: str, name: str, boxes: ArrayLike, scale: tuple[float, float]) -> list[Overlay]:
     scaled = (as_boxes(boxes, kind) * np.array([*scale, *scale])).round(1)
     return [
         Overlay(kind, name, x1, y1, round(max(0.0, x2 - x1), 1), round(max(0.0, y2 - y1), 1))

@@ -1,7 +1,7 @@
-"""Plots as geometry: what the template draws as inline SVG.
+"""Plots as geometry that the template draws as inline SVG.
 
-They are drawn here and not by matplotlib because a page holds one small plot or two per class: plain SVG follows the
-reader's dark or light colours, weighs a few kilobytes, and has the same bytes on every machine.
+Matplotlib is not used: plain SVG follows the reader's dark or light colours, takes a few kilobytes, and has the same
+bytes on every machine.
 """
 
 from collections.abc import Sequence
@@ -14,34 +14,34 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.report.contents import CccpStep, ClassSummary, Curve
 
-OVER = {"passes": "Passes over the windows", "seconds": "Seconds"}  # what training is drawn over, with its axis's title
+TIME_AXES = {"passes": "Passes over the windows", "seconds": "Seconds"}  # attribute of CccpStep -> title of the axis
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
-_TINY = 1e-300  # smaller numbers are drawn as 0
+_TINY = 1e-300  # smaller numbers count as 0
 _DIGIT = 6.6  # width of a tick label's character
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A labelled place on an axis, in units of the drawing."""
+    """A labelled position on an axis, in units of the drawing."""
 
-    place: float
+    position: float
     label: str
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One line in a frame.
+    """A line plot.
 
     Attributes
     ----------
     label : str
-        What a reader is told who does not see the picture.
+        Text for screen readers.
     x_title, y_title : str
     left, right, top, bottom : float
         The frame in the drawing.
     width, height : float
-        Of the drawing, titles included.
+        Of the drawing, including titles.
     x_ticks, y_ticks : tuple of Tick
     line : str
         The points of an SVG polyline, "x,y x,y ...".
@@ -73,18 +73,18 @@ class _Axis:
     ticks: tuple[float, ...]
     labels: tuple[str, ...]
 
-    def place(self, values: ArrayLike, start: float, end: float) -> Float64:
+    def positions(self, values: ArrayLike, start: float, end: float) -> Float64:
         share = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
         return np.asarray(start + share * (end - start))
 
-    def marks(self, start: float, end: float) -> tuple[Tick, ...]:
-        places = self.place(self.ticks, start, end).round(1).tolist()
-        return tuple(Tick(place, label) for place, label in zip(places, self.labels, strict=True))
+    def tick_marks(self, start: float, end: float) -> tuple[Tick, ...]:
+        positions = self.positions(self.ticks, start, end).round(1).tolist()
+        return tuple(Tick(position, label) for position, label in zip(positions, self.labels, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class _Series:
-    """What is to be drawn: y over x."""
+    """The data of one plot: y over x."""
 
     label: str
     titles: tuple[str, str]
@@ -96,7 +96,7 @@ class _Series:
 
     @property
     def margin(self) -> float:
-        """Room that the vertical axis's labels and title need."""
+        """Width of the vertical axis's labels and title."""
         return 30.0 + _DIGIT * max(len(text) for text in self.axes[1].labels)
 
 
@@ -109,68 +109,68 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     reached = f"recall reaches {recall.max():.3f}" if len(recall) else "no detections"
     label = f"Precision over recall of {name}; {reached}."
     axes = _UNIT, _UNIT
-    return _drawn([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
+    return _plots([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
 
 
 def training_plots(result: ClassSummary) -> dict[str, tuple[Plot, ...]]:
-    """Return the plots of training: the objective, whose axis spans its values, and the gap, from zero.
+    """Return the plots of the objective and the duality gap by the name of their horizontal axis.
 
-    Each is drawn over "passes" and over "seconds", a dot for every CCCP step; over "steps" where neither is known.
-    Empty if no step is known; without the gap if no step tells it.
+    The axes are "passes" and "seconds", or "steps" where neither is known. Every CCCP step is a dot. The result is
+    empty without steps, and has no plot of the gap if no step has one.
     """
-    return {over.name: _drawn([*_objective(result, over), *_gap(result, over)]) for over in _overs(result.steps)}
+    return {time.name: _plots([*_objective(result, time), *_gap(result, time)]) for time in _time_axes(result.steps)}
 
 
 @dataclass(frozen=True, eq=False)
-class _Over:
-    """What the steps of training are drawn over."""
+class _TimeAxis:
+    """A horizontal axis of the training plots, and the steps' values on it."""
 
     name: str
     title: str
     axis: _Axis
-    places: Float64
+    values: Float64
 
 
-def _overs(steps: Sequence[CccpStep]) -> list[_Over]:
-    """Return what is known to draw over."""
+def _time_axes(steps: Sequence[CccpStep]) -> list[_TimeAxis]:
+    """Return the horizontal axes whose values are known for every step."""
     known = [
-        _Over(name, title, _axis(0.0, max(places)), np.array(places, dtype=np.float64))
-        for name, title in OVER.items()
-        if len(places := [place for step in steps if (place := getattr(step, name)) is not None]) == len(steps) > 0
+        _TimeAxis(name, title, _axis(0.0, max(values)), np.array(values, dtype=np.float64))
+        for name, title in TIME_AXES.items()
+        if len(values := [value for step in steps if (value := getattr(step, name)) is not None]) == len(steps) > 0
     ]
     if known or not steps:
         return known
-    return [_Over("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))]
+    return [_TimeAxis("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))]
 
 
-def _objective(result: ClassSummary, over: _Over) -> list[_Series]:
+def _objective(result: ClassSummary, time: _TimeAxis) -> list[_Series]:
     values = np.array([step.objective for step in result.steps])
-    fall = f"{len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}"
-    label = f"Objective of {result.name} over {over.name}: {fall}."
-    axes = over.axis, _axis(float(values.min()), float(values.max()))
-    return [_Series(label, (over.title, "Objective"), axes, over.places, values)]
+    decrease = f"{len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}"
+    label = f"Objective of {result.name} over {time.name}: {decrease}."
+    axes = time.axis, _axis(float(values.min()), float(values.max()))
+    return [_Series(label, (time.title, "Objective"), axes, time.values, values)]
 
 
-def _gap(result: ClassSummary, over: _Over) -> list[_Series]:
-    known = [(place, step.duality_gap) for place, step in zip(over.places, result.steps, strict=True)]
-    known = [(place, gap) for place, gap in known if gap is not None]
-    if not known:
+def _gap(result: ClassSummary, time: _TimeAxis) -> list[_Series]:
+    points = [(value, step.duality_gap) for value, step in zip(time.values, result.steps, strict=True)]
+    points = [(value, gap) for value, gap in points if gap is not None]
+    if not points:
         return []
-    places, gaps = np.array(known, dtype=np.float64).T
-    label = f"Duality gap of {result.name} over {over.name}, {gaps[-1]:.1e} at the end."
-    axes = over.axis, _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
-    return [_Series(label, (over.title, "Duality gap"), axes, places, gaps, height=_LOW_HEIGHT)]
+    times, gaps = np.array(points, dtype=np.float64).T
+    label = f"Duality gap of {result.name} over {time.name}, {gaps[-1]:.1e} at the end."
+    axes = time.axis, _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
+    return [_Series(label, (time.title, "Duality gap"), axes, times, gaps, height=_LOW_HEIGHT)]
 
 
-def _drawn(stack: Sequence[_Series]) -> tuple[Plot, ...]:
-    """Return the plots of a stack, their frames beginning at the same place."""
+def _plots(stack: Sequence[_Series]) -> tuple[Plot, ...]:
+    """Return the plots of a stack with a common left edge of their frames."""
     left = max((series.margin for series in stack), default=0.0)
     return tuple(_plot(series, left) for series in stack)
 
 
 def _plot(series: _Series, left: float) -> Plot:
     (x_axis, y_axis), right, bottom = series.axes, _WIDTH - _RIGHT, series.height - _BOTTOM
-    across, down = x_axis.place(series.x, left, right).round(1), y_axis.place(series.y, bottom, _TOP).round(1)
+    across, down = x_axis.positions(series.x, left, right).round(1), y_axis.positions(series.y, bottom, _TOP).round(1)
     return Plot(
         series.label,
         *series.titles,
@@ -180,34 +180,34 @@ def _plot(series: _Series, left: float) -> Plot:
         bottom,
         _WIDTH,
         series.height,
-        x_axis.marks(left, right),
-        y_axis.marks(bottom, _TOP),
+        x_axis.tick_marks(left, right),
+        y_axis.tick_marks(bottom, _TOP),
         _thinned(across, down),
         tuple(zip(across.tolist(), down.tolist(), strict=True)) if series.dotted else (),
     )
 
 
 def _thinned(x: Float64, y: Float64) -> str:
-    """Return the points as text; of a run in one column only its first, lowest, highest and last are seen."""
+    """Return the points as text; of points with equal x, keep the first, lowest, highest and last."""
     if not len(x):
         return ""
     starts = np.flatnonzero(np.r_[True, np.diff(x) != 0])
     kept: list[int] = []
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(x)], strict=True):
-        run = y[start:end]
-        kept += sorted({start, start + int(run.argmin()), start + int(run.argmax()), end - 1})
+        column = y[start:end]
+        kept += sorted({start, start + int(column.argmin()), start + int(column.argmax()), end - 1})
     return " ".join(f"{x[i]:g},{y[i]:g}" for i in kept)
 
 
 def _steps_axis(steps: int) -> _Axis:
-    """Return the axis of steps 1..n, labelled at whole steps, at most about seven."""
+    """Return the axis of steps 1..n with at most about seven labels."""
     every = max(1, ceil(steps / 7))
     ticks = tuple(float(step) for step in range(1, steps + 1, every))
     return _Axis(0.5, steps + 0.5, ticks, tuple(f"{tick:.0f}" for tick in ticks))
 
 
 def _axis(low: float, high: float) -> _Axis:
-    """Return an axis over [low, high], widened to round ticks; an empty interval is widened first."""
+    """Return an axis over [low, high], widened to round ticks."""
     size = max(abs(low), abs(high))
     if size <= _TINY:
         low, high = 0.0, 1.0
@@ -225,10 +225,10 @@ def _round_step(raw: float) -> float:
 
 
 def _labels(ticks: Sequence[float], step: float) -> tuple[str, ...]:
-    """Return labels with as many digits as tell the ticks apart."""
+    """Return labels with enough digits to distinguish the ticks."""
     largest = max(abs(tick) for tick in ticks)
-    place = floor(log10(step) + 1e-9)
+    exponent = floor(log10(step) + 1e-9)
     if 1e-3 <= largest < 1e7:
-        return tuple(f"{tick:z.{max(0, -place)}f}" for tick in ticks)
-    digits = max(0, floor(log10(largest)) - place)
+        return tuple(f"{tick:z.{max(0, -exponent)}f}" for tick in ticks)
+    digits = max(0, floor(log10(largest)) - exponent)
     return tuple("0" if abs(tick) < step / 2 else f"{tick:.{digits}e}" for tick in ticks)

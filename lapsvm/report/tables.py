@@ -1,4 +1,4 @@
-"""Tables of results: the columns that a run has, and Markdown for the documentation."""
+"""Tables of results: per-class columns, counts of misses, and Markdown."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Column:
     cells : tuple of str
         One per class, formatted.
     mean : str
-        Mean over the classes where it is defined; empty for columns that have no mean.
+        Mean over the classes for which the value is defined; empty for columns without a mean.
     """
 
     group: str
@@ -44,7 +44,7 @@ def decimal(value: float | None) -> str:
 
 
 def short(value: float | None) -> str:
-    """Return a number as short as it can be told (6 digits), "-" for None."""
+    """Return a number with at most 6 significant digits, "-" for None."""
     return UNDEFINED if value is None else f"{value:g}"
 
 
@@ -57,8 +57,8 @@ def duration(seconds: float) -> str:
     """Return a wall time as "0.42 s", "12.3 s", "3 min 05 s" or "1 h 02 min"."""
     if seconds < 59.95:
         return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 @dataclass(frozen=True)
@@ -80,20 +80,19 @@ _TRAIN = (
     _Spec("CorLoc", "corloc", decimal, averaged=True, needs_boxes=True),
     _Spec("Image AP", "train_image_ap", decimal, averaged=True),
 )
-_LEARNING = (
+_TRAINING = (
     _Spec("C", "C", short),
     _Spec("CCCP steps", "cccp_steps", short),
 )
 
 
 def class_columns(contents: Contents) -> tuple[Column, ...]:
-    """Return the per-class table by columns: those of the test set, of the training set, of training.
+    """Return the columns of the per-class table: test set, training set, training.
 
-    Columns that need boxes are left out for a set that has none, and the test set's columns where there is no test
-    set.
+    A set without boxes has no columns that need boxes. Without a test set, the test columns are left out.
     """
     summary, classes = contents.summary, contents.classes
-    constant, steps = (_column("Training", spec, classes) for spec in _LEARNING)
+    constant, steps = (_column("Training", spec, classes) for spec in _TRAINING)
     return (
         *_set_columns(_TEST, summary.test, classes),
         *_set_columns(_TRAIN, summary.train, classes),
@@ -104,14 +103,14 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
 
 
 def _gap(result: ClassSummary) -> str:
-    """Return the duality gap of a class; a mean of models has none."""
+    """Return the duality gap of a class as text; an averaged model has none."""
     return "averaged" if result.averaged else scientific(result.duality_gap)
 
 
-def _set_columns(specs: Sequence[_Spec], of: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
-    if of is None:
+def _set_columns(specs: Sequence[_Spec], data: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
+    if data is None:
         return []
-    return [_column(f"On {of.name}", spec, classes) for spec in specs if of.has_boxes or not spec.needs_boxes]
+    return [_column(f"On {data.name}", spec, classes) for spec in specs if data.has_boxes or not spec.needs_boxes]
 
 
 def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
@@ -121,32 +120,32 @@ def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
 
 
 def mean_defined(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None; None if there are none."""
+    """Return the mean of the values that are not None, or None if all are."""
     defined = [value for value in values if value is not None]
     return fmean(defined) if defined else None
 
 
 @dataclass(frozen=True)
 class WindowCounts:
-    """Pictures of the training set with a class, by where their best window lies.
+    """Pictures of the training set with a class, counted by the kind of their best window.
 
     Attributes
     ----------
     titles : tuple of str
-        "Pictures", "Right", the four kinds of misses, and "No window" if that occurs.
+        "Pictures", "Correct", the four kinds of misses, and "No window" if that occurs.
     rows : tuple of (str, tuple of int)
         A class and its counts.
-    together : tuple of int
+    totals : tuple of int
         The sums over the classes.
     """
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, tuple[int, ...]], ...]
-    together: tuple[int, ...]
+    totals: tuple[int, ...]
 
 
 def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
-    """Return how often the best windows are right or miss in one of the four ways; None where that is not known."""
+    """Count the correct best windows and the misses of each kind; return None without classes of known hits."""
     known = [(result.name, _window_kinds(result)) for result in classes if result.hits is not None]
     if not known:
         return None
@@ -157,22 +156,22 @@ def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
 
 
 def _window_kinds(result: ClassSummary) -> dict[str, int]:
-    """Return the counts of one class by title."""
+    """Return the counts of one class by column title."""
     missed = {str(kind).capitalize(): len(examples) for kind, examples in by_kind(result.misses).items()}
-    parts = {"Right": result.hits or 0, **missed, NO_WINDOW: result.windowless}
-    return {"Pictures": sum(parts.values()), **parts}
+    counts = {"Correct": result.hits or 0, **missed, NO_WINDOW: result.windowless}
+    return {"Pictures": sum(counts.values()), **counts}
 
 
 def left_out_sentence(contents: Contents) -> str:
-    """Return the sentence that says which measures were left out for want of boxes; empty if none was."""
+    """Return a sentence naming the measures that need unknown boxes; empty if there are none."""
     train, test = contents.summary.train, contents.summary.test
-    blind = [which for which in (test, train) if which is not None and not which.has_boxes]
-    if not blind:
+    boxless = [data for data in (test, train) if data is not None and not data.has_boxes]
+    if not boxless:
         return ""
-    if train in blind and (test is None or test in blind):
+    if train in boxless and (test is None or test in boxless):
         return "Detection AP and CorLoc were left out because no boxes are known."
-    measure = "CorLoc was" if train in blind else "Detection AP was"
-    return f"{measure} left out because no boxes are known for the set {blind[0].name}."
+    measure = "CorLoc was" if train in boxless else "Detection AP was"
+    return f"{measure} left out because no boxes are known for the set {boxless[0].name}."
 
 
 def results_markdown(contents: Contents) -> str:
@@ -188,7 +187,7 @@ def results_markdown(contents: Contents) -> str:
 
 
 def _plain_title(column: Column) -> str:
-    """Return a title that is clear without its group."""
+    """Return a title that includes its group."""
     return column.title if column.group == "Training" else f"{column.title} ({column.group.removeprefix('On ')})"
 
 
@@ -211,12 +210,12 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, esc
     Raises
     ------
     ShapeError
-        If a row has another number of cells than there are titles.
+        If a row does not have one cell per title.
     """
     for number, row in enumerate(rows):
         if len(row) != len(titles):
             raise ShapeError(f"row {number} of a table must have {len(titles)} cell(s), got {len(row)}.")
-    written = escaped_markdown if escape else str
+    written = escape_markdown if escape else str
     grid = [[written(cell_text(cell)) for cell in row] for row in [titles, *rows]]
     widths = [max(3, *(len(row[i]) for row in grid)) for i in range(len(titles))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])] if titles else []
@@ -235,8 +234,8 @@ def cell_text(cell: Cell) -> str:
     return decimal(cell) if cell is None or isinstance(cell, float) else str(cell)
 
 
-def escaped_markdown(text: str) -> str:
-    """Return a text that stands for itself on a line or in a table of Markdown: no HTML, link, code or emphasis."""
+def escape_markdown(text: str) -> str:
+    """Escape a text for one line or table cell of Markdown, so that it renders literally."""
     for character, escaped in _MARKDOWN_ESCAPES:
         text = text.replace(character, escaped)
     return " ".join(text.split())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.detection import demoted, detect, nms, reference
+from lapsvm.detection import demote_scores, detect, nms, reference
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 
@@ -150,20 +150,20 @@ def test_limits_below_1_are_refused(name):
 
 
 def test_demotion_moves_all_but_the_best_down():
-    np.testing.assert_array_equal(demoted([3.0, 5.0, 4.0], 2.0), [3 + 2 * (3 - 5), 5, 4 + 2 * (4 - 5)])
+    np.testing.assert_array_equal(demote_scores([3.0, 5.0, 4.0], 2.0), [3 + 2 * (3 - 5), 5, 4 + 2 * (4 - 5)])
 
 
 def test_no_demotion_changes_nothing():
-    np.testing.assert_array_equal(demoted([3.0, -5.0], 0), [3, -5])
-    assert demoted([], 1).shape == (0,)
+    np.testing.assert_array_equal(demote_scores([3.0, -5.0], 0), [3, -5])
+    assert demote_scores([], 1).shape == (0,)
 
 
 @pytest.mark.parametrize("amount", [-1, np.nan, np.inf])
 def test_an_amount_of_demotion_below_zero_is_refused(amount):
     with pytest.raises(InputError, match="the amount of demotion must be a finite number of at least 0, got"):
-        demoted([1.0], amount)
+        demote_scores([1.0], amount)
 
 
 def test_demotion_needs_finite_scores():
     with pytest.raises(NotFiniteError):
-        demoted([1.0, np.nan])
+        demote_scores([1.0, np.nan])

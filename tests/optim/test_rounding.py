@@ -9,7 +9,7 @@ from lapsvm.errors import CertificateError
 from lapsvm.latent import LatentProblem, fit_many
 from lapsvm.latent.cccp.risks import Violation
 from lapsvm.models import TopPush
-from lapsvm.optim import Plane, cutting_plane, drive, minimise
+from lapsvm.optim import Plane, cutting_plane, minimise, run_with_oracle
 from lapsvm.optim.certificate import relative_gap
 
 
@@ -62,7 +62,7 @@ def test_planes_above_the_risk_are_an_error_and_no_convergence():
 
 def test_where_planes_are_known_not_to_touch_a_bound_above_the_objective_ends_the_search():
     steps = cutting_plane(1, 10.0, 1e-6, exact=False, planes=[Plane(np.zeros(1), 1.0)])
-    found = drive(steps, lambda w: Plane(np.zeros(1), 0.25))
+    found = run_with_oracle(steps, lambda w: Plane(np.zeros(1), 0.25))
     assert (found.objective, found.gap, found.converged) == (2.5, 0.0, True)
     assert found.dual == pytest.approx(10.0)
 

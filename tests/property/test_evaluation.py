@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lapsvm._ext import voc_matching as compiled
 from lapsvm.boxes import to_voc
 from lapsvm.catalog import GroundTruth
-from lapsvm.detection import nms, voted
+from lapsvm.detection import box_voting, nms
 from lapsvm.detection import reference as suppression
 from lapsvm.evaluation import Detections, corloc, evaluate_voc, read_result_file, reference, write_results
 from lapsvm.evaluation.matching import OverlapRule
@@ -171,11 +171,11 @@ def test_suppression_of_what_stayed_keeps_it_all(rows, data, threshold):
 
 @SETTINGS
 @given(st.lists(boxes, max_size=15), st.data(), st.floats(0.05, 5), st.floats(0.05, 1))
-def test_compiled_and_reference_voting_agree_and_stay_among_the_windows(rows, data, temperature, iou):
+def test_compiled_and_reference_voting_agree_and_stay_among_the_windows(rows, data, temperature, min_iou):
     values = data.draw(st.lists(scores, min_size=len(rows), max_size=len(rows)))
     kept = [rows[i] for i in nms(rows, values)]
-    moved = voted(kept, rows, values, temperature, iou)
-    expected = np.array(suppression.voted(kept, rows, values, temperature, iou)).reshape(-1, 4)
+    moved = box_voting(kept, rows, values, temperature, min_iou)
+    expected = np.array(suppression.box_voting(kept, rows, values, temperature, min_iou)).reshape(-1, 4)
     np.testing.assert_allclose(moved, expected, atol=1e-9)
     if rows:
         assert (moved >= np.min(rows, axis=0) - 1e-9).all()

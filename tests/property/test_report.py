@@ -38,7 +38,7 @@ def plain_kind(window, truth, others):
     if nearest and 3 * common(window, nearest) >= 2 * area(window) and area(window) < area(nearest):
         return MissKind.TOO_SMALL
     on_other = any(3 * common(window, b) >= 2 * area(window) for b in others)
-    return MissKind.WRONG_OBJECT if on_other else MissKind.BESIDE
+    return MissKind.WRONG_OBJECT if on_other else MissKind.POOR_OVERLAP
 
 
 @given(box, boxes, boxes)

@@ -17,13 +17,13 @@ FAR = [900, 900, 950, 950]
         ([50, 50, 250, 250], MissKind.TOO_LARGE),  # holds it all
         ([110, 110, 150, 150], MissKind.TOO_SMALL),  # lies in it
         ([0, 0, 167, 200], MissKind.TOO_LARGE),  # holds 67 %
-        ([0, 0, 166, 200], MissKind.BESIDE),  # holds 66 %
+        ([0, 0, 166, 200], MissKind.POOR_OVERLAP),  # holds 66 %
         ([80, 120, 140, 160], MissKind.TOO_SMALL),  # two thirds of it lie on the object, exactly
-        ([79, 120, 140, 160], MissKind.BESIDE),  # 40 of 61 columns lie on it
-        ([200, 100, 300, 200], MissKind.BESIDE),  # touches it
-        ([150, 100, 250, 200], MissKind.BESIDE),  # the object's size, shifted by half
-        ([600, 600, 700, 700], MissKind.BESIDE),  # far away
-        ([0, 0, 160, 160], MissKind.BESIDE),  # large, but holds only 36 %
+        ([79, 120, 140, 160], MissKind.POOR_OVERLAP),  # 40 of 61 columns lie on it
+        ([200, 100, 300, 200], MissKind.POOR_OVERLAP),  # touches it
+        ([150, 100, 250, 200], MissKind.POOR_OVERLAP),  # the object's size, shifted by half
+        ([600, 600, 700, 700], MissKind.POOR_OVERLAP),  # far away
+        ([0, 0, 160, 160], MissKind.POOR_OVERLAP),  # large, but holds only 36 %
     ],
 )
 def test_one_object(box, kind):
@@ -52,7 +52,7 @@ def test_a_part_of_the_right_object_is_told_before_the_other_object_below_it():
 
 
 def test_another_object_that_only_touches_the_window_changes_nothing():
-    assert miss_kind([600, 600, 700, 700], [OBJECT], [[690, 690, 800, 800]]) is MissKind.BESIDE
+    assert miss_kind([600, 600, 700, 700], [OBJECT], [[690, 690, 800, 800]]) is MissKind.POOR_OVERLAP
 
 
 def test_the_nearest_object_of_the_class_decides():
@@ -66,12 +66,12 @@ def test_a_window_over_a_crowd_is_too_large():
 
 
 def test_without_an_object_the_window_is_beside():
-    assert miss_kind(OBJECT, []) is MissKind.BESIDE
+    assert miss_kind(OBJECT, []) is MissKind.POOR_OVERLAP
 
 
 @pytest.mark.parametrize("box", [[5, 5, 5, 9], [9, 9, 5, 5]], ids=["flat", "inverted"])
 def test_an_empty_window_is_beside(box):
-    assert miss_kind(box, [[0, 0, 10, 10]], [[0, 0, 20, 20]]) is MissKind.BESIDE
+    assert miss_kind(box, [[0, 0, 10, 10]], [[0, 0, 20, 20]]) is MissKind.POOR_OVERLAP
 
 
 def test_the_sizes_decide_for_a_window_that_another_threshold_called_a_miss():

@@ -199,8 +199,8 @@ def test_a_class_of_which_nothing_is_known_gets_dashes(make_summary):
     page = Page(render_page(Contents(make_summary(), (ClassSummary("bus"),))))
     assert page.complaints == []
     assert "bus - - - - - - - - -" in words(page)
-    assert "No history of training is known." in words(page)
-    assert "No pictures were chosen." in words(page)
+    assert "This run recorded no training history." in words(page)
+    assert "There are no pictures to show." in words(page)
     assert "None" not in words(page)
 
 
@@ -224,16 +224,16 @@ def test_all_kinds_of_misses_are_counted_and_named(make_summary, make_example):
     page = Page(render_page(Contents(make_summary(), (ClassSummary("bus", misses=large, hits=5),))))
     assert page.complaints == []
     text = words(page)
-    assert "Where the best window lies on trainval" in text
-    assert "bus 7 5 2 0 0 0 together 7 5 2 0 0 0" in text
-    for part in ("Too large 2 pictures", "Too small (a part) 0 pictures", "Beside (context) 0 pictures"):
+    assert "What the best window covers on trainval" in text
+    assert "bus 7 5 2 0 0 0 total 7 5 2 0 0 0" in text
+    for part in ("Too large 2 pictures", "Too small (a part) 0 pictures", "Poor overlap (context) 0 pictures"):
         assert part in text
     assert "Wrong object 0 pictures" in text
 
 
 def test_without_a_test_set_the_page_says_so(make_summary):
     text = words(Page(render_page(Contents(make_summary(with_test=False), (ClassSummary("bus", corloc=0.5),)))))
-    assert "There is no test set: nothing was measured on unseen pictures." in text
+    assert "This run has no test set, so no result is measured on unseen pictures." in text
     assert "on test" not in text.lower()
 
 

@@ -66,12 +66,12 @@ def test_misses_are_grouped_by_kind_and_those_without_room_are_named(full_conten
     assert [g.title for g in galleries.misses] == [
         "Too large",
         "Too small (a part)",
-        "Beside (context)",
+        "Poor overlap (context)",
         "Wrong object",
     ]
     assert sum(gallery.total for gallery in galleries.misses) == len(full_contents.classes[2].misses)
     assert [len(gallery.figures) for gallery in galleries.misses] == [1, 1, 1, 1]
-    shown_and_named = [id_ for g in galleries.misses for id_ in [*(f.id for f in g.figures), *g.rest]]
+    shown_and_named = [id_ for g in galleries.misses for id_ in [*(f.id for f in g.figures), *g.unshown_ids]]
     assert sorted(shown_and_named) == sorted(example.id for example in full_contents.classes[2].misses)
 
 

@@ -86,7 +86,7 @@ def test_training_is_drawn_over_passes_and_over_seconds():
     assert plots.keys() == {"passes", "seconds"}
     for name, end in (("passes", 20), ("seconds", 2)):
         objective, gap = plots[name]
-        right = next(tick.place for tick in objective.x_ticks if float(tick.label) == end)
+        right = next(tick.position for tick in objective.x_ticks if float(tick.label) == end)
         assert objective.dots[1][0] == gap.dots[1][0] == pytest.approx(right, abs=0.1)
         assert float(objective.x_ticks[0].label) == 0
         assert f"over {name}" in objective.label

@@ -138,23 +138,23 @@ def test_durations_read_as_people_say_them(seconds, text):
 
 def test_best_windows_are_counted_by_what_they_show(full_contents):
     classes = [replace(result, hits=10 + i) for i, result in enumerate(full_contents.classes)]
-    found = window_counts(classes)
-    assert found.titles == (
-        "Pictures", "Right", "Too large", "Too small (a part)", "Beside (context)", "Wrong object",
+    counted = window_counts(classes)
+    assert counted.titles == (
+        "Pictures", "Correct", "Too large", "Too small (a part)", "Poor overlap (context)", "Wrong object",
     )  # fmt: skip
-    for i, (result, (name, counts)) in enumerate(zip(classes, found.rows, strict=True)):
+    for i, (result, (name, counts)) in enumerate(zip(classes, counted.rows, strict=True)):
         assert name == result.name
         assert counts[:2] == (10 + i + len(result.misses), 10 + i)
         assert sum(counts[2:]) == len(result.misses)
         assert all(count > 0 for count in counts)
-    assert found.together == tuple(sum(counts[i] for _, counts in found.rows) for i in range(6))
+    assert counted.totals == tuple(sum(counts[i] for _, counts in counted.rows) for i in range(6))
 
 
 def test_pictures_without_a_window_are_counted_where_there_are_some():
-    found = window_counts([ClassSummary("bus", hits=3), ClassSummary("cat", hits=1, windowless=2)])
-    assert found.titles[-1] == "No window"
-    assert found.rows == (("bus", (3, 3, 0, 0, 0, 0, 0)), ("cat", (3, 1, 0, 0, 0, 0, 2)))
-    assert found.together == (6, 4, 0, 0, 0, 0, 2)
+    counted = window_counts([ClassSummary("bus", hits=3), ClassSummary("cat", hits=1, windowless=2)])
+    assert counted.titles[-1] == "No window"
+    assert counted.rows == (("bus", (3, 3, 0, 0, 0, 0, 0)), ("cat", (3, 1, 0, 0, 0, 0, 2)))
+    assert counted.totals == (6, 4, 0, 0, 0, 0, 2)
 
 
 def test_without_boxes_best_windows_are_not_counted():

@@ -23,7 +23,7 @@ from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.trimming import Trimming
-from lapsvm.optim import Plane, Solution, cutting_plane, drive, objective_at
+from lapsvm.optim import Plane, Solution, cutting_plane, objective_at, run_with_oracle
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
 Begun = tuple[ImputedWindows, list[Plane], float]  # windows, planes and proximity to begin with
@@ -156,7 +156,9 @@ class Training:
             return Plane(-self._augmented(total, violation.coefficients), violation.offset)
 
         tol = max(self._problem.tol, _LOOSE_START)
-        return drive(cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls), oracle).w
+        return run_with_oracle(
+            cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls), oracle
+        ).w
 
     def _solve(
         self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float

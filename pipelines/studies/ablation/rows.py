@@ -9,7 +9,7 @@ import numpy as np
 
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
-from lapsvm.report import escaped_markdown, markdown_table
+from lapsvm.report import escape_markdown, markdown_table
 
 from ...results.tables import TITLES, difference_text, interval_text
 from ...run.folder import RunFolder
@@ -112,7 +112,7 @@ def write_rows(folder: Path, name: str, table: dict[str, Any]) -> None:
 def rows_markdown(table: Mapping[str, Any]) -> str:
     """Return the table as Markdown: figures with intervals, then differences to the first row."""
     measures = [name for name in MEASURES if any(name in row["measures"] for row in table["rows"])]
-    titles, names = [TITLES[name] for name in measures], [escaped_markdown(row["name"]) for row in table["rows"]]
+    titles, names = [TITLES[name] for name in measures], [escape_markdown(row["name"]) for row in table["rows"]]
     figures, differences = [], []
     for name, row in zip(names, table["rows"], strict=True):
         entries = [row["measures"].get(measure) for measure in measures]

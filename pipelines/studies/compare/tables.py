@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from lapsvm.report import escaped_markdown, markdown_table
+from lapsvm.report import escape_markdown, markdown_table
 
 from ...results.tables import TITLES, Cell, difference_text, print_rows
 
@@ -18,12 +18,12 @@ class Sheet(NamedTuple):
 
 def comparison_markdown(table: Mapping[str, Any]) -> str:
     """Return comparison.md."""
-    first = escaped_markdown(table["runs"][0]["name"])
+    first = escape_markdown(table["runs"][0]["name"])
     lines = ["# Comparison", "", f"Differences are to {first}; brackets hold {_interval(table)}.", ""]
-    lines += [f"* {escaped_markdown(', '.join(run.values()))}" for run in table["runs"]]
+    lines += [f"* {escape_markdown(', '.join(run.values()))}" for run in table["runs"]]
     for sheet in sheets(table):
-        header = [escaped_markdown(title) for title in sheet.header]
-        rows = [[escaped_markdown(str(name)), *cells] for name, *cells in sheet.rows]
+        header = [escape_markdown(title) for title in sheet.header]
+        rows = [[escape_markdown(str(name)), *cells] for name, *cells in sheet.rows]
         lines += ["", f"## {sheet.title}", "", markdown_table(header, rows, escape=False).rstrip("\n")]
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.evaluation.tables import mean
-from lapsvm.report import escaped_markdown, markdown_table
+from lapsvm.report import escape_markdown, markdown_table
 
 from ...results.tables import interval_text
 from ..figures import Figure, add_holm, measure_table, t_test_row
@@ -219,7 +219,7 @@ def _class_rows(table: Table) -> Iterator[list[Any]]:
         for name, row in share["classes"].items():
             for method, title in table["methods"].items():
                 figures = [row[method][key] for key in COLUMNS]
-                texts = label(table["methods"], share["share"]), escaped_markdown(name), title
+                texts = label(table["methods"], share["share"]), escape_markdown(name), title
                 yield [*texts, *figures, _constants(row[method]["chosen"])]
 
 

@@ -25,7 +25,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import InputError, LapsvmError, ModelFileError, SettingsError
 from lapsvm.evaluation import draw_pictures
-from lapsvm.report import escaped_markdown
+from lapsvm.report import escape_markdown
 
 DEEP = sys.getrecursionlimit()
 
@@ -172,8 +172,8 @@ def test_names_in_markdown_stand_for_themselves():
     text = comparison_markdown(table)
     assert "<" not in text.replace("< 0.001", "")
     assert "\n# three" not in text
-    assert escaped_markdown(HOSTILE) in text
-    assert escaped_markdown(HOSTILE) == ("&lt;img src=x onerror=alert(1)>\\|\\[a](http://b)\\`c\\`\\*d\\*\\\\&amp;lt;")
+    assert escape_markdown(HOSTILE) in text
+    assert escape_markdown(HOSTILE) == ("&lt;img src=x onerror=alert(1)>\\|\\[a](http://b)\\`c\\`\\*d\\*\\\\&amp;lt;")
 
 
 def test_many_labels_take_room_and_time_for_what_pictures_show():

@@ -10,7 +10,7 @@ from lapsvm.pipelines.studies import baselines
 from lapsvm.pipelines.studies.baselines import Method
 
 from lapsvm.bags import Bags
-from lapsvm.detection import Detector, demoted, detect
+from lapsvm.detection import Detector, demote_scores, detect
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
@@ -89,7 +89,7 @@ def test_demotion_reaches_mi_svm_alone(made_by, run_copy, tmp_path, made):
     shard = open_shards(run_copy / "shards" / "test").read(0)
     detector = Detector.load(tmp_path / "DIR" / "models" / "six.safetensors")
     rows = slice(shard.offsets[1], shard.offsets[2])
-    boxes, scores = detect(demoted(detector.score(shard.features[rows]), 1.0), shard.boxes[rows], 0.3)
+    boxes, scores = detect(demote_scores(detector.score(shard.features[rows]), 1.0), shard.boxes[rows], 0.3)
     found = read_results(tmp_path / "DIR" / "detections" / "test", "test")["six"]
     own = np.array(found.image_ids) == shard.image_ids[1]
     np.testing.assert_allclose(found.scores[own], scores)
