@@ -124,7 +124,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         ``surroundings=beside`` in place of the contrast;
         ``onnx-cv2:FILE...`` lets OpenCV run the network instead of ONNX Runtime;
         ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
-        torch. docs/features.md has every option. Of several, the features stand side by side.
+        torch. docs/reference/features.md has every option. Of several, the features stand side by side.
     threads : int, default 1
         Threads that a network may use.
     device : "auto", "cpu" or "cuda"
