@@ -9,8 +9,6 @@ from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 
-HOG = ["--extractor", "hog", "--windows", "grid", "--max-windows", "40", "--C", "1", "--jobs", "2", "--quiet"]
-
 
 def draw_photograph(path: Path, rng: np.random.Generator, brightness: int | None) -> None:
     """Write noise, with a square of a brightness somewhere."""
@@ -73,9 +71,9 @@ def inputs(tmp_path_factory) -> Path:
     write_network(folder / "network.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        write_digits("VOC2007", seed=3, n_train=24, n_test=12)
+        write_digits("VOC2007", seed=3, n_train=16, n_test=10)
         write_features(folder / "features", folder / "VOC2007")
-        run_lapsvm("run", "--data", "voc", "--root", "VOC2007", "--classes", "six,three", *HOG, "--out", "RUN")
+        run_lapsvm("run", "--data", "voc", "--root", "VOC2007", "--extractor", "hog", "--quiet", "--out", "RUN")
         run_lapsvm("export", "--out", "RUN", "--to", "coco", "--format", "coco", "--set", "test", "--quiet")
     shutil.copytree(folder / "RUN/detections/test", folder / "results")
     shutil.copy(folder / "coco/annotations.json", folder / "instances_val.json")

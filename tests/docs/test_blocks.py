@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib.metadata import metadata
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "use_the_boxes")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
-EXTRAS = metadata("lapsvm").get_all("Provides-Extra")
+PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def blocks(page):
@@ -36,7 +36,7 @@ def run_command(words, lapsvm):
     name, *arguments = words[len(variables) :]
     if [name, *arguments[:1]] == ["pip", "install"]:  # not run: the tests' environment has every extra
         (wanted,) = re.findall(r"\[(\w+)\]", arguments[1])
-        assert wanted in EXTRAS
+        assert wanted in PROJECT["optional-dependencies"]
     elif name == "lapsvm" and not variables:
         lapsvm(*arguments)
     else:
@@ -47,7 +47,7 @@ def run_command(words, lapsvm):
 
 def run_page(page, lapsvm):
     """Run the blocks of a page in the current folder; a first line `# NAME` in a block names a file that it shows."""
-    names = {}
+    names = {"__name__": "__main__"}
     for language, text in blocks(page):
         if match := re.match(r"# ([\w.]+\.(?:py|toml))\n", text):
             Path(match[1]).write_text(text)
