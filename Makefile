@@ -11,7 +11,7 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cy
 KERNEL_TESTS := tests/test_boxes.py tests/test_build.py tests/test_threads.py tests/ranking tests/optim tests/windows \
   tests/features/test_hog.py tests/bags tests/detection tests/evaluation
 
-.PHONY: demo test lint debug-test asan-test tsan-test wheel-test clean
+.PHONY: demo test lint docs debug-test asan-test tsan-test wheel-test clean
 
 demo: $(VENV)/installed  ## the main job end to end on embedded data, into demo-run/
 	$(BIN)/lapsvm demo --out demo-run
@@ -25,6 +25,9 @@ lint: $(VENV)/installed-dev  ## style, types, import laws
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports --no-logo
 	$(BIN)/cython-lint cython_ext
+
+docs: $(VENV)/installed-dev  ## the site, into build/docs; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
 
 debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bounds checks
 	rm -rf build/debug-site

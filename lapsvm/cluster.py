@@ -1,7 +1,7 @@
 """Processes on this machine or others that do what they are given, held together by Dask; the one file that imports it.
 
 What travels is counted: work and its arguments are pickled here, as Dask would, and so are the answers. Whoever can
-reach a scheduler can have its workers run anything; ``docs/machines.md`` says what follows from that.
+reach a scheduler can have its workers run anything; ``docs/howto/machines.md`` says what follows from that.
 """
 
 import logging

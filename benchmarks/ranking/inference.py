@@ -4,7 +4,7 @@
     python benchmarks/ranking/inference.py baselines   the papers' greedy methods at the sizes they can bear
     python benchmarks/ranking/inference.py overhead    one call with 4 scores
     python benchmarks/ranking/inference.py memory      peak extra memory at ten million scores
-    python benchmarks/ranking/inference.py scaling     the papers' three plots: docs/figures/inference_scaling.{svg,csv}
+    python benchmarks/ranking/inference.py scaling     the papers' three plots, in docs/measurements/figures/
     python benchmarks/ranking/inference.py growth      instructions per negative (needs valgrind; some minutes)
 
 Times are medians of process CPU time, one thread, what is compared timed in alternation within one process.
@@ -23,7 +23,7 @@ import numpy as np
 
 from lapsvm.ranking import most_violated_ranking
 
-FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+FIGURES = Path(__file__).parents[2] / "docs" / "measurements" / "figures"
 LIMITS = [  # positives, negatives, shift, must, aim, repetitions
     (227, 3_120, 0.5, "5", "3", 400),
     (1_000, 100_000, 0.5, "3", "1.5", 60),

@@ -1,6 +1,6 @@
 """Average precision of detections, with the semantics of the PASCAL VOC devkit (VOCevaldet.m, VOCap.m).
 
-docs/evaluation.md holds the table of conventions, and where other codes part from them.
+docs/explanation/evaluation.md holds the table of conventions, and where other codes part from them.
 """
 
 from collections.abc import Mapping

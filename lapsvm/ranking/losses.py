@@ -40,7 +40,7 @@ class RankLoss(ABC):
     """A loss of rankings that quicksort-flavoured inference can maximise.
 
     Subclasses give `derivative`; inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
-    `lapsvm.testing.RankLossLaws` checks. Inference refuses a loss that it sees break C2; see `docs/adding_a_loss.md`
+    `lapsvm.testing.RankLossLaws` checks. Inference refuses a loss that it sees break C2; see `docs/howto/add_a_loss.md`
     for what it sees. Delta is 0 for the ranking with every positive on top.
     """
 

@@ -1,6 +1,6 @@
 """Selective search of other packages under the same door, with what is known to be wrong in them set right.
 
-docs/windows.md tells what was measured of each.
+docs/reference/windows.md tells what was measured of each.
 """
 
 import warnings

@@ -58,7 +58,7 @@ BEST: dict[str, Any] = PLAIN | {
     "detect.demotion": 1.0,
     "detect.box_voting": 0.7,
 }
-"""What measured best on photographs, see docs/results.md."""
+"""What measured best on photographs, see docs/measurements/results.md."""
 
 RECIPES = {"plain": PLAIN, "best": BEST}
 AUTO = "auto"  # best where features come from a network, else plain; see `resolved`

@@ -20,7 +20,7 @@ from lapsvm.ranking import (
 )
 from lapsvm.testing import RankLossLaws
 
-GUIDE = Path(__file__).parents[2] / "docs" / "adding_a_loss.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "add_a_loss.md"
 
 
 class TestAP(RankLossLaws):

@@ -122,7 +122,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
         ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
-        torch. docs/features.md has every option. Of several, the features stand side by side.
+        torch. docs/reference/features.md has every option. Of several, the features stand side by side.
     threads : int, default 1
         Threads that a network may use.
     device : "auto", "cpu" or "cuda"

@@ -7,7 +7,7 @@ map, taken as constant inside its cells, over the window's place in the map, and
 A network's map says what is near a place as much as what is at it, and pictures with an object differ from others by
 their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
 times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
-them. docs/features.md has what that gives.
+them. docs/reference/features.md has what that gives.
 
 Several maps of one network may be taken at once; each gives a part of its own.
 

@@ -32,7 +32,7 @@ from lapsvm.optim import Plane, Solution, objective_at
 from lapsvm.optim.certificate import allowed_gap, relative_gap
 
 CANDIDATES = 20
-"""Parts of every image whose best windows are candidates; docs/benchmarks_learning.md has others."""
+"""Parts of every image whose best windows are candidates; docs/measurements/learning.md has others."""
 
 _WORTH = 4  # windows per candidate below which passes over all windows are cheap enough
 _FINER = 0.3  # of the gap that is wanted, what candidates leave open: the rest is for windows that were missed

@@ -1,0 +1,81 @@
+"""The files that the tutorial and the how-to pages name, small enough that every command takes seconds."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lapsvm.datasets.digits import write_digits
+from lapsvm.pipelines.commands.verbs import main
+from PIL import Image
+
+
+def draw_photograph(path: Path, rng: np.random.Generator, brightness: int | None) -> None:
+    """Write noise, with a square of a brightness somewhere."""
+    pixels = rng.integers(90, 160, (48, 64, 3)).astype(np.uint8)
+    y, x = rng.integers(0, 24, 2)
+    if brightness is not None:
+        pixels[y : y + 20, x : x + 20] = brightness
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def write_network(path: Path) -> None:
+    """Write an ONNX network with one convolution, from (1, 3, h, w) to (1, 8, h / 16, w / 16)."""
+    import onnx
+
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    kernel = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[16, 16], strides=[16, 16])],
+        "tiny",
+        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
+        [helper.make_tensor_value_info("map", single, [1, 8, "rows", "columns"])],
+        [onnx.numpy_helper.from_array(kernel, "kernel")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+def write_features(folder: Path, voc: Path) -> None:
+    """Write an .npz file with random windows and features for every picture of a folder in VOC's layout."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    for path in (voc / "JPEGImages").iterdir():
+        corner = rng.integers(0, 60, (20, 2))
+        boxes = np.hstack([corner, corner + rng.integers(10, 60, (20, 2))])
+        np.savez(folder / path.stem, boxes=boxes, features=rng.normal(size=(20, 16)).astype(np.float32))
+
+
+def run_lapsvm(*arguments: str) -> None:
+    """Run the command line in this process, and require success."""
+    with pytest.raises(SystemExit) as end:
+        main([*arguments])
+    assert end.value.code in (0, None), arguments
+
+
+@pytest.fixture(scope="session")
+def lapsvm():
+    """The command line, as a function of its arguments."""
+    return run_lapsvm
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory) -> Path:
+    """A folder with everything that the pages name as given; not to be changed."""
+    folder, rng = tmp_path_factory.mktemp("pages"), np.random.default_rng(0)
+    for name, brightness in (("cat", 250), ("dog", 5), ("background", None)):
+        for number in range(4):
+            draw_photograph(folder / "pictures" / name / f"{number}.jpg", rng, brightness)
+    draw_photograph(folder / "photo.jpg", rng, 250)
+    write_network(folder / "network.onnx")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_digits("VOC2007", seed=3, n_train=16, n_test=10)
+        write_features(folder / "features", folder / "VOC2007")
+        run_lapsvm("run", "--data", "voc", "--root", "VOC2007", "--extractor", "hog", "--quiet", "--out", "RUN")
+        run_lapsvm("export", "--out", "RUN", "--to", "coco", "--format", "coco", "--set", "test", "--quiet")
+    shutil.copytree(folder / "RUN/detections/test", folder / "results")
+    shutil.copy(folder / "coco/annotations.json", folder / "instances_val.json")
+    shutil.copy(folder / "coco/results.json", folder / "results.json")
+    return folder

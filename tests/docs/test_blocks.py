@@ -1,0 +1,90 @@
+"""Every Python and console block of the tutorial and the how-to pages runs, in the order of the page."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "use_the_boxes")]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def blocks(page):
+    """Return (language, text) of the fenced blocks of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def runs(page):
+    """Whether a page has a block that is run."""
+    return any(language in ("console", "python") for language, _ in blocks(page))
+
+
+HOWTO = [page for page in sorted((DOCS / "howto").glob("*.md")) if runs(page)]
+
+
+def run_command(words, lapsvm):
+    """Run one command of a console block in the current folder."""
+    variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z]+=", word))
+    name, *arguments = words[len(variables) :]
+    if [name, *arguments[:1]] == ["pip", "install"]:  # not run: the tests' environment has every extra
+        (wanted,) = re.findall(r"\[(\w+)\]", arguments[1])
+        assert wanted in PROJECT["optional-dependencies"]
+    elif name == "lapsvm" and not variables:
+        lapsvm(*arguments)
+    else:
+        assert name in ("lapsvm", "python"), words
+        start = [sys.executable, *(["-m", "lapsvm.pipelines"] if name == "lapsvm" else [])]
+        subprocess.run([*start, *arguments], env=os.environ | variables, check=True, capture_output=True)
+
+
+def run_page(page, lapsvm):
+    """Run the blocks of a page in the current folder; a first line `# NAME` in a block names a file that it shows."""
+    names = {"__name__": "__main__"}
+    for language, text in blocks(page):
+        if match := re.match(r"# ([\w.]+\.(?:py|toml))\n", text):
+            Path(match[1]).write_text(text)
+        elif language == "python":
+            exec(compile(text, str(page), "exec"), names)  # noqa: S102 - our own text
+        elif language == "console":
+            lines = re.findall(r"^\$ (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
+            assert lines, text
+            for line in lines:
+                run_command(shlex.split(line.replace("\\\n", " ")), lapsvm)
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs(inputs, lapsvm, tmp_path, monkeypatch):
+    shutil.copytree(inputs / "pictures", tmp_path / "pictures")
+    shutil.copy(inputs / "photo.jpg", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for page in TUTORIAL:
+        run_page(page, lapsvm)
+    assert (tmp_path / "RUN/page/index.html").is_file()
+    assert (tmp_path / "drawn").is_dir()
+    assert (tmp_path / "yolo-data/data.yaml").is_file()
+
+
+def test_the_tutorial_has_no_further_page():
+    assert {page.name for page in (DOCS / "tutorial").iterdir()} == {"index.md", *(page.name for page in TUTORIAL)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.stem)
+def test_the_blocks_of_a_page_run(page, inputs, lapsvm, tmp_path, monkeypatch):
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    run_page(page, lapsvm)
+
+
+@pytest.mark.parametrize("page", [*TUTORIAL, *HOWTO], ids=lambda page: page.stem)
+def test_commands_stand_in_console_blocks(page):
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    assert not re.search(r"^\s*\$ ", text, flags=re.MULTILINE)

@@ -1,0 +1,62 @@
+"""The documents: the README's example runs, links lead somewhere, and every verb has its place."""
+
+import re
+from pathlib import Path
+
+import pytest
+from lapsvm.pipelines.commands.verbs import app
+
+ROOT = Path(__file__).parents[2]
+SITE = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
+
+
+def verbs():
+    """Names of the command line's verbs."""
+    return sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+def links(page):
+    """Return the files that a page links to."""
+    return [(page.parent / link).resolve() for link in LINK.findall(page.read_text(encoding="utf-8"))]
+
+
+def test_the_readmes_python_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(block, names)  # noqa: S102 - our own text
+    assert names["found"].violation >= 0
+    assert len(names["found"].coefficients) == 4
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(page):
+    assert [link for link in links(page) if not link.exists()] == []
+
+
+def test_every_page_is_reached_from_the_index():
+    reached, todo = set(), [ROOT / "docs" / "index.md"]
+    while todo:
+        page = todo.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            todo += links(page)
+    assert set(SITE) <= reached
+
+
+def test_the_shelves_are_five_of_at_most_15_files_each():
+    folders = {path for path in (ROOT / "docs").iterdir() if path.is_dir()}
+    assert {folder.name for folder in folders} == SHELVES
+    assert all(len(list(folder.iterdir())) <= 15 for folder in folders)
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_is_in_the_list_of_commands(verb):
+    assert f"| `lapsvm {verb}" in (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+
+
+def test_no_document_names_a_verb_that_does_not_exist():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert set(re.findall(r"^\$ lapsvm (\w+)", text, flags=re.MULTILINE)) <= set(verbs())
