@@ -74,7 +74,7 @@ class Option:
     rule : Range, tuple of str, or None
         The numbers, or the texts, that a value may be.
     default : object
-        Of an option without a setting.
+        None: that of the setting, if there is one.
     panel, verbs : str
         Where help shows it, and the verbs that take it, separated by spaces.
     main : str
@@ -100,7 +100,7 @@ class Option:
 
     def default_text(self) -> str:
         """Return the default as text; "" where there is none to show."""
-        value = Settings().flat()[self.field] if self.field else self.default
+        value = Settings().flat()[self.field] if self.field and self.default is None else self.default
         if value is REQUIRED or value in (None, False, "", (), -1):
             return ""
         return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
