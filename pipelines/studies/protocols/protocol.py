@@ -93,7 +93,7 @@ def command(name: str, about: str, **defaults: Any) -> Callable[[list[str] | Non
         run_protocol(plan_of(name, options), options)
 
     protocol.__doc__ = about
-    app.command(name)(taking(protocol, (*TAKEN, *with_defaults(PROTOCOL, defaults)), name=name))
+    app.command(name)(taking(protocol, with_defaults((*TAKEN, *PROTOCOL), defaults), name=name))
     return lambda arguments=None: call(app, sys.argv[1:] if arguments is None else arguments)
 
 
