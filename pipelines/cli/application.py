@@ -20,14 +20,14 @@ FAILED = 2
 COMPLETION = "_LAPSVM_COMPLETE"  # the variable by which a shell asks for completions
 
 
-def call(app: typer.Typer, arguments: list[str]) -> None:
-    """Run an application and exit as `main` does."""
+def call(app: typer.Typer, arguments: list[str], name: str | None = None) -> None:
+    """Run an application and exit as `main` does; `name` is what usage lines call it, by default its file."""
     warnings.filterwarnings("ignore", module=r"PIL\.")  # messages of a picture's decoder are reported with its name
     if isinstance(sys.stdout, TextIOWrapper):  # a name that is no UTF-8 is written with escapes
         sys.stdout.reconfigure(errors="backslashreplace")
     with interruptible() as interruption:
         try:
-            status, line = _outcome(app, arguments)
+            status, line = _outcome(app, arguments, name)
         except BaseException:  # what a half-imported library makes of the interruption
             if not interruption.came:
                 raise
@@ -38,10 +38,10 @@ def call(app: typer.Typer, arguments: list[str]) -> None:
     sys.exit(status)
 
 
-def _outcome(app: typer.Typer, arguments: list[str]) -> tuple[int, str]:
+def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[int, str]:
     """Run an application and return its exit status, with the line of a failure."""
     try:
-        status = app(arguments, standalone_mode=False, prog_name=app.info.name) or 0
+        status = app(arguments, standalone_mode=False, prog_name=name) or 0
         return (FAILED if status and _is_completion(arguments) else status), ""
     except LapsvmError as error:
         reason = str(error)

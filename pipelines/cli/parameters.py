@@ -131,7 +131,7 @@ def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
     repeated = option.several is Several.REPEATED
     kind = str if option.several is Several.COMMAS or (option.kind is Path and option.field) else option.kind
     annotation: Any = list[kind] if repeated else kind  # type: ignore[valid-type]
-    default = None if option.field else option.default
+    default = option.default
     if default is None:
         annotation |= None
     about: dict[str, Any] = {"help": option.help, "show_default": False, "rich_help_panel": option.panel}
@@ -158,7 +158,7 @@ def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def with_defaults(options: Sequence[Option], defaults: Mapping[str, Any]) -> tuple[Option, ...]:
-    """Return options that are no settings with other defaults, by name."""
+    """Return options with other defaults, by name."""
     return tuple(
         replace(option, default=defaults[option.name]) if option.name in defaults else option for option in options
     )

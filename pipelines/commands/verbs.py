@@ -18,7 +18,7 @@ __all__ = ["app", "main", "result_verbs", "stage_verbs"]
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 an expected failure, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
-    call(app, given or ["--help"])
+    call(app, given or ["--help"], "lapsvm")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""Every option of every verb: the one table from which parameters, checks, help texts and docs/options.md are made.
+"""Every option of every verb: the one table from which parameters, checks, help texts and docs/reference/options.md are made.
 
 A default is that of the setting (see `settings`) unless the entry has one, which only options without a setting do.
 This module imports next to nothing, because `lapsvm --help` reads it.
@@ -74,7 +74,7 @@ class Option:
     rule : Range, tuple of str, or None
         The numbers, or the texts, that a value may be.
     default : object
-        Of an option without a setting.
+        None: that of the setting, if there is one.
     panel, verbs : str
         Where help shows it, and the verbs that take it, separated by spaces.
     main : str
@@ -100,7 +100,7 @@ class Option:
 
     def default_text(self) -> str:
         """Return the default as text; "" where there is none to show."""
-        value = Settings().flat()[self.field] if self.field else self.default
+        value = Settings().flat()[self.field] if self.field and self.default is None else self.default
         if value is REQUIRED or value in (None, False, "", (), -1):
             return ""
         return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -362,7 +362,7 @@ OPTIONS: tuple[Option, ...] = (
                verbs="run extract import train tune refine detect demo", main="*"),
     ),
 )  # fmt: skip
-"""The table, in the order of help and of docs/options.md."""
+"""The table, in the order of help and of docs/reference/options.md."""
 
 
 def options_of(verb: str) -> tuple[Option, ...]:

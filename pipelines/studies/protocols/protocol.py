@@ -91,7 +91,7 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
         run_protocol(protocol_options(name, options), options)
 
     protocol.__doc__ = about
-    return study_command(taking(protocol, (*TAKEN, *with_defaults(PROTOCOL, defaults)), name=name))
+    return study_command(taking(protocol, with_defaults((*TAKEN, *PROTOCOL), defaults), name=name))
 
 
 def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:

@@ -50,7 +50,7 @@ def test_the_table_names_no_verb_that_is_not_there():
 
 
 def test_the_committed_page_is_the_generated_one():
-    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == options_page()
+    assert (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8") == options_page()
 
 
 @pytest.mark.parametrize("verb", VERBS)
