@@ -15,7 +15,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.cluster import own_address
+from lapsvm.cluster import worker_address
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, Projected, load_projection, settings_difference
 
@@ -85,7 +85,7 @@ def extract_on_cluster(
 
 def make_shard(task: ShardTask) -> tuple[str, int]:
     """Make a shard, in a worker; return the worker's address and the number of windows."""
-    worker, plan = own_address(), task.plan
+    worker, plan = worker_address(), task.plan
     try:
         with _OPENING:
             extractor = _extractor(plan.settings.features, plan.device, plan.projection)
