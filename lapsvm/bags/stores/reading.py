@@ -57,7 +57,7 @@ def file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
         state = FileState.of(header.path.stat())
     except OSError:  # the reader of the file raises
         state = None
-    return FilePart(header.path, header.place, shape, named_type(header.dtype), transform, state)
+    return FilePart(header.path, header.offset, shape, named_type(header.dtype), transform, state)
 
 
 def check_finite(features: Array, path: Path) -> None:
