@@ -79,7 +79,7 @@ def test_narrowed_bags_hold_the_same_features():
 
 
 @pytest.mark.parametrize("model", [LatentRankSVM(C=5.0), LatentSVM(), LatentStructSVM(C=5.0)], ids=str)
-def test_estimators_take_known_windows_in_fit(model):
+def test_estimators_take_fixed_windows_in_fit(model):
     bags, y, known = drawn()
     narrow = [bag if window < 0 else bag[[window]] for bag, window in zip(bags, known, strict=True)]
     model.set_params(scale=1.0)
