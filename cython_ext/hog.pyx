@@ -79,7 +79,7 @@ cdef void _places(const Geometry* shape, Linear* place) noexcept nogil:
 
 
 cdef inline float _half_turn(float x, float y) noexcept nogil:
-    """Angle of (x, y) as a share of half a turn, in [0, 1]; the arc tangent is a polynomial with an error of at most 8e-8.
+    """Angle of (x, y) as a share of half a turn, in [0, 1]; the arc tangent is a polynomial, exact to 8e-8.
 
     It has no branches, which would depend on the picture and be mispredicted, so the compiler vectorises it.
     """

@@ -1,7 +1,7 @@
-"""Processes on this machine or others that do what they are given, held together by Dask; the one file that imports it.
+"""Worker processes on this machine or others, connected by Dask; the only file that imports Dask.
 
-What travels is counted: work and its arguments are pickled here, as Dask would, and so are the answers. Whoever can
-reach a scheduler can have its workers run anything; ``docs/howto/machines.md`` says what follows from that.
+Calls and results are pickled here, as Dask would do, so that their bytes can be counted. Anyone who can reach a
+scheduler can run any code on its workers; see ``docs/howto/machines.md``.
 """
 
 import logging
@@ -22,19 +22,19 @@ from lapsvm.errors import ClusterError, DependencyError, OptionError
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
-"""How long a scheduler may take to answer, and to have its first worker."""
+"""Timeout for the connection to a scheduler, and for its first worker."""
 
 PATIENCE_SECONDS = 60.0
-"""How long work waits, without a single worker, for one to come back."""
+"""How long calls wait for a worker when there is none."""
 
-_LOOK_SECONDS = 0.5  # between looks at whether there still is anyone to work
+_POLL_SECONDS = 0.5  # between checks that workers exist
 _ADDRESS = re.compile(r"((tcp|tls)://)?([^\s/:\[\]]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 _SETTINGS = {
-    "distributed.admin.large-graph-warning-threshold": "1TB",  # what a worker is told once may be some megabytes
-    "distributed.scheduler.work-stealing": False,  # work goes where its windows are
+    "distributed.admin.large-graph-warning-threshold": "1TB",  # the first request to a worker may have some megabytes
+    "distributed.scheduler.work-stealing": False,  # a call runs where its windows are
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    "distributed.worker.memory.spill": False,  # windows have a budget of their own, and copies of them are of no use
+    "distributed.worker.memory.spill": False,  # the store limits its own memory
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
@@ -42,7 +42,7 @@ _SETTINGS = {
 
 
 def check_executor(executor: str) -> str | None:
-    """Return the scheduler's address in "dask:ADDRESS", "" for "dask", None for "local"; OptionError for others."""
+    """Return the scheduler's address in "dask:ADDRESS", "" for "dask", None for "local"; else raise OptionError."""
     name, colon, address = executor.partition(":")
     if executor == "local":
         return None
@@ -55,27 +55,27 @@ def check_executor(executor: str) -> str | None:
 def open_cluster(
     executor: str, jobs: int, timeout: float = CONNECT_SECONDS, notify: Callable[[str], object] | None = None
 ) -> "Iterator[Cluster | None]":
-    """Hold the processes of an executor while the block runs; None for "local", which has none but this one.
+    """Connect to the processes of an executor while the block runs; yield None for "local", which uses this one.
 
     Parameters
     ----------
     executor : str
-        "local"; "dask", which starts `jobs` processes of one thread each, that listen on the loopback alone; or
+        "local"; "dask", which starts `jobs` processes of one thread each, listening on the loopback interface; or
         "dask:ADDRESS", which connects to the scheduler there.
     jobs : int
     timeout : float, default 10
-        Seconds until a scheduler that does not answer, or has no worker, is given up.
+        Seconds to wait for an answer of the scheduler, and for its first worker.
     notify : callable, optional
-        Is given a sentence whenever a worker is lost, or cannot do what another one then does.
+        Called with a sentence when a worker is lost, or another one takes over its work.
 
     Raises
     ------
     OptionError
-        If the executor is another one.
+        If there is no such executor.
     DependencyError
         If Dask is not installed.
     ClusterError
-        If there is no scheduler at the address, it has no worker, or a worker has not this version of lapsvm.
+        If no scheduler answers at the address, it has no worker, or a worker has another version of lapsvm.
     """
     address = check_executor(executor)
     if address is None:
@@ -103,23 +103,23 @@ def _load() -> tuple[Any, Any]:
 
 
 def _local(distributed: Any, jobs: int) -> Any:
-    """Return processes of this machine that listen on the loopback alone, without a page to look at."""
+    """Return processes of this machine that listen on the loopback interface, without a dashboard."""
 
     def start() -> Any:
-        resource_tracker.ensure_running()  # it would let the signal through again when processes first need it
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # and so in all that is started here, now and later
+        resource_tracker.ensure_running()  # its later start would unblock the signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by all processes started here
         return distributed.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
             dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # not at a fixed port, which may be taken
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port
             memory_limit=0,
-            silence_logs="CRITICAL",  # what goes wrong is raised
+            silence_logs="CRITICAL",  # failures are raised
         )
 
-    with ThreadPoolExecutor(1) as pool:  # Ctrl-C is for this process alone, and does not catch Dask half begun
+    with ThreadPoolExecutor(1) as pool:  # so that Ctrl-C does not interrupt the start of Dask
         starting = pool.submit(start)
         try:
             return starting.result()
@@ -130,38 +130,38 @@ def _local(distributed: Any, jobs: int) -> Any:
 
 
 def _client(distributed: Any, address: str, timeout: float) -> Any:
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is raised
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # failures are raised
     try:
         return distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError):
         raise ClusterError(
-            f"no scheduler answers at {address} within {timeout:g} s; start one with dask scheduler, or look at the "
+            f"no scheduler answers at {address} within {timeout:g} s; start one with dask scheduler, or check the "
             "address."
         ) from None
 
 
 class Call(Generic[T]):
-    """Work that was given away."""
+    """A call that a worker executes."""
 
     def __init__(self, cluster: "Cluster", future: Any):
         self._cluster, self._future, self._done = cluster, future, Event()
         future.add_done_callback(lambda _: self._done.set())
 
     def result(self) -> T:
-        """Return what the work gave, or raise what it raised.
+        """Wait for the call; return its result or raise its exception.
 
         Raises
         ------
         ClusterError
-            If every process that took the work was lost, or none is left to take it, or the scheduler is lost.
+            If the call loses every worker that executes it, no worker is left, or the scheduler is lost.
         """
-        while not self._done.wait(_LOOK_SECONDS):
+        while not self._done.wait(_POLL_SECONDS):
             self._cluster.wait_for_workers()
-        found: T = self._cluster._received(self._future)
-        return found
+        result: T = self._cluster._received(self._future)
+        return result
 
     def cancel(self) -> None:
-        """Have it not done, if nobody has begun."""
+        """Cancel the call if no worker has started it."""
         self._future.cancel()
 
 
@@ -172,14 +172,14 @@ class Cluster:
     ----------
     client : distributed.Client
     address : str
-        Of the scheduler.
+        The scheduler's.
     notify : callable, optional
-        Is given a sentence about what was overcome.
+        Called with a sentence about each failure that the cluster recovers from.
 
     Attributes
     ----------
     sent, received : int
-        Bytes of work and of answers that have travelled, without Dask's own words, about a kilobyte for each call.
+        Bytes of calls and of results, without Dask's own messages of about a kilobyte per call.
     """
 
     def __init__(self, client: Any, address: str, notify: Callable[[str], object] | None = None):
@@ -188,45 +188,41 @@ class Cluster:
         self._client, self._numbers, self._lock = client, count(), Lock()
 
     def workers(self) -> dict[str, int]:
-        """Return the number of threads of every worker that is there, by its address; ClusterError without scheduler.
-
-        The order is that of the addresses.
-        """
+        """Return the number of threads of every worker, by its address and sorted; ClusterError without a scheduler."""
         try:
-            there: dict[str, int] = dict(self._client.nthreads()) if self._client.status == "running" else {}
+            threads: dict[str, int] = dict(self._client.nthreads()) if self._client.status == "running" else {}
         except (OSError, RuntimeError, TimeoutError):
             raise self._lost() from None
         if self._client.status != "running":
             raise self._lost()
-        return dict(sorted(there.items()))
+        return dict(sorted(threads.items()))
 
     def wait_for_workers(self) -> dict[str, int]:
         """Return `workers` once there is one; ClusterError if none comes for `PATIENCE_SECONDS`."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while not (there := self.workers()):
+        while not (threads := self.workers()):
             if time.monotonic() > end:
                 raise ClusterError(f"the scheduler at {self.address} has had no worker for {PATIENCE_SECONDS:g} s.")
-            time.sleep(_LOOK_SECONDS)
-        return there
+            time.sleep(_POLL_SECONDS)
+        return threads
 
-    def submit(self, work: Callable[..., T], *arguments: Any, worker: str | None = None) -> Call[T]:
-        """Have work done, by `worker` if it is there when the work begins, or else by any.
+    def submit(self, function: Callable[..., T], *arguments: Any, worker: str | None = None) -> Call[T]:
+        """Call a function on `worker`, or on another one if that is lost.
 
-        The work is a function of a module, which every worker has; what a worker takes with it when it is lost, another
-        one does again.
+        The function belongs to a module that workers can import. A call whose worker is lost runs again on another.
         """
-        content = pickle.dumps((work, arguments), protocol=5)
+        content = pickle.dumps((function, arguments), protocol=5)
         with self._lock:
             self.sent += len(content)
-            key = f"{getattr(work, '__name__', 'work')}-{id(self):x}-{next(self._numbers)}"
+            key = f"{getattr(function, '__name__', 'call')}-{id(self):x}-{next(self._numbers)}"
         pinned: dict[str, Any] = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         try:
-            return Call(self, self._client.submit(_do, content, key=key, pure=False, **pinned))
+            return Call(self, self._client.submit(_execute, content, key=key, pure=False, **pinned))
         except (OSError, RuntimeError):
             raise self._lost() from None
 
     def check(self, timeout: float) -> None:
-        """Wait for the first worker and have each tell its version; ClusterError if there is none, or another one."""
+        """Wait for the first worker and check every worker's version; ClusterError if none comes, or one differs."""
         try:
             self._client.wait_for_workers(1, timeout=timeout)
         except TimeoutError:
@@ -237,17 +233,17 @@ class Cluster:
         here = _version()
         for worker, call in [(worker, self.submit(_version, worker=worker)) for worker in self.workers()]:
             try:
-                there = call.result()
-            except (ImportError, AttributeError, RuntimeError):  # Dask raises the last where the scheduler has none
+                version = call.result()
+            except (ImportError, AttributeError, RuntimeError):  # RuntimeError: the scheduler lacks the module
                 raise ClusterError(
                     f"the scheduler at {self.address} and worker {worker} must have lapsvm {here} as this process has, "
                     "and one of them has not."
                 ) from None
-            if there != here:
-                raise ClusterError(f"worker {worker} must have lapsvm {here} as this process has, got {there}.")
+            if version != here:
+                raise ClusterError(f"worker {worker} must have lapsvm {here} as this process has, got {version}.")
 
     def _received(self, future: Any) -> Any:
-        """Return the answer of a call that is over."""
+        """Return the result of a finished call."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -256,8 +252,8 @@ class Cluster:
             content: bytes = future.result()
         except KilledWorker:
             raise ClusterError(
-                f"the workers at {self.address} are lost again and again in the same piece of work, as when memory "
-                "runs out; give them less to hold with --memory, or look at their logs."
+                f"the same call lost several workers at {self.address}, as when memory runs out; lower --memory, or "
+                "look at their logs."
             ) from None
         except (CancelledError, OSError) as error:
             if isinstance(error, CancelledError) or self._client.status != "running":
@@ -265,32 +261,32 @@ class Cluster:
             raise
         with self._lock:
             self.received += len(content)
-        return pickle.loads(content)  # noqa: S301 - from our own workers, and Dask has unpickled their words before
+        return pickle.loads(content)  # noqa: S301 - from our own workers, whose messages Dask unpickles anyway
 
     def _lost(self) -> ClusterError:
         return ClusterError(
-            f"the scheduler at {self.address} is lost; what is done is kept, the same command continues."
+            f"the scheduler at {self.address} is lost; finished work is kept, and the same command continues."
         )
 
 
-def own_address() -> str:
-    """Return the address of the worker that this is called in."""
+def worker_address() -> str:
+    """Return the address of the worker that this runs in."""
     from distributed import get_worker
 
     return str(get_worker().address)
 
 
-def own_threads() -> int:
-    """Return the number of threads of the worker that this is called in."""
+def worker_threads() -> int:
+    """Return the number of threads of the worker that this runs in."""
     from distributed import get_worker
 
     return int(get_worker().state.nthreads)
 
 
-def _do(content: bytes) -> bytes:
-    """Do some work in a worker."""
-    work, arguments = pickle.loads(content)  # noqa: S301 - what a worker is for
-    return pickle.dumps(work(*arguments), protocol=5)
+def _execute(content: bytes) -> bytes:
+    """Execute a pickled call in a worker."""
+    function, arguments = pickle.loads(content)  # noqa: S301 - the purpose of a worker
+    return pickle.dumps(function(*arguments), protocol=5)
 
 
 def _version() -> str:

@@ -161,7 +161,7 @@ def passes(folder: Path, memory: str | None) -> dict[str, Any]:
         "one class": lambda: bags.best(weights[:, 0]),
         "20 classes": lambda: bags.best(weights),
     }
-    whole = bags._store.whole
+    whole = bags._store.array
     if whole is not None:
         bits = whole.reshape(-1).view(np.uint64)
         some = bits[: len(bits) // 8]  # copying an eighth tells as much

@@ -1,4 +1,4 @@
-"""Bags: the windows of all images, in memory or over shards, and where each image begins and ends."""
+"""Bags: the windows of all images, in memory or in shards, and the bounds of each image."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,21 +15,19 @@ from lapsvm.arrays import (
     Float64,
     Index,
     as_floats,
-    as_numbers,
     as_whole_numbers,
     check_count,
-    check_finite,
     check_same_length,
 )
-from lapsvm.bags.checks import as_features, as_offsets, as_parts, as_scale, available_threads
+from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
-from lapsvm.bags.passes import Pass, plan
+from lapsvm.bags.passes import Pass, split_into_chunks
 from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import MemoryPart
 from lapsvm.bags.stores.reading import Reading, Visitor
-from lapsvm.bags.totals import bag_means, copies, mean_norm, window_scores
+from lapsvm.bags.totals import bag_means, copies, mean_norm, top_mask, window_scores
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster
 from lapsvm.errors import InputError, ShapeError
@@ -38,18 +36,18 @@ from lapsvm.errors import InputError, ShapeError
 class Bags:
     """Images as bags of windows.
 
-    The features are never copied, neither to another type nor to apply `scale`: that is folded into the weights.
+    Features are never copied or converted; `scale` is multiplied into the weights.
 
     Parameters
     ----------
     features : (n_windows, d) float16, float32, float64 or `lapsvm.bfloat16.BFLOAT16`
-        The windows of bag 0, then those of bag 1, ...; other types of number become float64.
+        The windows of bag 0, then those of bag 1, and so on; other types of number become float64.
     offsets : (n_bags + 1,) int
-        Bag i holds the windows offsets[i] to offsets[i + 1] - 1; from 0 to n_windows, every bag at least one.
+        Bag i holds the windows offsets[i] to offsets[i + 1] - 1, at least one; from 0 to n_windows.
     scale : None, float or (d,), default None
-        What every feature is multiplied with, all together or one by one.
+        Factor of all features, or of each.
     threads : int, optional
-        Threads of a pass; by default as many as this process may use.
+        Threads of a pass; by default the number of processors that this process may use.
 
     Raises
     ------
@@ -70,7 +68,7 @@ class Bags:
         self._set(Store([MemoryPart(as_features(features))]), offsets, scale, threads)
 
     def _set(self, store: Store, offsets: ArrayLike, scale: ArrayLike | None, threads: int | None) -> None:
-        """Take over a store and check everything else."""
+        """Set the attributes after checking them."""
         bounds = as_offsets(offsets, int(store.bounds[-1]))
         self._store, self._selection = store, Selection(bounds[:-1], bounds[1:])
         self.scale = as_scale(scale, self.dim)
@@ -80,16 +78,16 @@ class Bags:
     def from_arrays(
         cls, arrays: Sequence[ArrayLike], scale: ArrayLike | None = None, *, threads: int | None = None
     ) -> "Bags":
-        """Return bags made of one (n_i, d) array per image; they are copied into one array."""
-        parts = as_parts(arrays)
-        for i, part in enumerate(parts):
-            if part.ndim != 2 or not len(part) or part.shape[1] != parts[0].shape[-1]:
+        """Return bags of one (n_i, d) array per image, copied into one array."""
+        checked = as_arrays(arrays)
+        for i, array in enumerate(checked):
+            if array.ndim != 2 or not len(array) or array.shape[1] != checked[0].shape[-1]:
                 raise ShapeError(
                     f"every bag must be an array of one or more windows with the same number of features, "
-                    f"got shape {part.shape} for bag {i} after {parts[0].shape} for bag 0."
+                    f"got shape {array.shape} for bag {i} after {checked[0].shape} for bag 0."
                 )
-        offsets = np.cumsum([0, *(len(part) for part in parts)])
-        return cls(np.concatenate(parts), offsets, scale, threads=threads)
+        offsets = np.cumsum([0, *(len(array) for array in checked)])
+        return cls(np.concatenate(checked), offsets, scale, threads=threads)
 
     @classmethod
     def open(
@@ -106,9 +104,9 @@ class Bags:
         device: str = "cpu",
         cluster: Cluster | None = None,
     ) -> "Bags":
-        """Return the bags of `split` in a run folder: its shards, by name, one after the other.
+        """Return the bags of `split` in a run folder, from its shards in the order of their names.
 
-        As many shards as fit stay in memory; a pass reads the others from files. Every answer has the same bits.
+        As many shards as fit are read into memory; a pass reads the others from files. Answers have the same bits.
 
         Parameters
         ----------
@@ -117,30 +115,31 @@ class Bags:
         scale, threads
             As for `Bags`.
         memory : int or str, optional
-            What the windows may take, in bytes or as a text such as "8G": those that stay, the blocks that are read
-            ahead, and single windows that were used lately. By default 80 % of what the machine has left.
+            Limit for windows in memory, read-ahead blocks and cached windows included, in bytes or as a text such as
+            "8G"; by default 80 % of the machine's free memory.
         verify : bool, default False
-            Compare every shard's checksum, which reads all of it once.
+            Whether to read every shard once and compare its checksum.
         transform : callable, optional
-            What features (m, d) of shards become when they are read; the type stays.
+            Function applied to features (m, d) of shards when they are read; it keeps their type.
         visit : Visitor, optional
-            Its `add` is given the features of every shard once, in order, transformed. With a cluster, workers give
-            them to copies of it, which it is to `join`.
+            Its `add` receives the transformed features of every shard once, in order. With a cluster, workers call
+            `add` of copies, and its `join` merges these.
         device : "cpu", "cuda" or "auto", default "cpu"
-            Where passes find winners: "cuda" keeps as many windows as fit on a GPU, "auto" if there is one and all fit.
+            Where passes find the best windows: "cuda" copies as many windows as fit to a GPU, "auto" uses one if there
+            is one and all fit.
         cluster : Cluster, optional
-            Processes that hold the windows, of which this one holds none (see `lapsvm.cluster.open_cluster`). Each
-            reads some shards, under the same path, and compares checksums. `memory` is then what those of one machine
-            may take together; `transform` must be a function that they can import; the device is "cpu".
+            Processes that hold the windows instead of this one (see `lapsvm.cluster.open_cluster`). Each reads some
+            shards, under the same path, and compares checksums. `memory` then limits all of one machine together;
+            `transform` must be importable there; the device is "cpu".
 
         Raises
         ------
         StageError
-            If the folder has no shards of this split.
+            If the folder has no shards of `split`.
         OptionError
             If `memory` is no size.
         ShardError
-            If a shard is damaged, or no worker can read it; later, if one in a file is gone or was cut short.
+            If a shard is damaged, or no worker can read it; later, if a shard's file is removed or cut short.
         ClusterError
             If no worker is left.
         """
@@ -151,12 +150,12 @@ class Bags:
         return bags
 
     def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
-        """Return these bags, in this order, over the same features (nothing is copied); a mask (n_bags,) works too."""
-        places: Any = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
-        if isinstance(places, np.ndarray) and places.dtype != np.bool_:
-            places = as_whole_numbers("bag_indices", places)
+        """Return the bags of these indices, in this order, or of a mask (n_bags,); nothing is copied."""
+        key: Any = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
+        if isinstance(key, np.ndarray) and key.dtype != np.bool_:
+            key = as_whole_numbers("bag_indices", key)
         try:
-            chosen = np.arange(self.n_bags)[places]
+            chosen = np.arange(self.n_bags)[key]
         except IndexError as error:
             raise InputError(f"bag_indices must be those of {self.n_bags} bags; {error}.") from None
         if chosen.ndim != 1 or not len(chosen):
@@ -164,7 +163,7 @@ class Bags:
         return self._view(self._selection.subset(chosen))
 
     def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
-        """Return these bags, bag i of its window index[i] alone, or of all where that is -1; errors call it `name`.
+        """Return these bags, bag i with its window index[i] alone, or all where that is -1; errors call `index` `name`.
 
         Raises
         ------
@@ -176,22 +175,22 @@ class Bags:
         return self._view(self._selection.narrowed(index, name))
 
     def subdivided(self, count: int) -> "Bags":
-        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size; nothing is copied.
+        """Return each bag cut into `count` bags of consecutive windows, nearly equal in size; nothing is copied.
 
-        A bag of fewer windows becomes one bag per window. Where all windows of a part are excluded, none competes in
-        it (`n_competing` is 0), and what `best` says of it means nothing. InputError if `count` is below 1.
+        A bag of fewer windows becomes one bag per window. Where all windows of a new bag are excluded, its
+        `n_competing` is 0 and the answer of `best` is meaningless. InputError if `count` is below 1.
         """
         return self._view(self._selection.subdivided(count))
 
     def excluding(self, windows: ArrayLike) -> "Bags":
-        """Return these bags, of whose windows some do not compete: they are never best, and `score_windows` is -inf.
+        """Return these bags with some windows excluded: they are never best, and their `score_windows` is -inf.
 
-        Windows keep their numbers; nothing is copied. What was excluded before still is.
+        Windows keep their numbers; nothing is copied. Windows excluded before stay excluded.
 
         Parameters
         ----------
         windows : (n_windows,) bool
-            True for those that are excluded, in the order of `score_windows`.
+            True for windows to exclude, in the order of `score_windows`.
 
         Raises
         ------
@@ -205,8 +204,8 @@ class Bags:
     def kept(self, count: int, weights: ArrayLike | None = None) -> "Bags":
         """Return these bags with at most `count` windows each, in their order.
 
-        Without `weights` (d,) the first ones are kept, which are a proposal method's best, and nothing is copied. With
-        them those are kept, and copied, that score best, of equals the first (T of A. Behl's thesis, section 4.1).
+        Without `weights` (d,) these are the first ones, a proposal method's best, and nothing is copied. With weights
+        they are copies of the best-scored ones, the first of equal scores (T of A. Behl's thesis, section 4.1).
 
         Raises
         ------
@@ -219,19 +218,14 @@ class Bags:
         return self.copied(self.top_mask(count, weights))
 
     def top_mask(self, count: int | Index, weights: ArrayLike) -> NDArray[np.bool_]:
-        """Tell of every window (n_windows,) whether it is among the `count` best-scored of its bag.
+        """Return the mask (n_windows,) of the `count` best-scored windows of each bag, the first of equal scores.
 
-        `count` is one number for all bags or (n_bags,); of equals the first are. An excluded window never is.
+        `count` is one number for all bags, or (n_bags,). Excluded windows are never in the mask.
         """
-        scores = np.split(self.score_windows(weights), self.offsets[1:-1])
-        chosen = np.zeros(self.n_windows, dtype=np.bool_)
-        for first, own, most in zip(self.offsets, scores, np.broadcast_to(count, self.n_bags), strict=False):
-            best = np.argsort(-own, kind="stable")[:most]
-            chosen[first + best[own[best] > -np.inf]] = True
-        return chosen
+        return top_mask(self.score_windows(weights), self.offsets, count)
 
     def copied(self, windows: NDArray[np.bool_]) -> "Bags":
-        """Return bags of copies of the windows for which `windows` (n_windows,) is true; each bag must keep one."""
+        """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag."""
         features, offsets = copies(self._pass, windows)
         return type(self)(features, offsets, self.scale, threads=self.threads)
 
@@ -242,7 +236,7 @@ class Bags:
         return view
 
     def _view(self, selection: Selection) -> "Bags":
-        """Return other bags over the same store."""
+        """Return the bags of another selection of the same store."""
         view = object.__new__(type(self))
         view._store, view._selection, view.scale, view.threads = self._store, selection, self.scale, self.threads
         return view
@@ -259,12 +253,12 @@ class Bags:
 
     @property
     def exact(self) -> bool:
-        """Whether `best` tells near ties apart, scores that differ by less than float32's rounding; a GPU does not."""
+        """Whether `best` resolves scores that differ by less than float32's rounding; a GPU does not."""
         return self._store.device is None
 
     @property
     def n_competing(self) -> Index:
-        """How many windows of each bag compete (n_bags,): all that are not excluded."""
+        """Number of windows of each bag that are not excluded (n_bags,)."""
         return self._selection.n_competing
 
     @property
@@ -274,17 +268,17 @@ class Bags:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type in which the features are stored; see `lapsvm.bfloat16` for bfloat16."""
+        """Type in which features are stored; see `lapsvm.bfloat16` for bfloat16."""
         return self._store.dtype
 
     @property
     def offsets(self) -> Index:
-        """Where each bag begins in the order of `score_windows`, and the end (n_bags + 1,)."""
+        """First window of each bag in the order of `score_windows`, and the end (n_bags + 1,)."""
         return self._selection.offsets
 
     @cached_property
     def _chunks(self) -> tuple[Chunk, ...]:
-        return plan(self._store, self._selection)
+        return split_into_chunks(self._store, self._selection)
 
     @property
     def _pass(self) -> Pass:
@@ -298,7 +292,7 @@ class Bags:
 
     @property
     def shape(self) -> tuple[int]:
-        """(n_bags,), so that scikit-learn's splitters index bags like any samples."""
+        """(n_bags,), so that scikit-learn's splitters accept bags."""
         return (self.n_bags,)
 
     @overload
@@ -308,11 +302,11 @@ class Bags:
     def __getitem__(self, key: ArrayLike | slice | tuple[Any, ...]) -> "Bags": ...
 
     def __getitem__(self, key: Any) -> "Float64 | Bags":
-        """Return the scaled features (n_i, d) of one bag, float64, or, for an array, a mask or a slice, a subset."""
+        """Return the scaled features (n_i, d) of one bag, float64; for an array, a mask or a slice a subset."""
         if isinstance(key, (int, np.integer)):
             start, stop = self._selection.starts[key], self._selection.stops[key]
             return self._scaled(self._store.take(np.arange(start, stop)))
-        if isinstance(key, tuple):  # scikit-learn writes X[indices, ...]
+        if isinstance(key, tuple):  # scikit-learn's X[indices, ...]
             key = key[0]
         return self.subset(key)
 
@@ -322,13 +316,13 @@ class Bags:
         Returns
         -------
         BestWindows
-            `index` and `score`, (n_bags,) or (n_bags, k): the first window of the highest float64 score, whatever else
-            is asked; a GPU may take another of near ties (see `exact`). Overflow is a NotFiniteError.
+            `index` and `score`, (n_bags,) or (n_bags, k): the first window of the highest float64 score. A GPU may
+            break near ties differently (see `exact`). Overflow raises NotFiniteError.
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
-        found = self._pass.best(columns)
-        return found.column(0) if folded.ndim == 1 else found
+        best = self._pass.best(columns)
+        return best.column(0) if folded.ndim == 1 else best
 
     def score_windows(self, weights: ArrayLike) -> Float64:
         """Return the score (n_windows,) of every window, bag after bag, summed in float64."""
@@ -343,7 +337,7 @@ class Bags:
         return self._store.take(self._selection.rows(bags, index))
 
     def weighted_sum(self, coefficients: ArrayLike, index: ArrayLike) -> Float64:
-        """Return the float64 sum over bags of coefficients[i] times window index[i]; zero coefficients cost nothing."""
+        """Return the float64 sum over bags of coefficients[i] times window index[i]; coefficients 0 cost nothing."""
         return self.sum_rows(coefficients, np.arange(self.n_bags), index)
 
     def sum_rows(self, coefficients: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
@@ -351,13 +345,13 @@ class Bags:
         factors, rows = as_floats("coefficients", coefficients, ndim=1), self._selection.rows(bags, index)
         check_same_length("coefficients", factors, "index", rows)
         used, total = np.flatnonzero(factors), np.zeros(self.dim)
-        _kernel.add_rows(*self._at_hand(rows[used]), factors[used], total)
+        _kernel.add_rows(*self._features_of(rows[used]), factors[used], total)
         return np.asarray(total * self.scale)
 
     def score_rows(self, weights: ArrayLike, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the score (m,) of window index[i] of bag bags[i], summed in float64."""
         folded = self._folded(weights, most=1)[None]
-        features, rows = self._at_hand(self._selection.rows(bags, index))
+        features, rows = self._features_of(self._selection.rows(bags, index))
         scores = np.empty((len(rows), 1))
         _kernel.row_scores(features, rows[:, None], folded, scores)
         return scores[:, 0]
@@ -373,20 +367,17 @@ class Bags:
         """Return the mean Euclidean norm of the scaled windows."""
         return mean_norm(self._pass, np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,))))
 
-    def _at_hand(self, rows: Index) -> tuple[Array, Index]:
-        """Return an array, as kernels take it, and the places in it where these rows lie."""
-        whole = self._store.whole
-        return (as_stored(self._store.take(rows)), np.arange(len(rows))) if whole is None else (as_stored(whole), rows)
+    def _features_of(self, rows: Index) -> tuple[Array, Index]:
+        """Return an array for the kernels that holds these rows, and their indices in it."""
+        array = self._store.array
+        return (as_stored(self._store.take(rows)), np.arange(len(rows))) if array is None else (as_stored(array), rows)
 
     def _scaled(self, features: Array) -> Float64:
         return np.asarray(widened(features).astype(np.float64) * self.scale)
 
     def _folded(self, weights: ArrayLike, most: int = 2) -> Float64:
-        """Return checked weights with the scale multiplied in, contiguous."""
-        array = as_numbers("weights", weights)
-        if array.ndim not in range(1, most + 1) or len(array) != self.dim:
-            raise ShapeError(f"weights must have {self.dim} rows, one per feature, got shape {array.shape}.")
-        check_finite("weights", array)
+        """Return checked, contiguous weights times the scale."""
+        array = as_weights(weights, self.dim, most)
         scale = self.scale if array.ndim == 1 or self.scale.ndim == 0 else self.scale[:, None]
         return np.ascontiguousarray(array * scale)
 

@@ -1,4 +1,4 @@
-"""What bags are made of, checked once at the door."""
+"""Checks of the arrays that bags are made of."""
 
 import os
 from typing import Any
@@ -15,23 +15,23 @@ from lapsvm.errors import InputError, NotFiniteError, ShapeError
 STORED = (np.float16, np.float32, np.float64, BFLOAT16)
 
 
-def as_parts(arrays: Any) -> list[Array]:
+def as_arrays(arrays: Any) -> list[Array]:
     """Return one array per bag."""
     if isinstance(arrays, str) or not hasattr(arrays, "__len__"):
         raise InputError(f"bags must be a sequence of arrays, got {arrays!r}.")
     if not len(arrays):
         raise ShapeError("bags must be one or more, got 0.")
-    return [part if isinstance(part, np.ndarray) else as_numbers("bags", part) for part in arrays]
+    return [array if isinstance(array, np.ndarray) else as_numbers("bags", array) for array in arrays]
 
 
 def available_threads() -> int:
-    """Return how many processors this process may use; macOS and Windows tell only how many there are."""
+    """Return the number of processors that this process may use; on macOS and Windows, of all processors."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def as_features(features: ArrayLike) -> Array:
-    """Return a store's features (n_windows, d) in a type that is stored, contiguous and finite."""
-    if isinstance(features, np.ndarray) and features.dtype.name == "bfloat16":  # that of the package ml_dtypes
+    """Return features (n_windows, d) as a contiguous, finite array of one of the stored types."""
+    if isinstance(features, np.ndarray) and features.dtype.name == "bfloat16":  # of the package ml_dtypes
         features = np.ascontiguousarray(features).view(BFLOAT16)
     stored = isinstance(features, np.ndarray) and features.dtype in STORED
     array: Array = np.asarray(features) if stored else as_numbers("features", features)
@@ -50,14 +50,14 @@ def _first_broken(row: Array) -> float:
 
 
 def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
-    """Return offsets (n_bags + 1,) that cut so many windows into bags, none empty."""
-    bounds = as_whole_numbers("offsets", offsets)  # a copy: what is checked here stays as it is
+    """Return checked offsets (n_bags + 1,) that cut `n_windows` windows into bags, none empty."""
+    bounds = as_whole_numbers("offsets", offsets)  # a copy, so that the caller cannot change it after the check
     bounds.flags.writeable = False
     if len(bounds) < 2:
         raise ShapeError(f"offsets must be n_bags + 1 >= 2 whole numbers, got {len(bounds)}.")
     if bounds[0] != 0 or bounds[-1] != n_windows:
         raise ShapeError(f"offsets must run from 0 to {n_windows}, got {bounds[0]} to {bounds[-1]}.")
-    wrong = bounds[1:] <= bounds[:-1]  # compared, not subtracted: a difference of far numbers wraps around
+    wrong = bounds[1:] <= bounds[:-1]  # compared, not subtracted: a difference of large numbers overflows
     if wrong.any():
         bag = int(np.argmax(wrong))
         size = int(bounds[bag + 1]) - int(bounds[bag])
@@ -65,8 +65,17 @@ def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:
     return bounds
 
 
+def as_weights(weights: ArrayLike, dim: int, most: int) -> Array:
+    """Return finite weights with `dim` rows and from 1 to `most` dimensions."""
+    array = as_numbers("weights", weights)
+    if array.ndim not in range(1, most + 1) or len(array) != dim:
+        raise ShapeError(f"weights must have {dim} rows, one per feature, got shape {array.shape}.")
+    check_finite("weights", array)
+    return array
+
+
 def as_scale(scale: ArrayLike | None, dim: int) -> Float64:
-    """Return a factor for all features, or one for each; 1 by default."""
+    """Return one factor for all features, or one for each; 1 by default."""
     array = as_numbers("scale", 1.0 if scale is None else scale)
     if array.shape not in ((), (dim,)):
         raise ShapeError(f"scale must be one number or {dim}, got shape {array.shape}.")

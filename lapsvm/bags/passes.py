@@ -1,7 +1,7 @@
-"""One pass over the bags of a store: chunk after chunk on some threads, the files read ahead by one more.
+"""One pass over the bags of a store, chunk by chunk on several threads; one more thread reads files ahead.
 
-A chunk is consecutive bags of one part. The rule that cuts them knows neither threads nor what is asked, and every
-chunk answers for itself, so no order of the work changes the answer.
+A chunk is some consecutive bags of one part. How bags are cut into chunks depends neither on the threads nor on the
+work, and the answer to a chunk depends on that chunk alone, so the order of execution never changes an answer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,18 +20,18 @@ from lapsvm.bags.requests import Answer, Best, Work
 from lapsvm.bags.scoring import BestWindows, Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Store
-from lapsvm.bags.stores.parts import Room
+from lapsvm.bags.stores.parts import Buffer
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
-"""Windows, or their bytes, after which a chunk ends, with the bag that they end in."""
+"""A chunk ends with the bag in which it reaches this number of windows or bytes."""
 
 T = TypeVar("T")
 
 _WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
-_SPARE_ROOMS = 2  # blocks that wait while each thread works on one
+_SPARE_BUFFERS = 2  # blocks that are read ahead while each thread works on one
 
 
-def plan(store: Store, selection: Selection) -> tuple[Chunk, ...]:
+def split_into_chunks(store: Store, selection: Selection) -> tuple[Chunk, ...]:
     """Return chunks that cover all bags in order; one ends where the part changes, and when it is large enough."""
     enough = max(1, min(CHUNK_ROWS, CHUNK_BYTES // (store.dim * store.dtype.itemsize)))
     owners, ends = store.part_of(selection.starts), selection.offsets[1:]
@@ -47,7 +47,7 @@ def plan(store: Store, selection: Selection) -> tuple[Chunk, ...]:
 
 @dataclass(frozen=True)
 class Pass:
-    """Every bag of a selection is to be looked at once."""
+    """Visits every bag of a selection once."""
 
     store: Store
     selection: Selection
@@ -56,177 +56,184 @@ class Pass:
 
     def best(self, weights: Float64) -> BestWindows:
         """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
-        return BestWindows(*self.ask(Best(weights)))
+        return BestWindows(*self.run(Best(weights)))
 
-    def ask(self, work: Work) -> Answer:
-        """Return the answers of all bags to some work, one behind the other."""
+    def run(self, work: Work) -> Answer:
+        """Return the answer to `work`: that of all bags, in order."""
         if self.store.remote is not None:
-            return self.store.remote.ask(self.selection, work)
-        there = self._on_device(work)
-        places, answering = work.places(self.selection), work.answering(self.store.dtype)
-        found = work.room(int(places[-1]), self.store.dim, self.store.dtype)
+            return self.store.remote.run(self.selection, work)
+        on_device = self._on_device(work)
+        offsets, kernel = work.offsets(self.selection), work.kernel(self.store.dtype)
+        answer = work.allocate(int(offsets[-1]), self.store.dim, self.store.dtype)
 
-        def put(chunk: Chunk, answer: Answer) -> None:
-            for whole, own in zip(found, answer, strict=True):
-                whole[places[chunk.first] : places[chunk.last]] = own
+        def write(chunk: Chunk, rows: Answer) -> None:
+            for array, values in zip(answer, rows, strict=True):
+                array[offsets[chunk.first] : offsets[chunk.last]] = values
 
-        def one(chunk: Chunk, block: Block) -> None:
-            answer = answering(block, _excluded(self.selection, chunk))
-            put(chunk, answer)
-            if isinstance(work, Best) and not self.store.parts[chunk.part].resident:
-                self._keep_best(chunk, block, answer[0])
+        def compute(chunk: Chunk, block: Block) -> None:
+            rows = kernel(block, _excluded(self.selection, chunk))
+            write(chunk, rows)
+            if work.best_of is not None and not self.store.parts[chunk.part].resident:
+                self._cache_best(chunk, block, rows[0])
 
-        with _device_thread(bool(there)) as pool:
-            ahead = pool.submit(self._answer_there, there, work, put) if pool is not None else None
-            self._run(one, [chunk for chunk in self.chunks if chunk not in there], work.products(self.store.dim))
-            if ahead is not None:
-                ahead.result()
-        return found
+        with _device_thread(bool(on_device)) as pool:
+            running = pool.submit(self._run_on_device, on_device, work, write) if pool is not None else None
+            on_cpu = [chunk for chunk in self.chunks if chunk not in on_device]
+            self._run_on_cpu(compute, on_cpu, work.products(self.store.dim))
+            if running is not None:
+                running.result()
+        return answer
 
     def _on_device(self, work: Work) -> frozenset[Chunk]:
-        """Return the chunks whose windows lie on another device than the processor, if that can do the work."""
+        """Return the chunks whose windows lie on a device that can do the work."""
         device = self.store.device
-        if device is None or not isinstance(work, Best):
+        if device is None or work.best_of is None:
             return frozenset()
         stops = np.maximum.reduceat(self.selection.stops, [chunk.first for chunk in self.chunks])
         ends = (stops - self.store.bounds[[chunk.part for chunk in self.chunks]]).tolist()
         return frozenset(chunk for chunk, end in zip(self.chunks, ends, strict=True) if device.holds(chunk.part, end))
 
-    def _answer_there(self, chunks: frozenset[Chunk], work: Work, put: Callable[[Chunk, Answer], None]) -> None:
-        """Have the device find the winners of its chunks; their scores are summed by the processor, as elsewhere."""
-        device = self.store.device
-        if device is None or not isinstance(work, Best):
+    def _run_on_device(self, chunks: frozenset[Chunk], work: Work, write: Callable[[Chunk, Answer], None]) -> None:
+        """Find the best windows of chunks on the device; the processor sums their scores, as it does for all others."""
+        device, weights = self.store.device, work.best_of
+        if device is None or weights is None:
             return
-        for chunk, index in device.winners(self.selection, self.store.bounds, sorted(chunks), work.weights):
-            rows, again = np.unique(index + self.selection.starts[chunk.first : chunk.last, None], return_inverse=True)
+        for chunk, index in device.best(self.selection, self.store.bounds, sorted(chunks), weights):
+            rows, inverse = np.unique(
+                index + self.selection.starts[chunk.first : chunk.last, None], return_inverse=True
+            )
             features = device.rows(chunk.part, rows - self.store.bounds[chunk.part])
-            self.store.keep(chunk.part, rows, features)
-            put(chunk, (index, row_scores(features, again.reshape(index.shape), work.weights)))
+            self.store.cache(chunk.part, rows, features)
+            write(chunk, (index, row_scores(features, inverse.reshape(index.shape), weights)))
 
-    def _keep_best(self, chunk: Chunk, block: Block, index: Index) -> None:
-        """Keep the winners of a chunk that was read from a file: they are what is asked for next."""
+    def _cache_best(self, chunk: Chunk, block: Block, index: Index) -> None:
+        """Cache the best windows of a chunk that was read from a file, because callers take these next."""
         starts = self.selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
-        self.store.keep(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
+        self.store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
 
-    def _run(self, work: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], products: int) -> None:
-        """Work with as many threads as so many products for each window are worth."""
+    def _run_on_cpu(self, compute: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], products: int) -> None:
+        """Compute on one thread, or on all where `products` per window are worth it."""
         worth = int(self.selection.offsets[-1]) * products >= _WORTH_THREADS
-        run(self.store, self.selection, chunks, work, self.threads if worth else 1)
+        run_chunks(self.store, self.selection, chunks, compute, self.threads if worth else 1)
 
 
-def _device_thread(wanted: bool) -> AbstractContextManager[ThreadPoolExecutor | None]:
-    """Return a thread that waits for a device while others work, or none."""
-    return ThreadPoolExecutor(1) if wanted else nullcontext()
+def _device_thread(needed: bool) -> AbstractContextManager[ThreadPoolExecutor | None]:
+    """Return a thread that waits for the device while others compute, or none."""
+    return ThreadPoolExecutor(1) if needed else nullcontext()
 
 
-def run(
-    store: Store, selection: Selection, chunks: Sequence[Chunk], work: Callable[[Chunk, Block], None], threads: int
+def run_chunks(
+    store: Store, selection: Selection, chunks: Sequence[Chunk], compute: Callable[[Chunk, Block], None], threads: int
 ) -> None:
-    """Do `work` for every chunk and its bags in memory, on so many threads; the first error ends it."""
+    """Call `compute` with every chunk and its bags in memory, on `threads` threads; the first error ends it."""
 
-    def block(chunk: Chunk, room: Room | None = None) -> Block:
+    def read(chunk: Chunk, buffer: Buffer | None = None) -> Block:
         rows = slice(chunk.first, chunk.last)
         before = store.bounds[chunk.part]
-        return store.parts[chunk.part].block(selection.starts[rows] - before, selection.stops[rows] - before, room)
+        return store.parts[chunk.part].block(selection.starts[rows] - before, selection.stops[rows] - before, buffer)
 
-    here = [chunk for chunk in chunks if store.parts[chunk.part].resident]
-    if len(here) == len(chunks):
-        _side_by_side(lambda chunk: work(chunk, block(chunk)), here, threads)
+    resident = [chunk for chunk in chunks if store.parts[chunk.part].resident]
+    if len(resident) == len(chunks):
+        _parallel(lambda chunk: compute(chunk, read(chunk)), resident, threads)
         return
-    there = [chunk for chunk in chunks if not store.parts[chunk.part].resident]
-    ahead = _Prefetcher(here, there, block, threads)
+    in_files = [chunk for chunk in chunks if not store.parts[chunk.part].resident]
+    prefetcher = _Prefetcher(resident, in_files, read, threads)
     try:
-        _side_by_side(lambda _: ahead.work(work), range(threads), threads)
+        _parallel(lambda _: prefetcher.consume(compute), range(threads), threads)
     finally:
-        ahead.stop()
+        prefetcher.stop()
 
 
-def _side_by_side(work: Callable[[T], None], jobs: Iterable[T], threads: int) -> None:
-    """Do every job, on `threads` threads."""
+def _parallel(function: Callable[[T], None], items: Iterable[T], threads: int) -> None:
+    """Call `function` for every item, on `threads` threads."""
     if threads == 1:
-        for job in jobs:
-            work(job)
+        for item in items:
+            function(item)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, jobs):
+        for _ in pool.map(function, items):
             pass
 
 
 class _Prefetcher:
-    """Chunks to work on: those that a thread of its own has read, and, while it reads, those in memory."""
+    """Chunks for several threads: those that a reader thread has read, and, while it reads, those in memory."""
 
     def __init__(
-        self, here: Sequence[Chunk], there: Sequence[Chunk], block: Callable[[Chunk, Room | None], Block], threads: int
+        self,
+        resident: Sequence[Chunk],
+        in_files: Sequence[Chunk],
+        read: Callable[[Chunk, Buffer | None], Block],
+        threads: int,
     ):
-        self._here, self._block = list(reversed(here)), block
-        self._free: Queue[Room | None] = Queue()
-        self._read: Queue[tuple[Chunk, Block, Room] | BaseException | None] = Queue()
+        self._resident, self._read_block = list(reversed(resident)), read
+        self._free: Queue[Buffer | None] = Queue()
+        self._ready: Queue[tuple[Chunk, Block, Buffer] | BaseException | None] = Queue()
         self._lock, self._ended = Lock(), False
-        for _ in range(threads + _SPARE_ROOMS):
-            self._free.put(Room())
-        self._reader = Thread(target=self._read_all, args=(there,), name="lapsvm-read-ahead", daemon=True)
+        for _ in range(threads + _SPARE_BUFFERS):
+            self._free.put(Buffer())
+        self._reader = Thread(target=self._read_all, args=(in_files,), name="lapsvm-prefetch", daemon=True)
         self._reader.start()
 
-    def work(self, work: Callable[[Chunk, Block], None]) -> None:
-        """Work until there is nothing left."""
+    def consume(self, compute: Callable[[Chunk, Block], None]) -> None:
+        """Call `compute` with the next chunk until none is left."""
         try:
-            while (job := self._next()) is not None:
-                chunk, block, room = job
-                work(chunk, block)
-                if room is not None:
-                    self._free.put(room)
+            while (item := self._next()) is not None:
+                chunk, block, buffer = item
+                compute(chunk, block)
+                if buffer is not None:
+                    self._free.put(buffer)
         except BaseException:
-            self._give_up()
+            self._cancel()
             raise
 
     def stop(self) -> None:
-        """End the reading."""
-        self._give_up()
+        """End the reader."""
+        self._cancel()
         self._reader.join()
 
-    def _give_up(self) -> None:
-        """Let the other threads and the reader end with their chunk.
+    def _cancel(self) -> None:
+        """Let the other threads and the reader end after their present chunk.
 
-        The reader is told first: `_next` holds the lock while it waits for what the reader puts.
+        The reader is stopped first: `_next` holds the lock while it waits for the reader's next item.
         """
         self._ended = True
         self._free.put(None)
         with self._lock:
-            self._here = []
+            self._resident = []
 
-    def _next(self) -> tuple[Chunk, Block, Room | None] | None:
+    def _next(self) -> tuple[Chunk, Block, Buffer | None] | None:
         with self._lock:
             while True:
                 try:
-                    read = self._read.get(block=not self._here and not self._ended)
+                    item = self._ready.get(block=not self._resident and not self._ended)
                 except Empty:
-                    if not self._here:
+                    if not self._resident:
                         return None
-                    chunk = self._here.pop()
-                    return chunk, self._block(chunk, None), None
-                if isinstance(read, BaseException):
-                    raise read
-                if read is not None:
-                    return read
+                    chunk = self._resident.pop()
+                    return chunk, self._read_block(chunk, None), None
+                if isinstance(item, BaseException):
+                    raise item
+                if item is not None:
+                    return item
                 self._ended = True
 
     def _read_all(self, chunks: Sequence[Chunk]) -> None:
-        """Read one chunk after the other, whenever there is room."""
+        """Read one chunk after the other, each into the next free buffer."""
         try:
             for chunk in chunks:
-                room = self._free.get()
-                if room is None or self._ended:
+                buffer = self._free.get()
+                if buffer is None or self._ended:
                     return
-                self._read.put((chunk, self._block(chunk, room), room))
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            self._read.put(error)
+                self._ready.put((chunk, self._read_block(chunk, buffer), buffer))
+        except BaseException as error:  # noqa: BLE001 - the consumer raises it
+            self._ready.put(error)
         finally:
-            self._read.put(None)
+            self._ready.put(None)
 
 
 def _excluded(selection: Selection, chunk: Chunk) -> Array | None:
-    """Return which windows of a chunk do not compete."""
+    """Return the mask of the windows of a chunk that do not compete, or None."""
     if selection.excluded is None:
         return None
     return selection.excluded[selection.offsets[chunk.first] : selection.offsets[chunk.last]]

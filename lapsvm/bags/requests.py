@@ -1,122 +1,115 @@
-"""What can be asked of every bag of a selection: each kind of work is a function of one block of windows.
+"""The kinds of work that a pass does for every bag; each is a function of one block of windows.
 
-Work knows neither files nor threads nor the rest of the store, and travels to whoever holds the windows: it is plain
-data. `answer` gets bags in memory and tells of each bag, in order, some rows of one or more arrays; a pass puts the
-answers to all blocks behind each other.
+Work is plain data, so it can be pickled and sent to the process that holds the windows; it knows neither files nor
+threads. Its kernel takes bags in memory and returns, for each bag in order, some rows of one or more arrays. A pass
+concatenates the answers to all blocks.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.scoring import Block, Question, as_stored, best_in
+from lapsvm.bags.scoring import Block, PackedWeights, as_stored, best_in
 from lapsvm.bags.selection import Mask, Selection, rows_of, runs_of
 
 Answer = tuple[Array, ...]
-Answering = Callable[[Block, Mask | None], Answer]
+Kernel = Callable[[Block, Mask | None], Answer]
 
 
-class Work(Protocol):
-    """What a pass asks of every bag."""
+class Work(ABC):
+    """What a pass computes for every bag; by default one row per bag, for one product per feature of each window."""
+
+    best_of: Float64 | None = None
+    """The weight vectors (d, k) whose best windows are the answer, for work that finds these."""
 
     def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
-        ...
+        """Return the number of products per window."""
+        return dim
 
-    def places(self, selection: Selection) -> Index:
-        """Return where the answer of each bag begins, and the end (n_bags + 1,)."""
-        ...
+    def offsets(self, selection: Selection) -> Index:
+        """Return where the rows of each bag begin in the answer, and their end (n_bags + 1,)."""
+        return np.arange(selection.n_bags + 1)
 
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:
-        """Return arrays for so many rows of answers, of a store of this kind."""
-        ...
+    @abstractmethod
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:
+        """Return empty arrays of `count` rows, for a store of `dim` features of type `dtype`."""
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:
-        """Return what answers for a block of this type, and for which of its windows do not compete."""
-        ...
+    @abstractmethod
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:
+        """Return the function that maps a block of this type, and the mask of its excluded windows, to the answer."""
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class Best(Work):
     """The best window of each bag for the columns of `weights` (d, k), whose scale is folded in: index and score."""
 
     weights: Float64
 
+    @property
+    def best_of(self) -> Float64:  # type: ignore[override]
+        """The weight vectors (d, k)."""
+        return self.weights
+
     def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
+        """Return the number of products per window."""
         return dim * int(self.weights.shape[1])
 
-    def places(self, selection: Selection) -> Index:
-        """Return one row for each bag."""
-        return np.arange(selection.n_bags + 1)
-
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
-        """Return arrays of windows and scores."""
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
+        """Return arrays of window indices and scores."""
         shape = count, self.weights.shape[1]
         return np.empty(shape, dtype=np.intp), np.empty(shape)
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:
         """Return `best_in` for these weights."""
-        question = Question.of(self.weights, dtype)
-        return lambda block, excluded: tuple(best_in(block, question, excluded))
+        packed = PackedWeights.of(self.weights, dtype)
+        return lambda block, excluded: tuple(best_in(block, packed, excluded))
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """The score of every window, -inf where it does not compete."""
+class Scores(Work):
+    """The score of every window for `weights` (d,), -inf where it does not compete."""
 
     weights: Float64
 
-    def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
-        return dim
-
-    def places(self, selection: Selection) -> Index:
-        """Return one row for each window."""
+    def offsets(self, selection: Selection) -> Index:
+        """Return the offsets of one row per window."""
         return selection.offsets
 
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
         """Return an array of scores."""
         return (np.empty(count),)
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:  # noqa: ARG002
-        """Return what scores windows."""
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
+        """Return the function that scores windows."""
         return self._scores
 
     def _scores(self, block: Block, excluded: Mask | None) -> Answer:
         scores = np.empty(int((block.stops - block.starts).sum()))
-        place = 0
+        offset = 0
         for start, stop in zip(*runs_of(block.starts, block.stops), strict=True):
             rows = as_stored(block.features[start:stop])
-            _kernel.all_scores(rows, self.weights, scores[place : place + len(rows)])
-            place += len(rows)
+            _kernel.all_scores(rows, self.weights, scores[offset : offset + len(rows)])
+            offset += len(rows)
         if excluded is not None:
             scores[excluded] = -np.inf
         return (scores,)
 
 
 @dataclass(frozen=True, eq=False)
-class Means:
-    """The mean of the windows of each bag, without the scale, whether they compete or not."""
+class Means(Work):
+    """The mean of the windows of each bag, unscaled, whether they compete or not."""
 
-    def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
-        return dim
-
-    def places(self, selection: Selection) -> Index:
-        """Return one row for each bag."""
-        return np.arange(selection.n_bags + 1)
-
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
         """Return an array of means."""
         return (np.empty((count, dim)),)
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:  # noqa: ARG002
-        """Return what takes means."""
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
+        """Return the function that computes means."""
         return self._means
 
     @staticmethod
@@ -129,25 +122,17 @@ class Means:
 
 
 @dataclass(frozen=True, eq=False)
-class Norms:
+class Norms(Work):
     """The sum over each bag of its windows' Euclidean norms times `scale` (d,)."""
 
     scale: Float64
 
-    def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
-        return dim
-
-    def places(self, selection: Selection) -> Index:
-        """Return one row for each bag."""
-        return np.arange(selection.n_bags + 1)
-
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
         """Return an array of sums."""
         return (np.empty(count),)
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:  # noqa: ARG002
-        """Return what sums norms."""
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
+        """Return the function that sums norms."""
         return self._norms
 
     def _norms(self, block: Block, _: Mask | None) -> Answer:
@@ -157,23 +142,19 @@ class Norms:
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
-    """The windows that compete, as they are stored."""
+class Copies(Work):
+    """Copies of the windows that compete, as they are stored."""
 
-    def products(self, dim: int) -> int:
-        """Return how many products it costs for each window."""
-        return dim
-
-    def places(self, selection: Selection) -> Index:
-        """Return one row for each window that competes."""
+    def offsets(self, selection: Selection) -> Index:
+        """Return the offsets of one row per window that competes."""
         return np.append(0, np.cumsum(selection.n_competing)).astype(np.intp)
 
-    def room(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:
+    def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:
         """Return an array of windows."""
         return (np.empty((count, dim), dtype=dtype),)
 
-    def answering(self, dtype: np.dtype[Any]) -> Answering:  # noqa: ARG002
-        """Return what copies windows."""
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
+        """Return the function that copies windows."""
         return self._copies
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""The best windows of bags that lie in one block of memory: what one part of a store answers to weight vectors.
+"""The best windows, for some weight vectors, of bags that lie in one block of memory.
 
-`best_in` is all that a pass asks of a part. It knows neither files nor threads nor the rest of the store, and its
-answer is the same, bit for bit, wherever the bags lie, whatever other bags and weight vectors are asked for beside
-them: see ``cython_ext/scores.pyx``. So whoever holds some bags, another process or machine, answers for them alone.
+`best_in` is the kernel of a pass. It knows neither files nor threads nor the rest of the store, and its answer for a
+bag and a weight vector has the same bits whatever other bags and weight vectors are in the call (see
+``cython_ext/scores.pyx``). So any process or machine can compute the answer for the bags that it holds.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from lapsvm.arrays import Array, Float32, Float64, Index
 from lapsvm.bfloat16 import BFLOAT16
 from lapsvm.errors import NotFiniteError
 
-_LINE = 64  # bytes; what a tile loads must not straddle cache lines, or it takes twice as long
+_CACHE_LINE = 64  # bytes; loads that straddle cache lines take twice as long
 _NONE = np.empty(0, dtype=np.uint8)
-_NEAR_ROWS = 1024  # of near windows that one block may have; bags beyond them are scored again as a whole
+_TIE_ROWS = 1024  # near ties of one block; bags beyond them are scored again completely
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class BestWindows:
     Attributes
     ----------
     index : (n_bags,) or (n_bags, k) intp
-        Window within its bag, 0-based; the first maximum.
+        Window within its bag, 0-based; the first one of the highest score.
     score : (n_bags,) or (n_bags, k) float64
-        Its score.
+        Score of that window.
     """
 
     index: Index
@@ -43,14 +43,14 @@ class BestWindows:
         return iter((self.index, self.score))
 
     def column(self, j: int) -> "BestWindows":
-        """Return the answer for weight vector `j` alone, contiguous."""
+        """Return the best windows for weight vector `j`, as contiguous arrays."""
         return BestWindows(np.ascontiguousarray(self.index[:, j]), np.ascontiguousarray(self.score[:, j]))
 
 
 class Block(NamedTuple):
     """Bags in memory: bag i holds the rows starts[i] to stops[i] - 1 of `features`.
 
-    `lengths` (n,) float32, if there is one, holds upper bounds of the rows' Euclidean norms, or NaN, and is filled.
+    `lengths` (n,) float32, if given, holds upper bounds of the rows' Euclidean norms; kernels replace NaN by bounds.
     """
 
     features: Array
@@ -59,19 +59,19 @@ class Block(NamedTuple):
     lengths: Float32 | None = None
 
 
-class Question(NamedTuple):
+class PackedWeights(NamedTuple):
     """Weight vectors as a pass needs them.
 
     Attributes
     ----------
     exact : (k, d) float64
-        One in each row; what winners are scored with.
+        One per row; the best windows are scored with these.
     packed : 1-d float32, or float64 for a store of float64
-        The same in the order of the tiles; what windows compete with.
+        The same in the order of the tiles; the windows are compared with these.
     rounding : (k,) float64
-        By how much two sums may be off together, for windows of length 1.
+        Bound of the joint rounding error of two sums, for windows of length 1.
     least : (k,) float64
-        The same for what underflows.
+        The same for underflow.
     """
 
     exact: Float64
@@ -81,12 +81,14 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, weights: Float64, dtype: DTypeLike) -> Self:
-        """Return the question of the columns of `weights` (d, k), scale included, to a store of this type."""
+        """Pack the columns of `weights` (d, k), scale included, for a store of type `dtype`."""
         wide = np.dtype(dtype) == np.float64
         d, k = weights.shape
         lanes, kind = (8, np.float64) if wide else (16, np.float32)
         packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
-        with np.errstate(over="ignore"):  # a weight beyond float32 is infinite there; winners are scored in float64
+        with np.errstate(
+            over="ignore"
+        ):  # a weight beyond float32 becomes infinite; the best windows are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
             rounding = 2 * _gamma(d, kind) * np.linalg.norm(weights, axis=0)
         _pass.pack(columns, _pass.WIDEST[_LEVEL], packed)
@@ -94,7 +96,7 @@ class Question(NamedTuple):
         return cls(np.ascontiguousarray(weights.T), packed, rounding, least)
 
     def margins(self, longest: float) -> Array:
-        """Return by how much the sums of two windows of at most this length may be off together (k,)."""
+        """Return a bound (k,) of the joint rounding error of two windows of at most the length `longest`."""
         with np.errstate(over="ignore", invalid="ignore"):
             return (longest * self.rounding + (1 + longest) * self.least).astype(self.packed.dtype)
 
@@ -102,70 +104,69 @@ class Question(NamedTuple):
 def _gamma(dim: int, kind: DTypeLike) -> float:
     """Return the relative rounding of a sum of products in lanes.
 
-    A sum is off by at most gamma sum |x_j w_j| <= gamma |x| |w|, where gamma counts the roundings of one product on the
-    way (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1): the lane, the lanes' reduction, the
-    weight's own and those of the margin; in float64 also those of the final score.
+    The error of a sum is at most gamma sum |x_j w_j| <= gamma |x| |w|, where gamma counts the roundings of one product
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1): in its lane, in the sum of the lanes, of the
+    weight and of the margin; in float64 also those of the final score.
     """
     steps = dim / (16 if kind == np.float32 else 6) + 40
     unit = float(np.finfo(kind).eps) / 2
     return float(steps * unit / (1 - steps * unit))
 
 
-def best_in(block: Block, question: Question, excluded: Array | None = None) -> BestWindows:
+def best_in(block: Block, packed: PackedWeights, excluded: Array | None = None) -> BestWindows:
     """Return the best window (n, k) of each bag of a block for each weight vector, of equal scores the first.
 
-    `excluded` tells of the windows of these bags, one bag after the other, whether they do not compete. Where none of a
-    bag does, its window 0 is returned.
+    `excluded` is the mask, bag after bag, of windows that do not compete. A bag without a competing window returns 0.
 
     Raises
     ------
     NotFiniteError
-        If no window of a bag that competes has a finite score, because products with the weights overflow.
+        If no competing window of a bag has a finite score, because products with the weights overflow.
     """
-    stored, k = as_stored(block.features), len(question.exact)
+    stored, k = as_stored(block.features), len(packed.exact)
     index = np.empty((len(block.starts), k), dtype=np.intp)
     out = _NONE if excluded is None else excluded.view(np.uint8)
-    near = np.empty((_NEAR_ROWS, 3), dtype=np.intp)
+    ties = np.empty((_TIE_ROWS, 3), dtype=np.intp)
     bags = block.starts, block.stops
     count, unsettled = _pass.best_rows(
-        stored, *bags, question.packed, _margins(stored, block, question), out, near, index, _LEVEL
+        stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, _LEVEL
     )
     if count:
-        _settle(stored, block, question, near[:count], index)
+        _resolve_ties(stored, block, packed, ties[:count], index)
     if unsettled:
-        _settle_whole(stored, block, question, excluded, index)
-    return BestWindows(index, _row_scores(stored, index + block.starts[:, None], question.exact))
+        _rescore_bags(stored, block, packed, excluded, index)
+    return BestWindows(index, _row_scores(stored, index + block.starts[:, None], packed.exact))
 
 
-def _margins(stored: Array, block: Block, question: Question) -> Array:
-    """Return for each weight vector by how much the sums of two windows of a block may be off together (k,)."""
+def _margins(stored: Array, block: Block, packed: PackedWeights) -> Array:
+    """Return for each weight vector a bound (k,) of the joint rounding error of two windows of a block."""
     lengths = np.full(len(stored), np.nan, dtype=np.float32) if block.lengths is None else block.lengths
     share = (stored.shape[1] / 32 + 8) * 2.0**-23  # rounding of the norms
-    return question.margins(_kernel.longest(stored, block.starts, block.stops, share, lengths))
+    return packed.margins(_kernel.longest(stored, block.starts, block.stops, share, lengths))
 
 
-def _settle(stored: Array, block: Block, question: Question, near: Index, index: Index) -> None:
-    """Write the best of near windows into `index`; rows of `near` are (bag, weight vector, window), in this order."""
-    ends = np.flatnonzero((near[1:, :2] != near[:-1, :2]).any(axis=1)) + 1
-    for start, stop in pairwise([0, *ends.tolist(), len(near)]):
-        bag, q = near[start, :2]
-        windows = near[start:stop, 2]
-        scores = _row_scores(stored, (windows + block.starts[bag])[:, None], question.exact[q : q + 1])
+def _resolve_ties(stored: Array, block: Block, packed: PackedWeights, ties: Index, index: Index) -> None:
+    """Write the best of nearly tied windows into `index`; rows of `ties` are (bag, weight vector, window), sorted."""
+    ends = np.flatnonzero((ties[1:, :2] != ties[:-1, :2]).any(axis=1)) + 1
+    for start, stop in pairwise([0, *ends.tolist(), len(ties)]):
+        bag, q = ties[start, :2]
+        windows = ties[start:stop, 2]
+        scores = _row_scores(stored, (windows + block.starts[bag])[:, None], packed.exact[q : q + 1])
         index[bag, q] = windows[np.argmax(scores)]
 
 
-def _settle_whole(stored: Array, block: Block, question: Question, excluded: Array | None, index: Index) -> None:
-    """Write the best window into `index` where it holds -1, by the float64 scores of all windows of the bag."""
+def _rescore_bags(stored: Array, block: Block, packed: PackedWeights, excluded: Array | None, index: Index) -> None:
+    """Replace -1 in `index` by the best window, by the float64 scores of all windows of the bag."""
     offsets = np.append(0, np.cumsum(block.stops - block.starts))
     for bag, q in zip(*np.nonzero(index < 0), strict=True):
         scores = np.empty(offsets[bag + 1] - offsets[bag])
-        _kernel.all_scores(stored[block.starts[bag] : block.stops[bag]], question.exact[q], scores)
+        _kernel.all_scores(stored[block.starts[bag] : block.stops[bag]], packed.exact[q], scores)
         competing = np.ones(len(scores), np.bool_) if excluded is None else ~excluded[offsets[bag] : offsets[bag + 1]]
         usable = np.where(competing & np.isfinite(scores), scores, -np.inf)
         index[bag, q] = np.argmax(usable)
         if usable[index[bag, q]] == -np.inf:
-            got = scores[competing][0]
-            raise NotFiniteError(f"the scores of a bag's windows must be finite, got {got}; scale weights or features.")
+            score = scores[competing][0]
+            raise NotFiniteError(f"scores of windows must be finite, got {score}; scale the weights or features.")
 
 
 def row_scores(features: Array, rows: Index, weights: Float64) -> Float64:
@@ -180,18 +181,18 @@ def _row_scores(stored: Array, rows: Index, exact: Float64) -> Float64:
 
 
 def as_stored(features: Array) -> Array:
-    """Return `features` as the kernels take them: halves as their bits, those of bfloat16 as signed numbers."""
+    """Return `features` as the kernels take them: float16 as uint16, bfloat16 as int16."""
     if features.dtype == BFLOAT16:
         return features.view(np.int16)
     return features.view(np.uint16) if features.dtype == np.float16 else features
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """Return an array that begins where a cache line does."""
+    """Return an empty array that begins at a cache line."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    room = np.empty(size + _LINE, dtype=np.uint8)
-    first = -room.ctypes.data % _LINE
-    return room[first : first + size].view(dtype).reshape(shape)
+    memory = np.empty(size + _CACHE_LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % _CACHE_LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 _LEVEL = _pass.level()

@@ -1,4 +1,4 @@
-"""Which windows of a store belong to which bag, and which of them compete."""
+"""Selections: the rows of a store that each bag holds, and the windows that do not compete."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, order=True)
 class Chunk:
-    """Bags first..last - 1 of a selection, which all lie in one part of a store."""
+    """Bags `first` to `last` - 1 of a selection, all in one part of a store."""
 
     part: int
     first: int
@@ -23,7 +23,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Bag i holds the rows starts[i] to stops[i] - 1 of a store; `excluded` (n_windows,) tells which do not compete."""
+    """Bag i holds rows starts[i] to stops[i] - 1 of a store; `excluded` (n_windows,) masks excluded windows."""
 
     starts: Index
     stops: Index
@@ -38,7 +38,7 @@ class Selection:
     def offsets(self) -> Index:
         """Where each bag begins, bag after bag, and the end (n_bags + 1,)."""
         bounds = np.append(0, np.cumsum(self.sizes)).astype(np.intp)
-        bounds.flags.writeable = False  # handed out as they are
+        bounds.flags.writeable = False  # callers receive this array itself
         return bounds
 
     @property
@@ -58,7 +58,7 @@ class Selection:
         return self._cut(self.starts[chosen], self.stops[chosen], self.offsets[chosen])
 
     def narrowed(self, index: ArrayLike, name: str) -> "Selection":
-        """Return bags of which bag i has only its window index[i], or all where that is -1."""
+        """Return bags in which bag i has only its window index[i], or all where that is -1."""
         chosen = as_whole_numbers(name, index)
         if chosen.shape != (self.n_bags,):
             raise ShapeError(f"{name} must have one window per bag, got shape {chosen.shape} for {self.n_bags} bags.")
@@ -73,11 +73,11 @@ class Selection:
         return self._cut(starts, np.where(chosen < 0, self.stops, starts + 1), self.offsets[:-1] + before)
 
     def subdivided(self, count: int) -> "Selection":
-        """Return each bag cut into `count` bags of consecutive windows, nearly alike in size, or one per window."""
+        """Return each bag cut into `count` bags of consecutive windows of nearly equal size, or one per window."""
         counts = self._at_most(check_count("count", count))
         owners = np.repeat(np.arange(self.n_bags), counts)
         number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        begin, end = (place * self.sizes[owners] // counts[owners] for place in (number, number + 1))
+        begin, end = (edge * self.sizes[owners] // counts[owners] for edge in (number, number + 1))
         first = self.starts[owners]
         return self._cut(first + begin, first + end, self.offsets[:-1][owners] + begin)
 
@@ -86,7 +86,7 @@ class Selection:
         return self._cut(self.starts, self.starts + self._at_most(count), self.offsets[:-1])
 
     def excluding(self, windows: ArrayLike) -> "Selection":
-        """Return the same bags, of whose windows those of a mask (n_windows,) do not compete, as those before."""
+        """Return the same bags, with the windows of a mask (n_windows,) excluded in addition."""
         excluded, n_windows = np.asarray(windows), int(self.offsets[-1])
         if excluded.dtype != np.bool_:
             raise InputError(f"windows must be true or false, got {excluded.dtype}.")
@@ -99,7 +99,7 @@ class Selection:
         return Selection(self.starts, self.stops, excluded)
 
     def bags(self, bags: ArrayLike) -> Index:
-        """Return checked places of bags."""
+        """Return checked indices of bags."""
         chosen = as_whole_numbers("bags", bags)
         wrong = (chosen < 0) | (chosen >= self.n_bags)
         if wrong.any():
@@ -107,7 +107,7 @@ class Selection:
         return chosen
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Index:
-        """Return the rows of window index[i] of bag bags[i]; one outside its bag is refused: kernels do not look."""
+        """Return the row of window index[i] of bag bags[i]; InputError if it is outside, since kernels do not check."""
         owners, windows = self.bags(bags), as_whole_numbers("index", index)
         check_same_length("bags", owners, "index", windows)
         wrong = (windows < 0) | (windows >= self.sizes[owners])
@@ -120,11 +120,11 @@ class Selection:
         return np.asarray(self.starts[owners] + windows)
 
     def _at_most(self, count: int) -> Index:
-        """Return the size of each bag, or `count` where that is less; `count` may be beyond 64 bits."""
+        """Return the smaller of `count`, which may exceed 64 bits, and the size of each bag."""
         return np.minimum(self.sizes, min(count, int(self.offsets[-1])))
 
     def _cut(self, starts: Index, stops: Index, first: Index) -> "Selection":
-        """Return bags of other rows, `first` telling which window here is the first of each."""
+        """Return bags of rows starts[i] to stops[i] - 1, whose first window is window first[i] of this selection."""
         if self.excluded is None:
             return Selection(starts, stops)
         return Selection(starts, stops, self.excluded[rows_of(first, first + stops - starts)])
@@ -137,6 +137,6 @@ def rows_of(starts: Index, stops: Index) -> Index:
 
 
 def runs_of(starts: Index, stops: Index) -> tuple[Index, Index]:
-    """Return the runs of rows in which each begins where the one before ends as one."""
+    """Return the starts and stops of maximal runs: intervals of which each begins where the previous one ends."""
     new = np.append(True, starts[1:] != stops[:-1])
     return starts[new], stops[np.append(np.flatnonzero(new)[1:] - 1, len(stops) - 1)]

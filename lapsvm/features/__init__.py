@@ -1,4 +1,4 @@
-"""Feature extractors, and the shards that keep their numbers."""
+"""Feature extractors, and the shards that store features."""
 
 from lapsvm.features.external.formats import FORMATS, open_external
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows

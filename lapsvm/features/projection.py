@@ -1,4 +1,4 @@
-"""Fewer features: principal components of each part, found on a sample of training windows.
+"""Dimensionality reduction: principal components of each part, computed on a sample of training windows.
 
 Shards and passes shrink with the number of features, and what the last components hold is mostly noise. No mean is
 taken away first: it would add the same to every window's score, which changes no ranking.
@@ -44,16 +44,16 @@ class Projection:
 
     @property
     def pieces(self) -> tuple[Float32, ...]:
-        """The components that each half, or whole part, takes."""
+        """Number of components of each half, or of each undivided part."""
         return tuple(own for own, half in zip(self.components, self.halves, strict=True) for _ in range(1 + half))
 
     def apply(self, features: Float32) -> Float32:
-        """Return the projected features (n, k) of whole ones (n, d)."""
+        """Return the projection (n, k) of features (n, d)."""
         parts = np.split(features, np.cumsum([len(own) for own in self.pieces])[:-1], axis=1)
         return np.concatenate([part @ own for part, own in zip(parts, self.pieces, strict=True)], axis=1)
 
     def unfold(self, weights: ArrayLike) -> Float64:
-        """Return the weights (d,) of the whole features that score as `weights` (k,) do here."""
+        """Return the weights (d,) of unprojected features with the same scores as `weights` (k,)."""
         edges = np.cumsum([own.shape[1] for own in self.pieces])[:-1]
         parts = np.split(as_numbers("weights", weights), edges)
         return np.concatenate([own @ part for part, own in zip(parts, self.pieces, strict=True)])
@@ -105,7 +105,7 @@ class Projected:
         return self.projection.halves
 
     def describe(self) -> dict[str, Any]:
-        """Return the whole features' description and the components' hash."""
+        """Return the description of the unprojected features, and the hash of the components."""
         return {
             "kind": "projection",
             "version": VERSION,
@@ -123,7 +123,7 @@ class Projected:
 def fit_projection(
     samples: Iterable[Array], blocks: Sequence[int], size: float, halves: Sequence[bool] | None = None
 ) -> Projection:
-    """Find the principal components of every part of some features.
+    """Return the principal components of every part of some features.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:
 
 
 def save_projection(path: str | Path, projection: Projection, made_with: Mapping[str, Any]) -> None:
-    """Write a projection to a safetensors file, with what decides how it comes out."""
+    """Write a projection to a safetensors file, with the settings that determine it."""
     tensors = {f"components{i}": part for i, part in enumerate(projection.components)}
     description = {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""One scale for each part of concatenated features, so that no part outweighs the others.
+"""Scales for the parts of concatenated features, so that no part outweighs the others.
 
 The plain recipe's rule: after scaling, the windows' mean norm is the same in every part, and such that a window whose
 parts all have their mean norm has norm 1. The trainer keeps the scale in the model.
@@ -77,7 +77,7 @@ def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -
 
 
 class BlockNorms:
-    """The mean norms of `mean_block_norms` for arrays that come one after the other.
+    """The mean norms of `mean_block_norms`, accumulated array by array.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class BlockNorms:
         self._totals, self._count = np.zeros(len(blocks)), 0
 
     def add(self, features: Array) -> None:
-        """Count some windows (n, d); ShapeError if the parts do not sum to d."""
+        """Add windows (n, d); ShapeError if the parts do not sum to d."""
         if features.ndim != 2 or features.shape[1] != self._edges[-1]:
             wanted, blocks = self._edges[-1], self._blocks
             raise ShapeError(f"features must have shape (n, {wanted}) to have blocks {blocks}, got {features.shape}.")
@@ -102,7 +102,7 @@ class BlockNorms:
         self._count += len(features)
 
     def join(self, other: "BlockNorms") -> None:
-        """Count the windows that another one has counted; after each of several arrays, the bits are those of `add`."""
+        """Add the windows of another instance; merging one per array gives the same bits as `add`."""
         self._totals += other._totals
         self._count += other._count
 

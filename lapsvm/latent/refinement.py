@@ -1,10 +1,10 @@
-"""Self-training: a detector of objects out of one of pictures that hold them.
+"""Self-training: turns a classifier of pictures into a detector of objects.
 
-Latent training tells pictures apart, so its windows need only hold something that no negative picture holds: a part of
-the object, or what is always around it. Refinement takes the windows chosen so far for objects and adds what detectors
-trained on boxes have: negatives from the same picture. Every positive picture takes part twice, with its windows near
-the chosen one as a positive, and with those far from it as a negative, of which training takes the most confusing one
-as it does of every negative. Then held-out models choose the windows anew, for a model trained on a window keeps it.
+Latent training classifies pictures, so its windows need only contain something that no negative picture contains: a
+part of the object, or its usual surroundings. Refinement treats the chosen windows as objects and adds the negatives
+that training on boxes has, those of the same picture. Every positive picture appears twice: with its windows near the
+chosen one as a positive, and with those far from it as a negative, whose most confusing window counts as in every
+negative. Held-out models then choose new windows, because a model trained on a window keeps it.
 
 (Cinbis, Verbeek and Schmid, TPAMI 2017, for the held-out choice; Tang et al., "Multiple instance detection network with
 online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
@@ -22,7 +22,7 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.multifold import deal
+from lapsvm.latent.multifold import assign_folds
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
@@ -39,11 +39,11 @@ class Refinement:
     solution : LatentSolution
         The model of all pictures; `windows` are each picture's best at its weights.
     mean_coef : (d,) float64
-        The mean weights of all models, that of all pictures and those without a part of the positives: a little less
-        dependent on single windows (bagging; L. Breiman, "Bagging predictors", Machine Learning 1996).
+        The mean weights of all models, those without a fold included; they depend less on single windows
+        (bagging; L. Breiman, "Bagging predictors", Machine Learning 1996).
     windows : (n_bags,) intp
-        The positives' windows as the held-out models choose them, what the next round begins with; the others' are
-        those of `solution`.
+        The start of the next round: for positives the windows that held-out models choose, for others those of
+        `solution`.
     """
 
     solution: LatentSolution
@@ -64,12 +64,12 @@ def refine(
     candidates: int = CANDIDATES,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Refinement:
-    """Train a model of the chosen windows against all that is far from them, and choose the windows anew.
+    """Train a model of the chosen windows against all windows far from them, and choose new windows.
 
     Parameters
     ----------
     problem : LatentProblem
-        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` deals the positives to the folds; `init`,
+        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` assigns the positives to the folds; `init` and
         `fixed_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
         a larger `top` takes the mean of so many.
     bags : Bags
@@ -77,7 +77,7 @@ def refine(
     boxes : (n_windows, 4)
         The boxes of their windows, in the same order.
     windows : (n_bags,) int
-        The chosen window of every positive picture; those of others are not read.
+        The chosen window of every positive picture; those of other pictures are ignored.
     pos_iou : float, default 0.7
         A positive picture's positive windows overlap the chosen one (intersection over union) at least so much.
     neg_iou : float, default 0.3
@@ -85,7 +85,7 @@ def refine(
     neg_min_iou : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
     folds : int, default 3
-        Parts of the positives whose windows models without them choose. All models are trained side by side.
+        Number of folds of the positives; models trained without a fold choose its windows. All share passes.
     candidates : int, default 20
         As for `fit_many`.
     progress : callable, optional
@@ -108,31 +108,31 @@ def refine(
     ConvergenceWarning
         For each model that stopped early.
     """
-    labels, places = problem.labels(bags), as_boxes(boxes)
+    labels, box_array = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
-    chosen = _checked_windows(bags, places, windows, positives)
+    chosen = _checked_windows(bags, box_array, windows, positives)
     if not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1:
         rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
         raise InputError(f"{rule}, got {neg_min_iou}, {neg_iou} and {pos_iou}.")
-    parts = deal(positives, folds, problem.seed)
-    excluded, has_far = _excluded(bags, places, positives, chosen, (pos_iou, neg_iou, neg_min_iou))
+    held_out = assign_folds(positives, folds, problem.seed)
+    excluded, has_far = _excluded(bags, box_array, positives, chosen, (pos_iou, neg_iou, neg_min_iou))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
     whole = replace(problem, y=y, init=start, fixed_windows=None)
-    problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, part), 0, y)) for part in parts)]
+    problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, fold), 0, y)) for fold in held_out)]
     solutions = fit_many(problems, twice, progress, candidates=candidates)
     weights = np.stack([solution.coef for solution in solutions], axis=1)
     best = bags.best(weights).index
-    renewed = best[:, 0].copy()
-    for column, part in enumerate(parts, start=1):
-        renewed[part] = best[part, column]
-    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), weights.mean(axis=1), renewed)
+    new_windows = best[:, 0].copy()
+    for column, fold in enumerate(held_out, start=1):
+        new_windows[fold] = best[fold, column]
+    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), weights.mean(axis=1), new_windows)
 
 
 def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:
-    """Return the chosen windows, inside their bags where they are read."""
+    """Return the chosen windows, with those of positives checked to lie inside their bags."""
     if len(boxes) != bags.n_windows:
         raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(boxes)}.")
     chosen = as_whole_numbers("windows", windows)

@@ -1,4 +1,4 @@
-"""Every option of every verb: the one table from which parameters, checks, help texts and docs/reference/options.md are made.
+"""Every option of every verb: the one table behind parameters, checks, help texts and docs/reference/options.md.
 
 A default is that of the setting (see `settings`) unless the entry has one, which only options without a setting do.
 This module imports next to nothing, because `lapsvm --help` reads it.

@@ -15,7 +15,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.cluster import own_address
+from lapsvm.cluster import worker_address
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, PictureWindows, Projected, load_projection, settings_difference
 
@@ -84,7 +84,7 @@ def extract_on_cluster(
 
 def make_shard(task: ShardTask) -> tuple[str, int]:
     """Make a shard in a worker; return the worker's address and the number of windows."""
-    worker, common = own_address(), task.common
+    worker, common = worker_address(), task.common
     try:
         with _OPENING:
             extractor = _extractor(common.settings.features, common.device, common.projection)

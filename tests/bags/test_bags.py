@@ -107,7 +107,7 @@ def test_a_column_has_the_bits_that_it_has_alone(dtype):
 @pytest.mark.parametrize("dim", [1, 15, 16, 17, 70])
 def test_instruction_sets_that_fuse_products_agree_bit_for_bit(dtype, dim):
     rng = np.random.default_rng(0)
-    features = Bags(narrowed(rng.normal(size=(57, dim)), dtype), [0, 50, 57])._store.whole
+    features = Bags(narrowed(rng.normal(size=(57, dim)), dtype), [0, 50, 57])._store.array
     block = Block(features, np.array([0, 50]), np.array([50, 57]))
     for k in (1, 2, 3, 5, 8):
         best = []

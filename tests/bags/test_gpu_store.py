@@ -113,7 +113,7 @@ def test_as_many_windows_as_fit_are_placed(device, share, placed_rows, monkeypat
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(share * bags.n_windows * 16), 1 << 40))
     whole = on_gpu.GpuStore
     monkeypatch.setattr(on_gpu, "GpuStore", lambda store, _, limit: whole(store, "cpu", limit))
-    on_gpu.place(bags._store, device)
+    on_gpu.use_device(bags._store, device)
     if placed_rows is None:
         assert bags._store.device is None
     else:

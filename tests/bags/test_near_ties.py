@@ -118,7 +118,7 @@ def test_the_margin_bounds_what_float32_sums_are_off(dtype):
     for dim in (1, 16, 300, 4000):
         own = narrowed(rng.normal(size=(20, dim)) * 10.0 ** rng.integers(-3, 3, dim), dtype)
         w = rng.normal(size=dim)
-        question = scoring.Question.of(w[:, None], dtype)
+        question = scoring.PackedWeights.of(w[:, None], dtype)
         exact = widened(own).astype(np.float64)
         longest = np.linalg.norm(exact, axis=1).max()
         lanes = [
@@ -143,7 +143,7 @@ def test_weights_beyond_float32_choose_by_float64(dtype):
 def test_scores_that_overflow_even_float64_are_refused():
     arrays = [np.array([[1e200, 1.0], [-1e200, 1.0]]), np.array([[1.0, 1.0], [2.0, 1.0]])]
     bags = Bags.from_arrays(arrays)
-    with pytest.raises(NotFiniteError, match=r"^the scores of a bag's windows must be finite, got -?inf"):
+    with pytest.raises(NotFiniteError, match=r"^scores of windows must be finite, got -?inf"):
         bags.excluding(np.array([False, True, True, False])).best([-1e200, 1.0])
     assert bags.subset([1]).best([-1e200, 1.0]).index[0] == 0
 

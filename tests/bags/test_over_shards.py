@@ -27,8 +27,8 @@ TYPES = (np.float16, BFLOAT16, np.float32)
 @pytest.fixture(autouse=True)
 def _no_room(monkeypatch):
     """Let a budget hold what it says, without the room for blocks that are read ahead."""
-    monkeypatch.setattr("lapsvm.bags.opening._ROOM", 0)
-    monkeypatch.setattr("lapsvm.bags.opening._BOOKS", 0)
+    monkeypatch.setattr("lapsvm.bags.opening._PREFETCH_BYTES", 0)
+    monkeypatch.setattr("lapsvm.bags.opening._INDEX_BYTES", 0)
 
 
 class Watcher:
@@ -189,17 +189,17 @@ def test_what_ends_a_pass_empties_its_list_under_the_lock(tmp_path):
         go_on.wait(10)
         raise RuntimeError("no more")
 
-    failing = ThreadPoolExecutor(1).submit(ahead.work, fail)
+    failing = ThreadPoolExecutor(1).submit(ahead.consume, fail)
     assert begun.wait(10)
     with ahead._lock:
         go_on.set()
         while not ahead._ended:
             sleep(0.001)
         sleep(0.05)
-        assert len(ahead._here) == 4
+        assert len(ahead._resident) == 4
     with pytest.raises(RuntimeError, match="no more"):
         failing.result(10)
-    assert not ahead._here
+    assert not ahead._resident
     ahead.stop()
 
 

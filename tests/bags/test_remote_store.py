@@ -101,14 +101,14 @@ def test_training_is_the_same_bit_for_bit(candidates, cluster, tmp_path):
 def test_each_worker_holds_some_shards_and_reads_them_once(cluster, tmp_path):
     run = write_run(tmp_path, drawn(), np.float16, 4)
     bags = Bags.open(run, "trainval", cluster=cluster)
-    shares = bags._store.remote.shares
+    shares = bags._store.remote.assignment
     assert sorted(part for parts in shares.values() for part in parts) == list(range(8))
     assert set(shares) == set(two_workers(cluster))
     assert min(map(len, shares.values())) >= 3
     before = bags.best(np.ones(21))
     shutil.rmtree(run)
     np.testing.assert_array_equal(bags.best(np.ones(21)).score, before.score)
-    assert bags._store.remote.shares == shares
+    assert bags._store.remote.assignment == shares
 
 
 def test_only_weights_and_winners_travel(cluster, tmp_path):
@@ -166,7 +166,7 @@ def test_a_worker_that_is_killed_is_made_up_for(harm, cluster, tmp_path):
     assert len(two_workers(cluster)) == 2
     for _ in range(2):
         np.testing.assert_array_equal(bags.best(weights).index, expected.index)
-    assert len(bags._store.remote.shares) == 2  # the one that came anew has its part of the work
+    assert len(bags._store.remote.assignment) == 2  # the one that came anew has its part of the work
 
 
 def test_training_goes_on_when_a_worker_is_killed(cluster, tmp_path):
@@ -217,7 +217,7 @@ def test_a_shard_that_one_machine_has_not_is_read_by_another(harm, cluster, tmp_
     np.testing.assert_array_equal(bags.best(np.ones(21)).score, Bags.from_arrays(arrays).best(np.ones(21)).score)
     sentence = {"gone": "is not there", "another one": "has another content than", "damaged": "is damaged"}[harm]
     assert any(
-        said.startswith(f"worker {worker} cannot take a shard, so another one is asked: shard ") and sentence in said
+        said.startswith(f"worker {worker} cannot read a shard, another one takes over: shard ") and sentence in said
         for said in cluster.told
     )
     assert harmed.parent.exists()
@@ -309,14 +309,14 @@ def test_workers_that_all_go_and_a_scheduler_that_goes(tmp_path, monkeypatch):
         with pytest.raises(ClusterError, match="has had no worker for 1 s"):
             bags.best(np.ones(21))
         own.close()
-        with pytest.raises(ClusterError, match=r"^the scheduler at .* is lost; what is done is kept"):
+        with pytest.raises(ClusterError, match=r"^the scheduler at .* is lost; finished work is kept"):
             bags.best(np.ones(21))
 
 
 def test_work_that_kills_its_workers_is_given_up(monkeypatch):
     with (
         open_cluster("dask", 1) as own,
-        pytest.raises(ClusterError, match="are lost again and again in"),
+        pytest.raises(ClusterError, match=r"^the same call lost several workers at"),
     ):
         own.submit(os._exit, 1).result()
 

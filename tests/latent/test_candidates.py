@@ -83,13 +83,13 @@ def test_passes_are_few_and_counted():
             seen.append(np.atleast_2d(np.transpose(weights)).shape[0])
             return super().best(weights, **options)
 
-    counted = CountedBags(bags._store.whole, bags.offsets)
+    counted = CountedBags(bags._store.array, bags.offsets)
     found = on_candidates(problem, counted, pass_counts=pass_counts)
     assert len(seen) == found.n_passes == pass_counts.passes
     assert sum(seen) == pass_counts.vectors
     assert found.n_candidate_calls == pass_counts.candidate_calls > 0
-    assert pass_counts.bytes_read >= pass_counts.passes * bags._store.whole.nbytes
-    assert 0 < pass_counts.peak_candidate_bytes <= bags._store.whole.nbytes / 2
+    assert pass_counts.bytes_read >= pass_counts.passes * bags._store.array.nbytes
+    assert 0 < pass_counts.peak_candidate_bytes <= bags._store.array.nbytes / 2
     assert 3 * found.n_passes < plain(problem, bags).n_passes
 
 
@@ -156,7 +156,7 @@ def test_windows_left_out_stay_out():
         found = on_candidates(LatentProblem(y, C=10.0, init=init), left)
         assert found.converged
         assert not out[np.arange(bags.n_bags), found.windows].any()
-        features = bags._store.whole.reshape(-1, SIZE, 6)
+        features = bags._store.array.reshape(-1, SIZE, 6)
         kept = Bags.from_arrays([own[~mask] for own, mask in zip(features, out, strict=True)])
         numbers = np.cumsum(~out, axis=1)[np.arange(bags.n_bags), found.windows] - 1
         fixed = LatentProblem(y, C=10.0, fixed_windows=np.where(y > 0, numbers, -1))
@@ -166,7 +166,7 @@ def test_windows_left_out_stay_out():
 def test_a_negatives_excluded_windows_make_no_plane_at_zero():
     # window 0 of every negative would score high, and does not compete
     bags, y, places = planted(7, size=4)
-    features = bags._store.whole.reshape(-1, 4, 6).copy()
+    features = bags._store.array.reshape(-1, 4, 6).copy()
     features[y < 0, 0] = 5.0
     out = np.zeros((bags.n_bags, 4), dtype=np.bool_)
     out[y < 0, 0] = True
@@ -213,7 +213,7 @@ def test_a_pools_answers_are_those_of_the_bags_and_of_their_parts():
     bags, _, _ = planted(11)
     weights = np.random.default_rng(0).normal(size=(6, 3))
     whole = bags.best(weights)
-    scores = bags._store.whole @ weights
+    scores = bags._store.array @ weights
     for column, answer in enumerate(Pool(bags, COUNT).best(weights)):
         assert np.array_equal(answer.index, whole.index[:, column])
         assert np.array_equal(answer.score, whole.score[:, column])
@@ -228,16 +228,16 @@ def test_a_pool_holds_what_is_wished_for_and_nothing_else():
     for _ in range(30):
         wishes = [rng.choice(bags.n_windows, rng.integers(1, 80), replace=False) for _ in range(3)]
         for owner, needed in enumerate(wishes):
-            pool.wish(owner, WindowRequest(needed, np.empty((0, 0), dtype=np.intp)))
-        pool.renew()
+            pool.request(owner, WindowRequest(needed, np.empty((0, 0), dtype=np.intp)))
+        pool.update()
         assert pool.n_rows == len(np.unique(np.concatenate(wishes)))
         for owner, needed in enumerate(wishes):
-            assert np.array_equal(pool.granted(owner), np.sort(needed))
-            assert np.allclose(pool.scores(weights, needed), bags._store.whole[needed] @ weights, rtol=0, atol=1e-12)
+            assert np.array_equal(pool.available(owner), np.sort(needed))
+            assert np.allclose(pool.scores(weights, needed), bags._store.array[needed] @ weights, rtol=0, atol=1e-12)
             total = pool.weighted_sum(np.arange(len(needed)), needed)
-            assert np.allclose(total, np.arange(len(needed)) @ bags._store.whole[needed], rtol=0, atol=1e-9)
-    pool.leave(0)
-    pool.renew()
+            assert np.allclose(total, np.arange(len(needed)) @ bags._store.array[needed], rtol=0, atol=1e-9)
+    pool.release(0)
+    pool.update()
     assert pool.n_rows == len(np.unique(np.concatenate(wishes[1:])))
 
 
@@ -247,9 +247,9 @@ def test_where_memory_is_short_the_better_half_of_the_spare_windows_is_held():
     needed = np.arange(bags.n_bags) * SIZE
     for rows, held in ((400, 8), (200, 4), (100, 2), (10, 1)):
         pool = Pool(bags, COUNT, most_bytes=rows * 6 * 8)
-        pool.wish("one", WindowRequest(needed, spare))
-        pool.renew()
-        assert np.array_equal(pool.granted("one"), spare[:, :held].ravel())
+        pool.request("one", WindowRequest(needed, spare))
+        pool.update()
+        assert np.array_equal(pool.available("one"), spare[:, :held].ravel())
     found = on_candidates(LatentProblem(planted(13)[1], C=10.0), bags)
     assert found.converged
 

@@ -50,7 +50,7 @@ def test_with_all_windows_known_nothing_is_latent(risk):
     np.testing.assert_array_equal(found.windows, known)
 
 
-def test_problems_with_and_without_known_windows_stand_side_by_side():
+def test_problems_with_and_without_fixed_windows_share_passes():
     bags, y, known = drawn()
     problems = [LatentProblem(y, C=5.0), LatentProblem(y, C=5.0, fixed_windows=known), StructuralProblem(y)]
     for problem, found in zip(problems, fit_many(problems, bags), strict=True):
@@ -79,7 +79,7 @@ def test_narrowed_bags_hold_the_same_features():
 
 
 @pytest.mark.parametrize("model", [LatentRankSVM(C=5.0), LatentSVM(), LatentStructSVM(C=5.0)], ids=str)
-def test_estimators_take_known_windows_in_fit(model):
+def test_estimators_take_fixed_windows_in_fit(model):
     bags, y, known = drawn()
     narrow = [bag if window < 0 else bag[[window]] for bag, window in zip(bags, known, strict=True)]
     model.set_params(scale=1.0)

@@ -73,6 +73,6 @@ def test_estimators_take_folds(model):
 @pytest.mark.parametrize("folds", [1, 11, 2.5])
 def test_folds_that_are_none_are_refused(folds):
     bags, y, _ = planted()
-    sentence = f"folds must be from 2 to the number of positive images to be dealt to them, 10, got {folds}."
+    sentence = f"folds must be from 2 to the number of positive images to divide, 10, got {folds}."
     with pytest.raises(InputError, match=re.escape(sentence)):
         fit_multifold(LatentProblem(y), bags, folds=folds)

@@ -7,7 +7,7 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
-from lapsvm.latent.multifold import deal
+from lapsvm.latent.multifold import assign_folds
 
 NEG_IOU, POS_IOU = 0.3, 0.7
 POSITIONS, WIDTHS = (0, 10, 20, 30, 40), (8, 9, 10)  # of one position every two windows overlap at least .8
@@ -62,7 +62,7 @@ def test_each_positive_window_is_chosen_by_a_model_without_its_picture():
     windows, y, boxes = planted(seed=3)
     chosen = np.where(y > 0, 10, 0)
     problem, found = refined(windows, y, boxes, chosen)
-    for part in deal(np.flatnonzero(y > 0), 3, problem.seed):
+    for part in assign_folds(np.flatnonzero(y > 0), 3, problem.seed):
         bags, labels, start = by_hand(windows, y, boxes, chosen, out=part)
         model = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
         for i in part:

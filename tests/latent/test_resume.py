@@ -64,7 +64,7 @@ def test_killed_at_any_outer_step_it_ends_in_the_same_bytes(candidates, tmp_path
             fit_many(problems(y), bags, kill, candidates=candidates, pass_counts=first, log=log)
         with ReplayLog(path) as log:
             alike(fit_many(problems(y), bags, candidates=candidates, pass_counts=second, log=log), expected)
-            assert log.n_known == first.passes
+            assert log.n_replayed == first.passes
         assert first.passes + second.passes == whole.passes
 
 

@@ -173,8 +173,12 @@ def test_an_image_with_label_0_is_left_out():
         ({"truth": "all"}, OptionError, "truth must be one of any, imputed, got 'all'."),
         ({"risk": HingeRisk()}, OptionError, "risk must be that of a rank loss, got HingeRisk(J=1.0)."),
         ({"risk": RankRisk("zero_one")}, OptionError, "loss must be one of rankings, got 'zero_one'"),
-        ({"fit_intercept": True}, OptionError, "fit_intercept must be False, for a ranking does not see an intercept"),
-        ({"top": 3}, OptionError, "top must be 1, for every ranking chooses one window per image, got 3."),
+        (
+            {"fit_intercept": True},
+            OptionError,
+            "fit_intercept must be False, since a ranking does not depend on an intercept",
+        ),
+        ({"top": 3}, OptionError, "top must be 1, since every ranking chooses one window per image, got 3."),
         ({"C": 0}, InputError, "C must be a finite number greater than 0, got 0."),
     ],
 )

@@ -92,5 +92,5 @@ def test_shares_that_are_none_are_refused(share):
 
 
 def test_rankings_with_their_own_windows_cannot_ignore_any():
-    with pytest.raises(OptionError, match=re.escape("trim must be 0, for rankings choose among all windows")):
+    with pytest.raises(OptionError, match=re.escape("trim must be 0, since rankings choose among all windows")):
         StructuralProblem(np.array([1, -1]), trim=0.5)

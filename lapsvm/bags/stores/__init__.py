@@ -1,1 +1,1 @@
-"""Where the windows of bags lie: in this process, in others, or on a GPU."""
+"""Stores of windows: in this process, in other processes, or on a GPU."""

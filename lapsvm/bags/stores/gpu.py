@@ -1,11 +1,10 @@
-"""Windows on a GPU, and the winners among them: the one file of this room that knows torch, imported when it is used.
+"""Windows on a GPU, and the best among them; the one file of this package that uses torch, which it imports lazily.
 
-Copies of the first windows of a store's parts, as many as fit, lie on the device as they are stored. Tiles of them are
-widened to float32 there and multiplied with the weight vectors of all that ask, without TF32; the first maximum of each
-bag is found on the device, and only its number comes back. Its score is summed in float64 by the processor, as
-everywhere. float32 sums are made in another order than the processor makes them, which may depend on how many windows
-and weight vectors are multiplied at once, and near ties are not scored again. So where two windows are equal but for
-float32's rounding, another one may win, here and beside other weight vectors.
+The device holds copies, in their stored type, of as many windows as fit, the first of each part first. It widens tiles
+of them to float32, multiplies them with all weight vectors without TF32, and returns the index of the first maximum of
+each bag. The processor sums the score of that window in float64, as for all others. The device adds float32 products in
+another order than the processor, which may depend on the numbers of windows and weight vectors, and near ties are not
+scored again. So rounding may break near ties differently, also from one set of weight vectors to another.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,31 +22,35 @@ from lapsvm.errors import DataError
 from lapsvm.features.extractors.torch_network import choose_device, load_torch
 
 TILE_BYTES = 1 << 28
-"""Of widened features and scores that are worked on at once."""
+"""Memory for the widened features and scores of one tile."""
 
-_SHARE = 0.8  # of the memory that is free; the rest is for tiles and for networks
-_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")  # without one of them torch, slow to load, need not be asked
-_COPIED = 64 << 20  # bytes that are taken to the device at once
+_SHARE = 0.8  # of the free memory; the rest is for tiles and networks
+_DRIVERS = (
+    "/dev/nvidiactl",
+    "/dev/dxg",
+    "/dev/kfd",
+)  # without one of them there is no GPU, and torch, slow to load, is not imported
+_COPY_BYTES = 64 << 20  # copied to the device at once
 
 
-def place(store: Store, device: str) -> None:
-    """Let a device answer for as many windows of a store as fit into its memory.
+def use_device(store: Store, device: str) -> None:
+    """Copy as many windows of a store to a device as fit into its memory; passes then find their best ones there.
 
     Parameters
     ----------
     store : Store
     device : "cpu", "cuda" or "auto"
-        "auto" takes a GPU if there is one and all windows fit; without torch, or for a store that other processes
-        hold, it is "cpu".
+        "auto" uses a GPU if there is one and all windows fit. Without torch, and for a store that other processes
+        hold, it means "cpu".
 
     Raises
     ------
     OptionError
-        If "cuda" is asked for and torch cannot use it.
+        If the device is "cuda" and torch cannot use it.
     DependencyError
-        If "cuda" is asked for and torch is not installed.
+        If the device is "cuda" and torch is not installed.
     """
-    if device == "cpu" or store.remote is not None or (device == "auto" and not _worth_asking()):
+    if device == "cpu" or store.remote is not None or (device == "auto" and not _may_have_gpu()):
         return
     if choose_device(device) == "cpu":
         return
@@ -56,8 +59,8 @@ def place(store: Store, device: str) -> None:
         store.device = GpuStore(store, "cuda", free)
 
 
-def _worth_asking() -> bool:
-    """Tell whether there may be a GPU, and torch."""
+def _may_have_gpu() -> bool:
+    """Return whether a GPU driver and torch are installed."""
     from importlib.util import find_spec
 
     return any(Path(driver).exists() for driver in _DRIVERS) and find_spec("torch") is not None
@@ -69,11 +72,11 @@ class GpuStore:
     Parameters
     ----------
     store : Store
-        Its parts are taken in order.
+        Its parts are copied in order.
     device : str
-        As torch calls it. "cpu" works, and is of no use but to tests.
+        Torch's name of it; "cpu" works too, for tests.
     limit : int
-        Bytes that the copies may take; of a part that does not fit, the first rows are taken.
+        Most bytes of the copies; of a part that does not fit, the first rows are copied.
     """
 
     def __init__(self, store: Store, device: str, limit: int):
@@ -82,13 +85,12 @@ class GpuStore:
         self._dim, self._dtype, self._tile = store.dim, store.dtype, TILE_BYTES
         self._wide = self._torch.float64 if store.dtype == np.float64 else self._torch.float32
         self._held: list[Any] = []
-        room = limit // (store.dim * store.dtype.itemsize)
+        rows_left = limit // (store.dim * store.dtype.itemsize)
         for part in range(len(store.parts)):
-            wanted = min(store.parts[part].n_rows, room)
-            held = self._taken(part, wanted)
-            self._held.append(held)
-            room -= wanted
-            if len(held) < store.parts[part].n_rows:
+            n_rows = min(store.parts[part].n_rows, rows_left)
+            self._held.append(self._copied(part, n_rows))
+            rows_left -= n_rows
+            if len(self._held[-1]) < store.parts[part].n_rows:
                 break
 
     @property
@@ -97,10 +99,10 @@ class GpuStore:
         return sum(len(held) for held in self._held)
 
     def holds(self, part: int, stop: int) -> bool:
-        """Tell whether it has the rows of a part before `stop`."""
+        """Return whether the device has the rows of a part before `stop`."""
         return part < len(self._held) and stop <= len(self._held[part])
 
-    def winners(
+    def best(
         self, selection: Selection, bounds: Index, chunks: Sequence[Chunk], weights: Float64
     ) -> Iterator[tuple[Chunk, Index]]:
         """Yield runs of bags with the best window (n, k) of each bag for the columns of `weights` (d, k).
@@ -108,58 +110,60 @@ class GpuStore:
         Raises
         ------
         DataError
-            If the device has not even the memory for one bag.
+            If the device lacks the memory for one bag.
         """
-        with self._exactly():
+        with self._full_float32():
             columns = self._torch.from_numpy(weights).to(self._name, self._wide)
             for chunk in self._tiles(selection, chunks, weights.shape[1]):
-                yield chunk, self._best(selection, int(bounds[chunk.part]), chunk, columns)
+                yield chunk, self._best_in_memory(selection, int(bounds[chunk.part]), chunk, columns)
 
     def rows(self, part: int, rows: Index) -> Array:
-        """Return copies of rows of a part, as stored: from memory where it has them, else from the device."""
+        """Return copies of rows of a part, as stored: from memory if the part is resident, else from the device."""
         if self._parts[part].resident:
             return self._parts[part].take(rows)
         chosen = self._held[part][self._torch.from_numpy(rows).to(self._name)]
-        return np.asarray(self._plain(chosen).cpu().numpy().view(self._dtype))
+        return np.asarray(self._as_numpy_type(chosen).cpu().numpy().view(self._dtype))
 
-    def _taken(self, part: int, n_rows: int) -> Any:
-        """Return the first rows of a part on the device, or fewer where its memory ends."""
+    def _copied(self, part: int, n_rows: int) -> Any:
+        """Return a copy of the first rows of a part on the device; fewer if memory runs out."""
         torch = self._torch
         kind = torch.bfloat16 if self._dtype == BFLOAT16 else getattr(torch, self._dtype.name)
         try:
             held = torch.empty((n_rows, self._dim), dtype=kind, device=self._name)
-        except torch.OutOfMemoryError:  # less is free than the system said
-            return self._taken(part, n_rows // 2)
-        step = max(1, _COPIED // (self._dim * self._dtype.itemsize))
+        except torch.OutOfMemoryError:  # less is free than the driver reported
+            return self._copied(part, n_rows // 2)
+        step = max(1, _COPY_BYTES // (self._dim * self._dtype.itemsize))
         for start in range(0, n_rows, step):
             rows = self._parts[part].take(np.arange(start, min(start + step, n_rows)))
             plain = rows.view(np.int16) if self._dtype == BFLOAT16 else rows
-            self._plain(held)[start : start + step] = torch.from_numpy(np.ascontiguousarray(plain)).to(self._name)
+            self._as_numpy_type(held)[start : start + step] = torch.from_numpy(np.ascontiguousarray(plain)).to(
+                self._name
+            )
         return held
 
-    def _plain(self, rows: Any) -> Any:
-        """Return rows as a type that numpy has."""
+    def _as_numpy_type(self, rows: Any) -> Any:
+        """Return rows with a type that NumPy knows: the bits of bfloat16 as int16."""
         return rows.view(self._torch.int16) if self._dtype == BFLOAT16 else rows
 
     def _tiles(self, selection: Selection, chunks: Sequence[Chunk], columns: int) -> Iterator[Chunk]:
-        """Yield the chunks, neighbours joined to as much as is worked on at once."""
+        """Yield the chunks, consecutive ones merged up to the size of a tile."""
         row = (self._dim + 3 * columns) * 8
         most = self._tile // row
-        waiting: Chunk | None = None
+        tile: Chunk | None = None
         for chunk in chunks:
-            first = chunk.first if waiting is None else waiting.first
+            first = chunk.first if tile is None else tile.first
             rows = int(selection.offsets[chunk.last] - selection.offsets[first])
-            if waiting is not None and (waiting.last, waiting.part) == (chunk.first, chunk.part) and rows <= most:
-                waiting = Chunk(chunk.part, first, chunk.last)
+            if tile is not None and (tile.last, tile.part) == (chunk.first, chunk.part) and rows <= most:
+                tile = Chunk(chunk.part, first, chunk.last)
                 continue
-            if waiting is not None:
-                yield waiting
-            waiting = chunk
-        if waiting is not None:
-            yield waiting
+            if tile is not None:
+                yield tile
+            tile = chunk
+        if tile is not None:
+            yield tile
 
-    def _best(self, selection: Selection, before: int, chunk: Chunk, columns: Any) -> Index:
-        """Return the first maximum of each bag for each column; halved until it fits into memory."""
+    def _best_in_memory(self, selection: Selection, before: int, chunk: Chunk, columns: Any) -> Index:
+        """Return the first maximum of each bag for each column; halve the chunk until it fits into memory."""
         try:
             return self._first_maxima(selection, before, chunk, columns)
         except self._torch.OutOfMemoryError:
@@ -167,33 +171,34 @@ class GpuStore:
             if middle == chunk.first:
                 raise DataError(
                     f"device {self._name} must have memory for the scores of one picture's windows, got too little; "
-                    "give --device cpu."
+                    "use --device cpu."
                 ) from None
         halves = Chunk(chunk.part, chunk.first, middle), Chunk(chunk.part, middle, chunk.last)
-        return np.concatenate([self._best(selection, before, half, columns) for half in halves])
+        return np.concatenate([self._best_in_memory(selection, before, half, columns) for half in halves])
 
     def _first_maxima(self, selection: Selection, before: int, chunk: Chunk, columns: Any) -> Index:
         torch, bags = self._torch, slice(chunk.first, chunk.last)
         starts, sizes = selection.starts[bags] - before, selection.sizes[bags]
         scores = self._features(chunk.part, starts, starts + sizes).to(self._wide) @ columns
         scores = torch.nan_to_num_(scores, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        on = torch.from_numpy(np.ascontiguousarray(sizes)).to(self._name)
-        owner = torch.repeat_interleave(torch.arange(len(sizes), device=self._name), on)[:, None].expand_as(scores)
+        counts = torch.from_numpy(np.ascontiguousarray(sizes)).to(self._name)
+        bag_numbers = torch.arange(len(sizes), device=self._name)
+        owner = torch.repeat_interleave(bag_numbers, counts)[:, None].expand_as(scores)
         competing = self._competing(selection, chunk, scores)
         shape = len(sizes), columns.shape[1]
         best = torch.full(shape, -torch.inf, dtype=self._wide, device=self._name).scatter_reduce_(
             0, owner, scores, "amax"
         )
-        place = torch.arange(len(scores), device=self._name)[:, None]
+        row = torch.arange(len(scores), device=self._name)[:, None]
         none = len(scores)
-        place = torch.where((scores == best.gather(0, owner)) & competing, place, none)
-        first = torch.full(shape, none, device=self._name).scatter_reduce_(0, owner, place, "amin")
-        inside = first - (torch.cumsum(on, 0) - on)[:, None]
-        found = torch.where(first == none, 0, inside)  # a bag of which nothing competes has no best window
-        return np.asarray(found.cpu().numpy(), dtype=np.intp)
+        row = torch.where((scores == best.gather(0, owner)) & competing, row, none)
+        first = torch.full(shape, none, device=self._name).scatter_reduce_(0, owner, row, "amin")
+        inside = first - (torch.cumsum(counts, 0) - counts)[:, None]
+        index = torch.where(first == none, 0, inside)  # 0 for a bag in which no window competes
+        return np.asarray(index.cpu().numpy(), dtype=np.intp)
 
     def _competing(self, selection: Selection, chunk: Chunk, scores: Any) -> Any:
-        """Return which windows compete (n, 1), those that do not scored -inf."""
+        """Return which windows compete (n, 1), and set the scores of the others to -inf."""
         torch = self._torch
         if selection.excluded is None:
             return torch.ones((1, 1), dtype=torch.bool, device=self._name)
@@ -203,7 +208,7 @@ class GpuStore:
         return ~excluded
 
     def _features(self, part: int, starts: Index, stops: Index) -> Any:
-        """Return the windows of bags, one bag behind the other."""
+        """Return the windows of bags, bag after bag."""
         runs = [
             self._held[part][start:stop]
             for start, stop in zip(*map(np.ndarray.tolist, runs_of(starts, stops)), strict=True)
@@ -211,8 +216,8 @@ class GpuStore:
         return runs[0] if len(runs) == 1 else self._torch.cat(runs)
 
     @contextmanager
-    def _exactly(self) -> Iterator[None]:
-        """Multiply in float32 as it is, whatever the process has chosen for itself."""
+    def _full_float32(self) -> Iterator[None]:
+        """Multiply without TF32, whatever the precision of the process is."""
         torch = self._torch
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest")

@@ -1,4 +1,4 @@
-"""All windows of a set, part after part: one array, or arrays and files of which each holds consecutive windows."""
+"""The windows of a set, part after part: one array, or arrays and files of which each holds consecutive windows."""
 
 from collections.abc import Iterator, Sequence
 from threading import Lock
@@ -13,25 +13,25 @@ from lapsvm.bags.stores.parts import MemoryPart, Part
 
 
 class RemoteWindows(Protocol):
-    """Other processes that hold the windows of a store and answer for them."""
+    """Other processes that hold the windows of a store."""
 
-    def ask(self, selection: Selection, work: Work) -> Answer:
-        """Return the answers of all bags to some work."""
+    def run(self, selection: Selection, work: Work) -> Answer:
+        """Return the answer to `work`, that of all bags in order."""
         ...
 
     def take(self, rows: Index) -> Array:
-        """Return copies of rows (m, d), in their order."""
+        """Return copies (m, d) of rows, in their order."""
         ...
 
 
 class Device(Protocol):
-    """A device beside the processor that holds copies of windows and finds winners among them."""
+    """A device with copies of windows that finds the best among them."""
 
     def holds(self, part: int, stop: int) -> bool:
-        """Tell whether it has the rows of a part before `stop`."""
+        """Return whether the device has the rows of a part before `stop`."""
         ...
 
-    def winners(
+    def best(
         self, selection: Selection, bounds: Index, chunks: Sequence[Chunk], weights: Float64
     ) -> Iterator[tuple[Chunk, Index]]:
         """Yield chunks of bags, with the best window (n, k) of each bag for the columns of `weights`."""
@@ -43,39 +43,39 @@ class Device(Protocol):
 
 
 class Store:
-    """Windows by their number in the whole set; rows of parts that lie in files are kept a while once they were used.
+    """Windows by their number in the whole set.
 
     Parameters
     ----------
     parts : sequence of Part, at least one
         In order, of one type and number of features.
-    kept_rows : int, default 0
-        How many single rows of parts in files are kept at most.
-    remembering : bool, default False
-        Whether means of bags are remembered, by first row and end: every class begins with those of all bags. Not for
-        an array that its owner may change.
+    cached_rows : int, default 0
+        Most rows of parts in files of which copies stay in memory; the oldest copies are replaced.
+    caches_means : bool, default False
+        Whether means of bags are cached, by first row and end, because the training of every class begins with them.
+        Not for an array that its owner may change.
     remote : RemoteWindows, optional
-        Who answers for the windows, if this process does not hold them.
+        The processes that hold the windows, if this one does not.
 
     Attributes
     ----------
     device : Device or None
-        Where passes find the winners of some windows.
+        The device on which passes find the best of some windows.
     """
 
     def __init__(
         self,
         parts: Sequence[Part],
-        kept_rows: int = 0,
+        cached_rows: int = 0,
         *,
-        remembering: bool = False,
+        caches_means: bool = False,
         remote: RemoteWindows | None = None,
     ):
         self.parts, self.remote = tuple(parts), remote
         self.device: Device | None = None
-        self.means: dict[tuple[int, int], Float64] | None = {} if remembering else None
+        self.means: dict[tuple[int, int], Float64] | None = {} if caches_means else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
-        self._kept = _KeptRows(int(self.bounds[-1]), kept_rows) if kept_rows else None
+        self._row_cache = _RowCache(int(self.bounds[-1]), cached_rows) if cached_rows else None
 
     @property
     def dim(self) -> int:
@@ -84,11 +84,11 @@ class Store:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """How features are stored."""
+        """Type in which features are stored."""
         return self.parts[0].dtype
 
     @property
-    def whole(self) -> Array | None:
+    def array(self) -> Array | None:
         """The one array that holds all windows, if there is one."""
         return self.parts[0].features if len(self.parts) == 1 and isinstance(self.parts[0], MemoryPart) else None
 
@@ -97,35 +97,35 @@ class Store:
         return np.searchsorted(self.bounds, rows, side="right") - 1
 
     def take(self, rows: Index) -> Array:
-        """Return copies of rows (m, d), in their order."""
-        found = np.empty((len(rows), self.dim), dtype=self.dtype)
-        missing = np.arange(len(rows)) if self._kept is None else self._kept.give(rows, found)
+        """Return copies (m, d) of rows, in their order."""
+        copies = np.empty((len(rows), self.dim), dtype=self.dtype)
+        missing = np.arange(len(rows)) if self._row_cache is None else self._row_cache.get(rows, copies)
         if self.remote is not None and len(missing):
-            found[missing] = self.remote.take(rows[missing])
-            if self._kept is not None:
-                self._kept.keep(rows[missing], found[missing])
-            return found
-        for part, places in self._by_part(rows[missing]):
-            own = rows[missing][places]
-            features = self.parts[part].take(own - self.bounds[part])
-            found[missing[places]] = features
-            self.keep(part, own, features)
-        return found
+            copies[missing] = self.remote.take(rows[missing])
+            if self._row_cache is not None:
+                self._row_cache.add(rows[missing], copies[missing])
+            return copies
+        for part, positions in self._by_part(rows[missing]):
+            part_rows = rows[missing][positions]
+            features = self.parts[part].take(part_rows - self.bounds[part])
+            copies[missing[positions]] = features
+            self.cache(part, part_rows, features)
+        return copies
 
-    def keep(self, part: int, rows: Index, features: Array) -> None:
-        """Keep copies of these rows a while if their part lies in a file, for they may be asked for again."""
-        if self._kept is not None and not self.parts[part].resident:
-            self._kept.keep(rows, features)
+    def cache(self, part: int, rows: Index, features: Array) -> None:
+        """Cache copies of these rows if their part lies in a file."""
+        if self._row_cache is not None and not self.parts[part].resident:
+            self._row_cache.add(rows, features)
 
     def _by_part(self, rows: Index) -> Iterator[tuple[int, Index]]:
-        """Yield each part that holds some of the rows, with their places."""
+        """Yield each part that holds some of the rows, with their positions."""
         owners = self.part_of(rows)
         for part in np.unique(owners).tolist():
             yield part, np.flatnonzero(owners == part)
 
 
-class _KeptRows:
-    """Copies of the rows that came last, up to a number; the oldest give way."""
+class _RowCache:
+    """Copies of the rows added last, at most `capacity`; new ones replace the oldest."""
 
     def __init__(self, n_rows: int, capacity: int):
         self._slot = np.full(n_rows, -1, dtype=np.int32)
@@ -133,25 +133,25 @@ class _KeptRows:
         self._features: Array | None = None
         self._next, self._lock = 0, Lock()
 
-    def give(self, rows: Index, out: Array) -> Index:
-        """Copy the rows that are here into their places of `out`; return the places of the others."""
+    def get(self, rows: Index, out: Array) -> Index:
+        """Write the cached rows to their positions in `out`; return the positions of the others."""
         with self._lock:
             slots = self._slot[rows]
-            here = slots >= 0
+            cached = slots >= 0
             if self._features is not None:
-                out[here] = self._features[slots[here]]
-            return np.flatnonzero(~here)
+                out[cached] = self._features[slots[cached]]
+            return np.flatnonzero(~cached)
 
-    def keep(self, rows: Index, features: Array) -> None:
-        """Copy rows that are not here yet."""
+    def add(self, rows: Index, features: Array) -> None:
+        """Copy the rows that are not cached yet."""
         with self._lock:
             if self._features is None:
                 self._features = np.empty((len(self._row), features.shape[1]), dtype=features.dtype)
             rows, first = np.unique(rows, return_index=True)
             new = np.flatnonzero(self._slot[rows] < 0)[: len(self._row)]
-            places = (self._next + np.arange(len(new))) % len(self._row)
-            before = self._row[places]
-            self._slot[before[before >= 0]] = -1
-            self._row[places], self._slot[rows[new]] = rows[new], places
-            self._features[places] = features[first[new]]
+            slots = (self._next + np.arange(len(new))) % len(self._row)
+            replaced = self._row[slots]
+            self._slot[replaced[replaced >= 0]] = -1
+            self._row[slots], self._slot[rows[new]] = rows[new], slots
+            self._features[slots] = features[first[new]]
             self._next = (self._next + len(new)) % len(self._row)

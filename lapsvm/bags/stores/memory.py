@@ -6,32 +6,32 @@ from pathlib import Path
 from lapsvm.errors import OptionError
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_SHARE = 0.8  # of what the machine has left; the rest is for what is made of the windows
+_SHARE = 0.8  # of the free memory; the rest is for what is computed from the windows
 
 
 def as_bytes(memory: int | str | None) -> int | None:
     """Return a size in bytes: a number, a text such as "8G" or "500M" (powers of 1024), or None for the default.
 
-    The default is 80 % of what the system, or the container that this runs in, has left; None where it does not tell.
+    The default is 80 % of the memory that the system, or its container, has left; None where that is unknown.
 
     Raises
     ------
     OptionError
-        If it is no size.
+        If `memory` is no size.
     """
     if memory is None:
         left = _available()
         return None if left is None else int(_SHARE * left)
     if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return memory
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(?:i?B)?", memory, re.I) if isinstance(memory, str) else None
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(?:i?B)?", memory, re.I) if isinstance(memory, str) else None
+    if match is None:
         raise OptionError(f"memory must be a size such as 8G or 500M, got {memory!r}.")
-    return int(float(found[1]) * 1024 ** _UNITS[found[2].upper()])
+    return int(float(match[1]) * 1024 ** _UNITS[match[2].upper()])
 
 
 def _available() -> int | None:
-    """Return the bytes that could be taken without swapping, or None where the system does not tell."""
+    """Return the bytes that could be allocated without swapping, or None where that is unknown."""
     free = re.search(r"MemAvailable:\s+(\d+) kB", _content("/proc/meminfo"))
     if free is None:
         return None

@@ -19,16 +19,16 @@ Transform = Callable[[Array], Array]
 
 
 class FileState(NamedTuple):
-    """Which file it is, and when it was last written: what tells a replaced file without reading it."""
+    """A file's identity and time of writing, which show without reading it whether it was replaced."""
 
     inode: int
     size: int
     changed: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> Self:
+    def of(cls, status: os.stat_result) -> Self:
         """Return the state of a file."""
-        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class MemoryPart:
 
     @cached_property
     def lengths(self) -> Float32:
-        """Upper bounds of the windows' norms (n,), NaN until a pass has needed them."""
+        """Upper bounds of the windows' norms (n,), NaN until a pass computes them."""
         return np.full(self.n_rows, np.nan, dtype=np.float32)
 
     @property
@@ -55,11 +55,11 @@ class MemoryPart:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """How features are stored."""
+        """Type in which features are stored."""
         return self.features.dtype
 
-    def block(self, starts: Index, stops: Index, room: "Room | None" = None) -> Block:  # noqa: ARG002
-        """Return these bags where they are."""
+    def block(self, starts: Index, stops: Index, buffer: "Buffer | None" = None) -> Block:  # noqa: ARG002
+        """Return these bags without a copy."""
         return Block(self.features, starts, stops, self.lengths)
 
     def take(self, rows: Index) -> Array:
@@ -69,24 +69,24 @@ class MemoryPart:
 
 @dataclass(frozen=True, eq=False)
 class FilePart:
-    """Windows that stay in a file, from which only what is asked for is read; nothing is mapped, nothing stays open.
+    """Windows that stay in a file, read on demand; the file is neither mapped nor left open.
 
     Attributes
     ----------
     path : Path
-    place : int
-        Where the features begin, bytes.
+    offset : int
+        First byte of the features.
     shape : tuple of int
-        Windows, and numbers of each as stored.
+        Number of windows, and of stored numbers in each.
     stored : dtype
     transform : callable, optional
-        What stored features (m, shape[1]) become when they are read, (m, d) of the same type.
+        Maps stored features (m, shape[1]) to those that bags see, (m, d) of the same type.
     state : FileState, optional
-        What the file was when it was opened first; a file that was replaced or written to since is refused.
+        State of the file when it was opened first; a file that was replaced or written to since is refused.
     """
 
     path: Path
-    place: int
+    offset: int
     shape: tuple[int, int]
     stored: np.dtype[Any]
     transform: Transform | None = None
@@ -100,37 +100,37 @@ class FilePart:
 
     @cached_property
     def lengths(self) -> Float32:
-        """Upper bounds of the windows' norms (n,), NaN until a pass has needed them."""
+        """Upper bounds of the windows' norms (n,), NaN until a pass computes them."""
         return np.full(self.n_rows, np.nan, dtype=np.float32)
 
     @cached_property
     def dim(self) -> int:
         """Number of features of a window."""
-        return int(self._given(np.zeros((1, self.shape[1]), dtype=self.stored)).shape[1])
+        return int(self._transformed(np.zeros((1, self.shape[1]), dtype=self.stored)).shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """How features are stored."""
+        """Type in which features are stored."""
         return self.stored
 
-    def block(self, starts: Index, stops: Index, room: "Room | None" = None) -> Block:
-        """Return these bags, read into `room`, one behind the other."""
+    def block(self, starts: Index, stops: Index, buffer: "Buffer | None" = None) -> Block:
+        """Return these bags, read into `buffer`, bag after bag."""
         ends = np.cumsum(stops - starts)
-        features = (room or Room()).array((int(ends[-1]), self.shape[1]), self.stored)
+        features = (buffer or Buffer()).array((int(ends[-1]), self.shape[1]), self.stored)
         runs = runs_of(starts, stops)
         self._read(*runs, features)
-        # what a pass fills in stays where the bags lie one behind the other, as they do but for subsets
+        # a view, so that bounds computed by a pass stay, unless the bags are a subset with gaps
         lengths = self.lengths[runs[0][0] : runs[1][0]] if len(runs[0]) == 1 else self.lengths[rows_of(starts, stops)]
-        return Block(self._given(features), ends - (stops - starts), ends, lengths)
+        return Block(self._transformed(features), ends - (stops - starts), ends, lengths)
 
     def take(self, rows: Index) -> Array:
-        """Return copies of these rows, neighbours read together."""
-        once, again = np.unique(rows, return_inverse=True)
-        found = np.empty((len(once), self.shape[1]), dtype=self.stored)
-        self._read(*runs_of(once, once + 1), found)
-        return self._given(found)[again]
+        """Return copies of these rows; consecutive ones are read together."""
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        features = np.empty((len(distinct), self.shape[1]), dtype=self.stored)
+        self._read(*runs_of(distinct, distinct + 1), features)
+        return self._transformed(features)[inverse]
 
-    def _given(self, features: Array) -> Array:
+    def _transformed(self, features: Array) -> Array:
         return features if self.transform is None else np.ascontiguousarray(self.transform(features))
 
     def _read(self, starts: Index, stops: Index, out: Array) -> None:
@@ -142,37 +142,37 @@ class FilePart:
                 self._check_state(os.fstat(file.fileno()))
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
                     length = (stop - start) * size
-                    file.seek(self.place + start * size)
+                    file.seek(self.offset + start * size)
                     self._fill(file, content[:length])
                     content = content[length:]
         except OSError as error:
             raise ShardError(f"shard {self.path} could not be read again: {error.strerror or error}.") from None
 
-    def _check_state(self, found: os.stat_result) -> None:
-        """Raise ShardError if the file is another one than at first; one that is shorter is found where it ends."""
-        if self.state is not None and found.st_size >= self.state.size and FileState.of(found) != self.state:
+    def _check_state(self, status: os.stat_result) -> None:
+        """Raise ShardError if the file was replaced; `_fill` reports one that became shorter."""
+        if self.state is not None and status.st_size >= self.state.size and FileState.of(status) != self.state:
             raise ShardError(f"shard {self.path} was replaced or changed while it was in use; start again.")
 
     def _fill(self, file: FileIO, content: memoryview) -> None:
-        """Read so many bytes; the system may give less at a time."""
+        """Fill `content` from the file; the system may return fewer bytes at a time."""
         while content:
-            got = file.readinto(content)
-            if not got:
+            count = file.readinto(content)
+            if not count:
                 raise ShardError(f"shard {self.path} was cut short while it was in use.")
-            content = content[got:]
+            content = content[count:]
 
 
 Part = MemoryPart | FilePart
 
 
-class Room:
-    """Memory that blocks are read into, one after the other; it grows to the largest."""
+class Buffer:
+    """Memory into which blocks are read, one after the other; it grows to the size of the largest."""
 
     def __init__(self) -> None:
         self._bytes: Array = np.empty(0, dtype=np.uint8)
 
     def array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-        """Return an array in this memory; the one before is gone."""
+        """Return an array in this memory; it overwrites the previous one."""
         size = shape[0] * shape[1] * dtype.itemsize
         if len(self._bytes) < size:
             self._bytes = aligned_empty((size,), np.uint8)

@@ -1,4 +1,4 @@
-"""How shards become windows of bags, whoever reads them."""
+"""How this process and the workers turn shards into windows of bags."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,48 +16,48 @@ from lapsvm.features import ShardHeader
 
 
 class Visitor(Protocol):
-    """What sees the features of every shard once, such as `lapsvm.features.BlockNorms`."""
+    """Receives the features of every shard once, such as `lapsvm.features.BlockNorms`."""
 
     def add(self, features: Array) -> object:
-        """See the features (m, d) of one shard."""
+        """Process the features (m, d) of one shard."""
         ...
 
     def join(self, other: Self) -> object:
-        """Take over what a copy of this one, as it was at the start, saw of the next shard."""
+        """Merge the state of a copy of this visitor's first state, to which the next shard was added."""
         ...
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is done with a shard's features on the one occasion that the whole shard is read.
+    """What is done with a shard's features when the whole shard is read.
 
     Attributes
     ----------
     verify : bool
         Compare the checksum.
     transform : callable, optional
-        What features (m, d as stored) become.
+        Maps stored features to those that bags see.
     visit : Visitor, optional
-        Sees every shard's features, transformed, in order.
+        Receives every shard's features, transformed, in order.
     """
 
     verify: bool = False
     transform: Transform | None = None
     visit: Visitor | None = None
 
-    def given(self, features: Array) -> Array:
-        """Return features as bags hold them."""
+    def transformed(self, features: Array) -> Array:
+        """Return the features that bags see."""
         return features if self.transform is None else np.ascontiguousarray(self.transform(features))
 
 
 def file_part(header: ShardHeader, transform: Transform | None) -> FilePart:
-    """Return a shard's features where they lie, in the file as it is now."""
+    """Return the part that reads a shard's features from its file, whose present state it records."""
     shape = (header.n_windows, header.dim)
     try:
         state = FileState.of(header.path.stat())
-    except OSError:  # what reads the file says so
+    except OSError:  # the reader of the file raises
         state = None
-    return FilePart(header.path, header.place, shape, named_type(header.dtype), transform, state)
+    return FilePart(header.path, header.offset, shape, named_type(header.dtype), transform, state)
 
 
 def check_finite(features: Array, path: Path) -> None:

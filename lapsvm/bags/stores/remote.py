@@ -1,9 +1,9 @@
-"""A store whose windows other processes hold: who holds which part, and how they are asked.
+"""A store whose windows the workers of a cluster hold: which worker has which part, and the requests to them.
 
-Every worker of a cluster has a share of the parts, which stays its own, so that it reads them once. It is sent work,
-which for a pass is the weight vectors, and sends back what the work says of its bags, for a pass the best window of
-each and its score. Where bags begin and end is sent once. A worker that is lost, or cannot read a shard, loses its
-parts to others, and what it did not answer is asked of these; an answer has the same bits whoever gives it.
+Parts stay assigned to the same worker, so that it reads them once. The client sends work, which for a pass is the
+weight vectors, and receives the answer for the worker's bags, which for a pass is the best window of each and its
+score. The bounds of bags are sent once. When a worker is lost, or cannot read a shard, its parts are assigned to others
+and the missing answers requested from these. An answer has the same bits on every worker.
 """
 
 from collections import Counter, defaultdict
@@ -24,42 +24,42 @@ from lapsvm.bags.selection import Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import FilePart
 from lapsvm.bags.stores.reading import Reading, file_part
-from lapsvm.bags.stores.worker import Reply, Request, StaleRequest, Unreadable, make_room, serve
+from lapsvm.bags.stores.worker import Reply, Request, StaleRequest, Unreadable, release, serve
 from lapsvm.cluster import Cluster
 from lapsvm.errors import ClusterError, ShardError
 from lapsvm.features import ShardSet
 
-KEPT_BYTES = 64 << 20
-"""Of single windows that were asked for lately, which the process that asks keeps."""
+CACHE_BYTES = 64 << 20
+"""Size of the client's cache of single windows."""
 
-_ROUNDS = 50  # in which a pass may be asked of ever other workers before it is given up
+_ROUNDS = 50  # attempts with changing workers before a pass fails
 
 
 def open_remote_store(shards: ShardSet, memory: int | None, reading: Reading, cluster: Cluster) -> tuple[Store, Index]:
-    """Return the windows of shards, held by a cluster, and the number of each picture's windows.
+    """Return a store of shards that a cluster holds, and the number of each picture's windows.
 
-    `memory` is what the workers of one machine may hold together, by default 80 % of what it has left.
+    `memory` limits the windows in memory of all workers of one machine together, by default to 80 % of its free memory.
 
     Raises
     ------
     ShardError
-        If no worker can read a shard, or its content is another one there.
+        If no worker can read a shard with the content that it has here.
     NotFiniteError
         If a feature is NaN or infinite.
     ClusterError
         If no worker is left.
     """
-    fleet = RemoteStore(shards, memory, reading, cluster)
-    fleet.visit()
+    remote = RemoteStore(shards, memory, reading, cluster)
+    remote.load()
     sizes = np.concatenate([np.diff(shards.read(index).offsets) for index in range(len(shards))])
-    first = fleet.parts[0]
+    first = remote.parts[0]
     row = first.dim * first.dtype.itemsize
-    remembering = 8 * len(sizes) * first.dtype.itemsize <= int(sizes.sum())
-    return Store(fleet.parts, max(1, KEPT_BYTES // row), remembering=remembering, remote=fleet), sizes
+    caches_means = 8 * len(sizes) * first.dtype.itemsize <= int(sizes.sum())
+    return Store(remote.parts, max(1, CACHE_BYTES // row), caches_means=caches_means, remote=remote), sizes
 
 
 class RemoteStore:
-    """The workers of a cluster and their shares of a store.
+    """The workers of a cluster and the parts of a store that are assigned to them.
 
     Parameters
     ----------
@@ -76,63 +76,63 @@ class RemoteStore:
         self._store = token_hex(8)
         self._owner: dict[int, str] = {}
         self._limits: dict[str, int | None] = {}
-        self._refused: dict[int, dict[str, str]] = defaultdict(dict)  # part -> worker -> why
-        self._known: dict[str, set[Any]] = defaultdict(set)  # worker -> parts and selections that it was told
-        self._cuts: WeakKeyDictionary[Selection, dict[Any, tuple[bytes, Selection]]] = WeakKeyDictionary()
+        self._failures: dict[int, dict[str, str]] = defaultdict(dict)  # part -> worker -> reason
+        self._sent: dict[str, set[Any]] = defaultdict(set)  # worker -> parts and selections that it has
+        self._local_selections: WeakKeyDictionary[Selection, dict[Any, tuple[bytes, Selection]]] = WeakKeyDictionary()
         self._lock = Lock()
 
     @property
-    def shares(self) -> dict[str, tuple[int, ...]]:
+    def assignment(self) -> dict[str, tuple[int, ...]]:
         """The parts that each worker holds, by its address."""
-        shares = defaultdict(list)
+        assignment = defaultdict(list)
         for part, worker in sorted(self._owner.items()):
-            shares[worker].append(part)
-        return {worker: tuple(parts) for worker, parts in shares.items()}
+            assignment[worker].append(part)
+        return {worker: tuple(parts) for worker, parts in assignment.items()}
 
-    def visit(self) -> None:
-        """Have every part read and compared where it is held, and seen by the visitor, if there is one."""
-        seen: dict[int, Any] = {}
-        watched = self._reading.visit is not None
+    def load(self) -> None:
+        """Have the workers read and check every part; merge the states of the visitor's copies, if there is one."""
+        visitors: dict[int, Any] = {}
+        visits = self._reading.visit is not None
 
-        def request(worker: str, share: tuple[int, ...], parts: tuple[int, ...]) -> Request:
-            return self._request(worker, share, visited=parts if watched else ())
+        def request(worker: str, assigned: tuple[int, ...], parts: tuple[int, ...]) -> Request:
+            return self._request(worker, assigned, visited=parts if visits else ())
 
-        def put(parts: tuple[int, ...], reply: Any) -> None:
-            seen.update(zip(parts, reply, strict=watched))
+        def receive(parts: tuple[int, ...], reply: Any) -> None:
+            visitors.update(zip(parts, reply, strict=visits))
 
-        self._exchange(range(len(self.parts)), request, put)
+        self._exchange(range(len(self.parts)), request, receive)
         if self._reading.visit is not None:
             for part in range(len(self.parts)):
-                self._reading.visit.join(seen[part])
+                self._reading.visit.join(visitors[part])
 
-    def ask(self, selection: Selection, work: Work, *, again: bool = True) -> Answer:
-        """Return the answers of all bags to some work; `again` if the selection is worth remembering."""
-        owners, places = self._parts_of(selection.starts), work.places(selection)
-        found = work.room(int(places[-1]), self.parts[0].dim, self.parts[0].dtype)
+    def run(self, selection: Selection, work: Work, *, reused: bool = True) -> Answer:
+        """Return the answer to `work`; workers cache the selection if it will be `reused`."""
+        owners, offsets = self._parts_of(selection.starts), work.offsets(selection)
+        answer = work.allocate(int(offsets[-1]), self.parts[0].dim, self.parts[0].dtype)
 
-        def request(worker: str, share: tuple[int, ...], parts: tuple[int, ...]) -> Request:
-            key, cut = self._cut(selection, share, parts)
-            known = again and key in self._known[worker]
-            if again:
-                self._known[worker].add(key)
-            return self._request(worker, share, key if again else b"", None if known else cut, work)
+        def request(worker: str, assigned: tuple[int, ...], parts: tuple[int, ...]) -> Request:
+            key, local = self._local_selection(selection, assigned, parts)
+            cached = reused and key in self._sent[worker]
+            if reused:
+                self._sent[worker].add(key)
+            return self._request(worker, assigned, key if reused else b"", None if cached else local, work)
 
-        def put(parts: tuple[int, ...], reply: Any) -> None:
+        def receive(parts: tuple[int, ...], reply: Any) -> None:
             bags, begin = np.flatnonzero(np.isin(owners, parts)), 0
             for first, last in _runs(bags):
-                rows = slice(places[first], places[last])
-                for whole, own in zip(found, reply, strict=True):
-                    whole[rows] = own[begin : begin + rows.stop - rows.start]
+                rows = slice(offsets[first], offsets[last])
+                for array, values in zip(answer, reply, strict=True):
+                    array[rows] = values[begin : begin + rows.stop - rows.start]
                 begin += rows.stop - rows.start
 
-        self._exchange(np.unique(owners).tolist(), request, put)
-        return found
+        self._exchange(np.unique(owners).tolist(), request, receive)
+        return answer
 
     def take(self, rows: Index) -> Array:
         """Return copies of rows (m, d), in their order."""
-        once, again = np.unique(rows, return_inverse=True)
-        (found,) = self.ask(Selection(once, once + 1), Copies(), again=False)
-        return np.asarray(found[again])
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        (copies,) = self.run(Selection(distinct, distinct + 1), Copies(), reused=False)
+        return np.asarray(copies[inverse])
 
     def _parts_of(self, rows: Index) -> Index:
         return np.searchsorted(self._bounds, rows, side="right") - 1
@@ -140,127 +140,127 @@ class RemoteStore:
     def _request(
         self,
         worker: str,
-        share: tuple[int, ...],
+        assigned: tuple[int, ...],
         key: bytes = b"",
         selection: Selection | None = None,
         work: Work | None = None,
         visited: tuple[int, ...] = (),
     ) -> Request:
-        """Return a request, with the shards that this worker was not told of."""
-        told = self._known[worker]
-        new = {part: self._shards.headers[part] for part in share if part not in told}
-        told.update(new)
+        """Return a request, with the headers that this worker has not received yet."""
+        sent = self._sent[worker]
+        new = {part: self._shards.headers[part] for part in assigned if part not in sent}
+        sent.update(new)
         reading = self._reading if visited else Reading(transform=self._reading.transform)
         limit = self._limits[worker]
-        return Request(worker, self._store, share, limit, new or None, reading, key, selection, work, visited)
+        return Request(worker, self._store, assigned, limit, new or None, reading, key, selection, work, visited)
 
-    def _cut(self, selection: Selection, share: tuple[int, ...], parts: tuple[int, ...]) -> tuple[bytes, Selection]:
-        """Return the bags of some parts in rows of a share, and what they are called."""
-        cuts = self._cuts.setdefault(selection, {})
-        if (share, parts) not in cuts:
+    def _local_selection(
+        self, selection: Selection, assigned: tuple[int, ...], parts: tuple[int, ...]
+    ) -> tuple[bytes, Selection]:
+        """Return the bags of some parts in rows of the parts assigned to a worker, and the key of that selection."""
+        cache = self._local_selections.setdefault(selection, {})
+        if (assigned, parts) not in cache:
             owners = self._parts_of(selection.starts)
             chosen = selection.subset(np.flatnonzero(np.isin(owners, parts)))
-            sizes = np.array([self.parts[part].n_rows for part in share])
+            sizes = np.array([self.parts[part].n_rows for part in assigned])
             begin = np.zeros(len(self.parts), dtype=np.intp)
-            begin[list(share)] = np.cumsum(sizes) - sizes
-            own = self._parts_of(chosen.starts)
-            move = begin[own] - self._bounds[own]
+            begin[list(assigned)] = np.cumsum(sizes) - sizes
+            part = self._parts_of(chosen.starts)
+            move = begin[part] - self._bounds[part]
             moved = Selection(chosen.starts + move, chosen.stops + move, chosen.excluded)
-            digest = blake2b(repr(share).encode(), digest_size=16)
+            digest = blake2b(repr(assigned).encode(), digest_size=16)
             for array in (moved.starts, moved.stops, b"" if moved.excluded is None else moved.excluded):
                 digest.update(np.ascontiguousarray(array).data if isinstance(array, np.ndarray) else array)
-            cuts[share, parts] = digest.digest(), moved
-        return cuts[share, parts]
+            cache[assigned, parts] = digest.digest(), moved
+        return cache[assigned, parts]
 
     def _exchange(
         self,
-        wanted: Iterable[int],
+        parts: Iterable[int],
         request: Callable[[str, tuple[int, ...], tuple[int, ...]], Request],
-        put: Callable[[tuple[int, ...], Reply], None],
+        receive: Callable[[tuple[int, ...], Reply], None],
     ) -> None:
-        """Ask for every wanted part until all are answered."""
-        left = set(wanted)
+        """Send requests to the owners of `parts` until all are answered."""
+        left = set(parts)
         with self._lock:
             for _ in range(_ROUNDS):
                 if not left:
                     return
                 self._assign()
-                asked = []
-                for worker, share in self.shares.items():
-                    parts = tuple(part for part in share if part in left)
-                    if parts:
-                        call = self._cluster.submit(serve, request(worker, share, parts), worker=worker)
-                        asked.append((worker, parts, call))
-                for worker, parts, call in asked:
+                calls = []
+                for worker, assigned in self.assignment.items():
+                    asked = tuple(part for part in assigned if part in left)
+                    if asked:
+                        call = self._cluster.submit(serve, request(worker, assigned, asked), worker=worker)
+                        calls.append((worker, asked, call))
+                for worker, asked, call in calls:
                     reply = call.result()
                     if isinstance(reply, StaleRequest):
-                        self._known.pop(worker, None)  # it began anew, or another one stood in for it
+                        self._sent.pop(worker, None)  # it was restarted, or another worker received the request
                     elif isinstance(reply, Unreadable):
-                        self._refuse(worker, reply)
+                        self._unassign(worker, reply)
                     else:
-                        put(parts, reply)
-                        left.difference_update(parts)
+                        receive(asked, reply)
+                        left.difference_update(asked)
         raise ClusterError(f"workers at {self._cluster.address} come and go too fast to answer; look at their logs.")
 
     def _assign(self) -> None:
-        """Give every part to a worker that is there; those that have it keep it."""
-        there = self._cluster.wait_for_workers()
-        if there.keys() != self._limits.keys():
-            self._muster(there)
-        load = dict.fromkeys(there, 0.0)
+        """Assign every part without an owner to the worker with the lowest load per thread."""
+        threads = self._cluster.wait_for_workers()
+        if threads.keys() != self._limits.keys():
+            self._update_workers(threads)
+        load = dict.fromkeys(threads, 0.0)
         for part, worker in self._owner.items():
-            load[worker] += self.parts[part].n_rows / there[worker]
+            load[worker] += self.parts[part].n_rows / threads[worker]
         for part in range(len(self.parts)):
             if part in self._owner:
                 continue
-            able = [worker for worker in there if worker not in self._refused[part]]
+            able = [worker for worker in threads if worker not in self._failures[part]]
             if not able:
                 raise self._unreadable(part)
-            worker = min(able, key=lambda one: (load[one] + self.parts[part].n_rows / there[one], one))
+            worker = min(able, key=lambda name: (load[name] + self.parts[part].n_rows / threads[name], name))
             self._owner[part] = worker
-            load[worker] += self.parts[part].n_rows / there[worker]
+            load[worker] += self.parts[part].n_rows / threads[worker]
 
-    def _muster(self, there: dict[str, int]) -> None:
-        """Forget workers that are lost, learn what new ones may hold, and have parts given anew if any came."""
-        lost, new = self._limits.keys() - there.keys(), there.keys() - self._limits.keys()
+    def _update_workers(self, threads: dict[str, int]) -> None:
+        """Remove lost workers, connect new ones and query their memory, and rebalance if any are new."""
+        lost, new = self._limits.keys() - threads.keys(), threads.keys() - self._limits.keys()
         for worker in sorted(lost):
-            parts = self.shares.get(worker, ())
+            parts = self.assignment.get(worker, ())
             self._cluster.notify(f"worker {worker} is lost; others take over its {len(parts)} shards")
             del self._limits[worker]
-            self._known.pop(worker, None)
+            self._sent.pop(worker, None)
         self._owner = {part: worker for part, worker in self._owner.items() if worker not in lost}
-        hosts = Counter(map(_host, there))
-        calls = [(worker, self._cluster.submit(make_room, worker=worker)) for worker in sorted(new)]
+        hosts = Counter(map(_host, threads))
+        calls = [(worker, self._cluster.submit(release, worker=worker)) for worker in sorted(new)]
         for worker, call in calls:
-            left = call.result()
-            memory = left if self._memory is None else self._memory
+            available = call.result()
+            memory = available if self._memory is None else self._memory
             self._limits[worker] = None if memory is None else memory // hosts[_host(worker)]
         if new:
-            self._make_even(there)
+            self._rebalance(threads)
 
-    def _make_even(self, there: dict[str, int]) -> None:
-        """Let workers that have nothing take parts of those that have most."""
-        for idle in [worker for worker in there if worker not in self.shares]:
+    def _rebalance(self, threads: dict[str, int]) -> None:
+        """Move parts from the workers with the highest load per thread to idle ones."""
+        for idle in [worker for worker in threads if worker not in self.assignment]:
             while self._owner:
-                load = {one: sum(self.parts[part].n_rows for part in own) for one, own in self.shares.items()}
-                richest = max(load, key=lambda one: (load[one] / there[one], one))
-                part = self.shares[richest][-1]
-                after = (load.get(idle, 0) + self.parts[part].n_rows) / there[idle]
-                if idle in self._refused[part] or after >= load[richest] / there[richest]:
+                rows = {name: sum(self.parts[part].n_rows for part in own) for name, own in self.assignment.items()}
+                busiest = max(rows, key=lambda name: (rows[name] / threads[name], name))
+                part = self.assignment[busiest][-1]
+                after = (rows.get(idle, 0) + self.parts[part].n_rows) / threads[idle]
+                if idle in self._failures[part] or after >= rows[busiest] / threads[busiest]:
                     break
                 self._owner[part] = idle
 
-    def _refuse(self, worker: str, reply: Unreadable) -> None:
-        """Take a part from a worker that cannot read it."""
-        self._refused[reply.part][worker] = reply.reason
+    def _unassign(self, worker: str, reply: Unreadable) -> None:
+        """Remove a part from a worker that cannot read it."""
+        self._failures[reply.part][worker] = reply.reason
         self._owner.pop(reply.part, None)
-        self._cluster.notify(
-            f"worker {worker} cannot take a shard, so another one is asked: {reply.reason.rstrip('.')}"
-        )
+        self._cluster.notify(f"worker {worker} cannot read a shard, another one takes over: {reply.reason.rstrip('.')}")
 
     def _unreadable(self, part: int) -> ShardError:
-        worker, reason = next(iter(self._refused[part].items()))
-        self._refused[part] = {}
+        worker, reason = next(iter(self._failures[part].items()))
+        self._failures[part] = {}
         path = self._shards.headers[part].path
         return ShardError(f"shard {path} must be readable on a worker, got on {worker}: {reason.rstrip('.')}.")
 
@@ -270,7 +270,7 @@ def _host(address: str) -> str:
     return urlsplit(address).hostname or address
 
 
-def _runs(places: Index) -> Iterable[tuple[int, int]]:
-    """Yield first and end of the runs of consecutive numbers."""
-    ends = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
-    return [(int(places[first]), int(places[last - 1]) + 1) for first, last in pairwise(ends)]
+def _runs(numbers: Index) -> Iterable[tuple[int, int]]:
+    """Return the first number and the end of each run of consecutive numbers."""
+    ends = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+    return [(int(numbers[first]), int(numbers[last - 1]) + 1) for first, last in pairwise(ends)]

@@ -1,7 +1,7 @@
-"""What a worker holds of a store, and how it answers; `lapsvm.bags.stores.remote` is the other end.
+"""The worker's side of a remote store; `lapsvm.bags.stores.remote` is the client's.
 
-A worker process holds windows of one store at a time, those of the shards that it was last asked for. It reads a shard
-once, compares its checksum, and keeps it while there is room; what there is no room for is read for every pass.
+A worker process holds windows of one store at a time, those of the shards that were assigned to it last. It reads a
+shard once, compares its checksum, and keeps it in memory up to a limit; other shards are read for every pass.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from lapsvm.bags.passes import Pass, plan
+from lapsvm.bags.passes import Pass, split_into_chunks
 from lapsvm.bags.requests import Answer, Work
 from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.selection import Selection
@@ -20,42 +20,43 @@ from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
 from lapsvm.bags.stores.reading import Reading, Visitor, check_finite, file_part
-from lapsvm.cluster import own_address, own_threads
+from lapsvm.cluster import worker_address, worker_threads
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import ShardHeader, read_header, read_shard
 
-_SELECTIONS = 16  # that a worker remembers; several groups of classes may have one each
+_SELECTIONS = 16  # cached by a worker; each group of classes may use one
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a worker is asked.
+    """A client's request to a worker.
 
     Attributes
     ----------
     worker : str
-        Its address; another one that the request came to declines.
+        Its address; any other worker that receives the request rejects it.
     store : str
-        The store's name, different for every store that was opened.
-    share : tuple of int
-        The parts that it is to hold, and no others.
+        Name of the store, unique to each time that one is opened.
+    assigned : tuple of int
+        The parts that the worker holds from now on, and no others.
     limit : int or None
-        Bytes that they may take.
-    shards : mapping of part to ShardHeader, or None if the worker should know
+        Most bytes of these in memory.
+    shards : mapping of part to ShardHeader, or None
+        Headers that the worker has not received yet.
     reading : Reading
         How shards are read.
     key : bytes
-        Which selection is meant.
+        Identifies the selection.
     selection : Selection or None
-        Bags in rows of the share, one part after the other; None if the worker should know.
+        Bags in rows of the assigned parts, part after part; None if the worker has it under `key`.
     work : Work or None
     visited : tuple of int
-        Parts whose features are to be seen by copies of the visitor.
+        Parts whose features the worker gives to copies of the visitor.
     """
 
     worker: str
     store: str
-    share: tuple[int, ...]
+    assigned: tuple[int, ...]
     limit: int | None
     shards: Mapping[int, ShardHeader] | None
     reading: Reading
@@ -67,12 +68,12 @@ class Request:
 
 @dataclass(frozen=True)
 class StaleRequest:
-    """A worker was asked what another one should be, or does not know what a request takes for known."""
+    """The request was for another worker, or relies on headers or a selection that this one does not have."""
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A worker cannot read the shard of a part."""
+    """The worker cannot read the shard of a part."""
 
     part: int
     reason: str
@@ -82,7 +83,7 @@ Reply = Answer | tuple[Visitor, ...] | StaleRequest | Unreadable
 
 
 @dataclass
-class _Holding:
+class _WorkerStore:
     """The windows of one store that this process holds."""
 
     store: str = ""
@@ -91,7 +92,7 @@ class _Holding:
     selections: OrderedDict[bytes, Selection] = field(default_factory=OrderedDict)
 
     def reply(self, request: Request) -> Reply:
-        """Answer a request."""
+        """Return the reply to a request."""
         self.shards |= request.shards or {}
         if request.selection is not None and request.key:
             self.selections[request.key] = request.selection
@@ -100,19 +101,19 @@ class _Holding:
         selection = request.selection or self.selections.get(request.key)
         if request.key in self.selections:
             self.selections.move_to_end(request.key)
-        if not self.shards.keys() >= set(request.share) or (request.work is not None and selection is None):
+        if not self.shards.keys() >= set(request.assigned) or (request.work is not None and selection is None):
             return StaleRequest()
-        unreadable = self._hold(request)
+        unreadable = self._load(request)
         if unreadable is not None:
             return unreadable
         if request.work is None or selection is None:
-            return tuple(self._seen(part, request.reading) for part in request.visited)
-        return self._answer(request.share, selection, request.work)
+            return tuple(self._visited(part, request.reading) for part in request.visited)
+        return self._answer(request.assigned, selection, request.work)
 
-    def _hold(self, request: Request) -> Unreadable | None:
-        """Hold the parts of the share, and no others."""
-        self.parts = {part: held for part, held in self.parts.items() if part in request.share}
-        for part in request.share:
+    def _load(self, request: Request) -> Unreadable | None:
+        """Hold the assigned parts, and no others."""
+        self.parts = {part: held for part, held in self.parts.items() if part in request.assigned}
+        for part in request.assigned:
             if part in self.parts:
                 continue
             try:
@@ -121,36 +122,36 @@ class _Holding:
                 return Unreadable(part, str(error))
         return None
 
-    def _read(self, wanted: ShardHeader, request: Request) -> Part:
-        """Return the windows of a shard that was read and compared, in memory if there is room."""
-        found, part = read_header(wanted.path), file_part(wanted, request.reading.transform)
-        if found.checksum != wanted.checksum:
-            raise ShardError(f"shard {wanted.path} has another content than on the machine that asks.")
-        shard = read_shard(wanted.path, mapped=True)
-        features = request.reading.given(shard.features)
-        check_finite(features, wanted.path)
-        held = sum(own.features.nbytes for own in self.parts.values() if isinstance(own, MemoryPart))
-        if request.limit is not None and held + features.nbytes > request.limit:
+    def _read(self, header: ShardHeader, request: Request) -> Part:
+        """Return the windows of a shard, read and compared with its checksum, in memory up to the limit."""
+        part = file_part(header, request.reading.transform)
+        if read_header(header.path).checksum != header.checksum:
+            raise ShardError(f"shard {header.path} has another content than on the client's machine.")
+        shard = read_shard(header.path, mapped=True)
+        features = request.reading.transformed(shard.features)
+        check_finite(features, header.path)
+        used = sum(held.features.nbytes for held in self.parts.values() if isinstance(held, MemoryPart))
+        if request.limit is not None and used + features.nbytes > request.limit:
             return part
         copy = aligned_empty((part.n_rows, part.dim), part.dtype)
         copy[:] = features
         return MemoryPart(copy)
 
-    def _seen(self, part: int, reading: Reading) -> Visitor:
-        """Return a copy of the visitor that has seen the windows of one part."""
+    def _visited(self, part: int, reading: Reading) -> Visitor:
+        """Return a copy of the visitor to which the windows of one part were added."""
         held, visitor = self.parts[part], deepcopy(reading.visit)
         if visitor is None:
-            raise TypeError("nobody is to see the windows")  # our own mistake, not the user's
+            raise TypeError("a request with visited parts needs a visitor")  # a mistake of ours, not the user's
         visitor.add(held.block(np.array([0]), np.array([held.n_rows])).features)
         return visitor
 
-    def _answer(self, share: Iterable[int], selection: Selection, work: Work) -> Reply:
-        """Return the answers of bags; a shard that is gone since it was read first is told."""
-        store = Store([self.parts[part] for part in share])
+    def _answer(self, assigned: Iterable[int], selection: Selection, work: Work) -> Reply:
+        """Return the answer to work; Unreadable for a shard that was removed after it was read first."""
+        store = Store([self.parts[part] for part in assigned])
         try:
-            return Pass(store, selection, plan(store, selection), own_threads()).ask(work)
+            return Pass(store, selection, split_into_chunks(store, selection), worker_threads()).run(work)
         except ShardError:
-            for part in share:
+            for part in assigned:
                 if isinstance(self.parts[part], FilePart):
                     try:
                         read_shard(self.shards[part].path, mapped=True, verify=False)
@@ -160,24 +161,24 @@ class _Holding:
             raise
 
 
-_HELD = _Holding()  # by this process, if it is a worker
-_ONE_AT_A_TIME = Lock()
+_STORE = _WorkerStore()  # of this process, if it is a worker
+_LOCK = Lock()
 
 
 def serve(request: Request) -> Reply:
-    """Answer a request, in a worker."""
-    global _HELD  # noqa: PLW0603 - what is held outlives the call, which is what it is held for
-    if own_address() != request.worker:
+    """Return the reply to a request; runs in a worker."""
+    global _STORE  # noqa: PLW0603 - the windows stay in memory between calls
+    if worker_address() != request.worker:
         return StaleRequest()
-    with _ONE_AT_A_TIME:
-        if _HELD.store != request.store:
-            _HELD = _Holding(request.store)
-        return _HELD.reply(request)
+    with _LOCK:
+        if _STORE.store != request.store:
+            _STORE = _WorkerStore(request.store)
+        return _STORE.reply(request)
 
 
-def make_room() -> int | None:
-    """Hold nothing any more; return the bytes that windows may take on this machine by default."""
-    global _HELD  # noqa: PLW0603
-    with _ONE_AT_A_TIME:
-        _HELD = _Holding()
+def release() -> int | None:
+    """Drop all windows; return the default limit of memory for windows on this machine, in bytes."""
+    global _STORE  # noqa: PLW0603
+    with _LOCK:
+        _STORE = _WorkerStore()
     return as_bytes(None)

@@ -1,6 +1,6 @@
-"""Windows from numpy's files: one ``.npz`` per picture, or ``.npy`` files for all pictures with offsets.
+"""Windows from NumPy files: one ``.npz`` per picture, or ``.npy`` files of all pictures with offsets.
 
-Pickled objects are refused: reading them may run code.
+Pickled objects are refused, because reading them may run code.
 """
 
 import json
@@ -55,14 +55,14 @@ class FilePerPicture:
 
     def read(self, key: str, features: bool = True) -> ExternalWindows:
         """Return the windows of a picture."""
-        found = self.load(self.files[key], self.names, features and self.has_features)
-        if features and self.has_features and found.features is None:
-            raise ExternalFileError(f"{found.where} must hold features as the other files do, got boxes alone.")
-        return found
+        windows = self.load(self.files[key], self.names, features and self.has_features)
+        if features and self.has_features and windows.features is None:
+            raise ExternalFileError(f"{windows.where} must hold features as the other files do, got boxes alone.")
+        return windows
 
 
 def files_below(path: Path, suffix: str) -> dict[str, Path]:
-    """Return name -> file of a folder's files with a suffix, sorted; a file is the only one of its folder."""
+    """Return the files with a suffix in a folder by name, sorted; for a file, that file alone."""
     if path.is_file():
         return {path.stem: path}
     files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))

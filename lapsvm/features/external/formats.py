@@ -1,4 +1,4 @@
-"""The formats of other programs' windows by name: which file is of which."""
+"""The formats of external windows by name, and the detection of a file's format."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +25,9 @@ def open_external(path: str | Path, kind: str = "", names: ArrayNames | None = N
     path : str or Path
         A file, or a folder of files.
     kind : {"", "npz", "npy", "json", "mat"}, default ""
-        "" tells it by the suffix, of a folder by the suffix of the files in it.
+        "" detects it from the suffix of the file, or of the files in the folder.
     names : ArrayNames, optional
-        Under which names the arrays are looked for.
+        The names of the arrays in the files.
 
     Returns
     -------
@@ -36,11 +36,11 @@ def open_external(path: str | Path, kind: str = "", names: ArrayNames | None = N
     Raises
     ------
     MissingError
-        If the file or folder, or one that it needs, is not there.
+        If the file or folder, or one that it needs, does not exist.
     OptionError
         If there is no such kind.
     ExternalFileError
-        If the kind cannot be told, or the files break a rule.
+        If the kind cannot be detected, or the files break a rule.
     """
     path = Path(path)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Windows from JSON: a table by picture, or a list of proposals as COCO's tools write them."""
+"""Windows from JSON: a table by picture, or a list of proposals in COCO's result format."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -60,15 +60,15 @@ class JsonTable:
 def open_json(path: Path, names: ArrayNames) -> ExternalSource:
     """Open a JSON file: a table by picture, a list of proposals, or an index of ``.npy`` files.
 
-    A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features may be left out,
-    and so may the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are 0-based and half-open. A list is
-    ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; where all have a score, the best come
-    first. An index is that of `lapsvm.features.external.arrays.open_npy`.
+    A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features are optional,
+    and so is the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are 0-based and half-open. A list is
+    ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all have a score, they are sorted
+    by it, best first. An index is that of `lapsvm.features.external.arrays.open_npy`.
 
     Raises
     ------
     ExternalFileError
-        If it is no JSON, has a key twice, holds annotations of objects, or is something else.
+        If it is no JSON, repeats a key, holds annotations of objects, or has another structure.
     """
     content = _content(path)
     if is_index(content):
@@ -85,15 +85,15 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
 
 
 def _content(path: Path) -> Any:
-    """Return the content of a file, with no key twice."""
+    """Return the content of a file, in which keys must not repeat."""
 
     def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in entries:
                 raise ExternalFileError(f"{path} must name each picture once, got {key!r} twice.")
-            found[key] = value
-        return found
+            entries[key] = value
+        return entries
 
     try:
         return json.loads(read_regular(path, "file").decode("utf-8-sig"), object_pairs_hook=unique)
@@ -104,20 +104,20 @@ def _content(path: Path) -> Any:
 
 
 def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:
-    """Return picture -> its boxes, in file order, or by falling score where all have one."""
-    found: dict[str, list[Any]] = {}
-    for place, one in enumerate(proposals):
-        if not isinstance(one, dict) or not isinstance(one.get("image_id"), int | str) or "bbox" not in one:
-            raise ExternalFileError(f"{where}: entry {place} must have an image_id and a bbox, got {_shown(one)}.")
-        found.setdefault(str(one["image_id"]), []).append(one)
-    for key, own in found.items():
-        if all(isinstance(one.get("score"), int | float) for one in own):
-            if any(one["score"] != one["score"] for one in own):
+    """Return the boxes of each picture, in file order, or by falling score if all have one."""
+    by_picture: dict[str, list[Any]] = {}
+    for number, entry in enumerate(proposals):
+        if not isinstance(entry, dict) or not isinstance(entry.get("image_id"), int | str) or "bbox" not in entry:
+            raise ExternalFileError(f"{where}: entry {number} must have an image_id and a bbox, got {_shown(entry)}.")
+        by_picture.setdefault(str(entry["image_id"]), []).append(entry)
+    for key, entries in by_picture.items():
+        if all(isinstance(entry.get("score"), int | float) for entry in entries):
+            if any(entry["score"] != entry["score"] for entry in entries):
                 raise ExternalFileError(f"{where}, picture {key}: scores must be numbers, got NaN.")
-            own.sort(key=lambda one: -one["score"])
-    return {key: {"boxes": [one["bbox"] for one in own]} for key, own in found.items()}
+            entries.sort(key=lambda entry: -entry["score"])
+    return {key: {"boxes": [entry["bbox"] for entry in entries]} for key, entries in by_picture.items()}
 
 
 def _shown(entry: Any) -> str:
-    """Return an entry for a sentence, without what is nested in it."""
+    """Return a summary of an entry for an error sentence."""
     return f"the keys {', '.join(list(entry)[:9])}" if isinstance(entry, dict) else f"a {type(entry).__name__}"

@@ -109,7 +109,7 @@ def read_mat(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
 
 
 def _is_features(name: str, names: ArrayNames) -> bool:
-    """Tell whether a variable may be large and is not always read."""
+    """Return whether a variable may be large and is not always read."""
     return name in ((names.features,) if names.features else FEATURE_NAMES)
 
 

@@ -1,4 +1,4 @@
-"""A reader of MATLAB's files of versions 5 to 7 that checks every length before it uses it.
+"""A reader of MATLAB files of versions 5 to 7; it checks every length before use.
 
 A file is a header of 128 bytes and a sequence of elements: a tag (type and number of bytes, or both with up to four
 bytes of data in one word), the data, and filling up to a multiple of 8. A variable is an element of type 14, whose
@@ -40,7 +40,7 @@ class _Damaged(Exception):  # noqa: N818 - never leaves this file
 
 
 class _Layout:
-    """How numbers are stored, and how many bytes the values of the file may still take.
+    """The byte order of numbers, and the remaining budget of bytes for values.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ class _Layout:
         self.order, self._left = order, most
 
     def charge(self, size: int) -> None:
-        """Take so many bytes from what is left."""
+        """Subtract a number of bytes from the budget."""
         self._left -= size
         if self._left < 0:
             raise _Damaged("its values take far more memory than a file of its size can hold")
 
 
 def read_mat_variables(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, Value]:
-    """Return the variables of a ``.mat`` file; those not wanted are there as None, and not decoded.
+    """Return the variables of a ``.mat`` file; those not wanted are None, and not decoded.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arrays from ``.npy`` and ``.npz`` files of strangers: a header is believed only as far as the file can hold it.
+"""Arrays from untrusted ``.npy`` and ``.npz`` files; a header must agree with the size of its file.
 
 Pickled objects are refused, for reading them may run code. What a header or a compressed entry claims is compared with
 the file's size before memory is asked for.
@@ -22,13 +22,13 @@ RATIO = 100
 """Bytes that one compressed byte may stand for in what is larger than `SMALL`: features of a network reach about 20."""
 
 SMALL = 2**26
-"""Bytes up to which any ratio is taken: 64 MiB."""
+"""Size up to which any ratio is accepted: 64 MiB."""
 
 _MOST_DIMENSIONS = 32
 
 
 def unfolded_limit(packed: int) -> int:
-    """Return how many bytes so many compressed ones may honestly hold."""
+    """Return the largest plausible size of the content of some compressed bytes."""
     return max(SMALL, RATIO * packed)
 
 
@@ -105,7 +105,7 @@ def opened_npz(path: Path) -> Iterator[Archive]:
 
 
 def _check_header(stream: Any, size: int) -> None:
-    """Raise ValueError unless an array's header can be true in so many bytes."""
+    """Raise ValueError unless an array's header agrees with its number of bytes."""
     counted = _Counted(stream)
     version = np.lib.format.read_magic(counted)  # type: ignore[arg-type]
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -121,7 +121,7 @@ def _check_header(stream: Any, size: int) -> None:
 
 
 class _Counted:
-    """A stream that knows how much was read from it."""
+    """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self.count = stream, 0
@@ -134,7 +134,7 @@ class _Counted:
 
 
 def _unreadable(path: Path, error: Exception) -> ExternalFileError:
-    """Return the error of a file that numpy does not read."""
+    """Return the error for a file that NumPy cannot read."""
     reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     if "pickle" in reason or "Python objects" in reason:
         return ExternalFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")

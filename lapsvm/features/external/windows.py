@@ -1,4 +1,4 @@
-"""Windows, with or without features, as other programs' files hold them: one value per picture, and boxes made ours."""
+"""Windows, with or without features, from files of other programs, and the conversion of their boxes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class BoxConvention:
     base : {0, 1}, default 0
         The number of the first pixel.
     edges : {"exclusive", "inclusive"}, default "exclusive"
-        "inclusive": x2 and y2 are the last pixels of the box; "exclusive": the first ones behind it. Widths need
-        neither.
+        "inclusive": x2 and y2 are the last pixels of the box; "exclusive": the first ones after it. Widths do not
+        depend on it.
 
     Raises
     ------
     OptionError
-        If a value is another one.
+        If a value is none of these.
     """
 
     order: str = "xyxy"
@@ -55,7 +55,7 @@ class BoxConvention:
         """Return boxes (n, 4) as x1, y1, x2, y2, 0-based and half-open."""
         if self.order == "xywh":
             corner = boxes[:, :2] - self.base
-            with np.errstate(over="ignore"):  # a box that reaches to infinity is refused where boxes are checked
+            with np.errstate(over="ignore"):  # `as_boxes` refuses infinite boxes
                 return np.hstack([corner, corner + boxes[:, 2:]])
         ordered = boxes[:, [1, 0, 3, 2]] if self.order == "yxyx" else boxes
         last = 1 if self.edges == "inclusive" else 0
@@ -64,17 +64,17 @@ class BoxConvention:
 
 @dataclass(frozen=True, eq=False)
 class ExternalWindows:
-    """The windows of one picture as a file holds them: in the file's own convention and order.
+    """The windows of one picture in the convention and order of their file.
 
     Attributes
     ----------
     where : str
-        The file, and the place in it, for sentences.
+        The file and the location in it, for error sentences.
     boxes : ndarray of shape (n, 4), float64
     features : ndarray of shape (n, d), or None
-        Of any type of floats or whole numbers.
+        Floats or whole numbers of any type.
     truth : ndarray of shape (n,), bool
-        Rows that the file itself marks as annotated objects.
+        Rows that the file marks as annotated objects.
     """
 
     where: str
@@ -99,9 +99,9 @@ class ExternalSource(Protocol):
     ----------
     where : str
     keys : tuple of str
-        The names under which it holds pictures, in its own order.
+        The names of its pictures, in the file's order.
     convention : BoxConvention
-        What is usual in files of this kind.
+        The usual convention of such files.
     has_features : bool
     """
 
@@ -115,30 +115,30 @@ class ExternalSource(Protocol):
 
     @property
     def convention(self) -> BoxConvention:
-        """How files of this kind usually write boxes."""
+        """The usual convention of such files."""
 
     @property
     def has_features(self) -> bool:
         """Whether there are features, not boxes alone."""
 
     def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture; `features` False leaves them unread.
+        """Return the windows of a picture; without reading its features if `features` is False.
 
         Raises
         ------
         ExternalFileError
-            If what the file says breaks a rule.
+            If the content of the file breaks a rule.
         """
 
 
 @dataclass(frozen=True)
 class ArrayNames:
-    """Under which names arrays are looked for.
+    """The names of the arrays in a file.
 
     Attributes
     ----------
     boxes, features : str
-        "" takes the first usual one that is there.
+        "" selects the first of the usual names in the file.
     """
 
     boxes: str = ""
@@ -146,24 +146,24 @@ class ArrayNames:
 
     def boxes_in(self, names: Iterable[str], where: str) -> str:
         """Return the name of the boxes; ExternalFileError if there is none."""
-        there = sorted(names)
+        present = sorted(names)
         wanted = (self.boxes,) if self.boxes else BOX_NAMES
         for name in wanted:
-            if name in there:
+            if name in present:
                 return name
         raise ExternalFileError(
-            f"{where} must hold an array named {' or '.join(wanted)}, got {', '.join(there) or 'nothing'}."
+            f"{where} must hold an array named {' or '.join(wanted)}, got {', '.join(present) or 'nothing'}."
         )
 
     def features_in(self, names: Iterable[str], where: str) -> str | None:
-        """Return the name of the features, or None; ExternalFileError if one that was asked for is not there."""
-        there = sorted(names)
+        """Return the name of the features, or None; ExternalFileError if the given one is missing."""
+        present = sorted(names)
         for name in (self.features,) if self.features else FEATURE_NAMES:
-            if name in there:
+            if name in present:
                 return name
         if self.features:
             raise ExternalFileError(
-                f"{where} must hold an array named {self.features}, got {', '.join(there) or 'nothing'}."
+                f"{where} must hold an array named {self.features}, got {', '.join(present) or 'nothing'}."
             )
         return None
 
@@ -171,12 +171,12 @@ class ArrayNames:
 def checked_windows(
     where: str, boxes: ArrayLike, features: ArrayLike | None = None, truth: ArrayLike | None = None
 ) -> ExternalWindows:
-    """Return the windows of one picture, having checked that the arrays are numbers and fit.
+    """Return the windows of one picture after checking the arrays' types and shapes.
 
     Parameters
     ----------
     where : str
-    boxes : array-like of shape (n, 4), or more columns (a score, as EdgeBoxes writes), of which the first 4 are read
+    boxes : array-like of shape (n, 4), or more columns (such as EdgeBoxes' score), of which the first 4 are used
     features : array-like of shape (n, d), optional
     truth : array-like of n flags, optional
 
@@ -187,8 +187,8 @@ def checked_windows(
     Raises
     ------
     ExternalFileError
-        If an array is no numbers, has another shape, or holds NaN or infinity; if there is no box, or another number
-        of features or flags than boxes.
+        If an array is not numeric, has another shape, or holds NaN or infinity; if there is no box, or if the numbers
+        of features or flags and of boxes differ.
     """
     rows = _numbers(where, "boxes", boxes).astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] < 4 or not len(rows):
@@ -230,7 +230,7 @@ def _array(where: str, what: str, values: ArrayLike) -> Array:
 
 
 def _check_finite(where: str, what: str, array: Array) -> None:
-    """Raise ExternalFileError, with the first place, unless all is finite."""
+    """Raise ExternalFileError, with the first row and column, unless all values are finite."""
     finite = np.isfinite(array)
     if not finite.all():
         row, column = (int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))

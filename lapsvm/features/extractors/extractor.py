@@ -1,4 +1,4 @@
-"""What an extractor is, how one is opened by its text, and several at once."""
+"""The protocol of extractors, their concatenation, and opening one by its text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ from lapsvm.features.extractors.torch_specs import open_torch, way_of
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Turns the windows of a picture into rows of numbers; several threads may call it at once."""
+    """Computes a feature vector for each window of a picture; thread-safe."""
 
     @property
     def dim(self) -> int:
@@ -34,7 +34,7 @@ class Extractor(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on, as plain JSON.
 
-        No path is in it: a file is known by the hash of its content. What stands below the key "runtime" is recorded,
+        It has no paths: a file is identified by the hash of its content. Values below the key "runtime" are recorded
         but need not match (see `check_settings`).
         """
 
@@ -45,12 +45,12 @@ class Extractor(Protocol):
         ----------
         pixels : ndarray of shape (h, w, 3), uint8 RGB
         boxes : array-like of shape (n, 4)
-            In the house's convention; what lies outside of the picture is cut off.
+            x1, y1, x2, y2, 0-based and half-open; clipped to the picture.
 
         Returns
         -------
         ndarray of shape (n, dim), float32
-            All finite. A window that has no area inside the picture gets zeros.
+            All finite; zeros for a window without area inside the picture.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Extractor(Protocol):
 
 
 class Concatenation:
-    """Several extractors side by side.
+    """The features of several extractors, concatenated.
 
     Parameters
     ----------
@@ -122,11 +122,11 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
         ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
-        torch. docs/reference/features.md has every option. Of several, the features stand side by side.
+        torch. docs/reference/features.md lists all options. The features of several extractors are concatenated.
     threads : int, default 1
         Threads that a network may use.
     device : "auto", "cpu" or "cuda"
-        Where torch runs a network; "auto" is CUDA where torch can use it.
+        Where torch runs a network; "auto" is CUDA if torch can use it.
 
     Returns
     -------
@@ -135,15 +135,15 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     Raises
     ------
     OptionError
-        If the kind, an option or its value is not known, or an output must be chosen.
+        If the kind, an option or its value is unknown, or an output must be chosen.
     MissingError
-        If the file is not there.
+        If the file does not exist.
     DataError
-        If it is no network that can be read, or has no map among its outputs, or its weights do not fit.
+        If the network cannot be read, has no map among its outputs, or its weights do not fit.
     DependencyError
         If ONNX Runtime, torch, or the package with the weights is not installed.
     WriteError
-        If a network cannot be kept in the cache folder.
+        If a network cannot be written to the cache folder.
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
     if not texts:
@@ -158,7 +158,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
 
 
 def sees_surroundings(text: str) -> bool:
-    """Tell whether an extractor's text names a network whose map is pooled, which knows a window's surroundings."""
+    """Return whether an extractor's text names a pooled network, whose map depends on a window's surroundings."""
     spec = parse_spec(text)
     return spec.kind in (KIND, "onnx") or (spec.kind == "torch" and way_of(spec) == "pooled")
 
@@ -169,12 +169,12 @@ def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
     Parameters
     ----------
     description : mapping
-        What `Extractor.describe` returned; it may come from a file by anybody.
+        The result of `Extractor.describe`, possibly read from an untrusted file.
 
     Returns
     -------
     tuple of str or None
-        None if an extractor needs a file, or code, that no description names, or if this is no description.
+        None if an extractor needs a file or code that descriptions do not name, or if this is no description.
     """
     try:
         return tuple(_described(description))
@@ -183,7 +183,7 @@ def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _described(description: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a description's extractors; LookupError for one that needs more than that."""
+    """Yield the texts of a description's extractors; LookupError for one that needs a file or code."""
     if description["kind"] == "concatenation":
         parts = description["parts"]
         for number in range(len(parts)):

@@ -1,4 +1,4 @@
-"""Networks read from ONNX files, run by ONNX Runtime or, when asked for, by OpenCV."""
+"""Networks from ONNX files, run by ONNX Runtime or, if chosen, by OpenCV."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, DependencyError, MissingError
 from lapsvm.features.extractors.onnx_content import check_self_contained
 
-_QUIET = 4  # only fatal messages: failures reach the user as errors
+_QUIET = 4  # log fatal messages only: failures are raised as errors
 
 
 class Network(Protocol):
@@ -16,9 +16,9 @@ class Network(Protocol):
     Attributes
     ----------
     runtime : dict of str to str
-        Name and version of what runs it.
+        Name and version of the runtime.
     fixed_size : tuple of int or None
-        Height and width, where the network takes no others.
+        Height and width, if the network accepts only these.
     """
 
     runtime: dict[str, str]
@@ -30,7 +30,7 @@ class Network(Protocol):
         Raises
         ------
         DataError
-            If the network cannot take a picture of that size.
+            If the network does not accept a picture of this size.
         """
 
 
@@ -56,17 +56,17 @@ class RuntimeNetwork:
     name : str
         For messages.
     content : bytes
-        The ONNX file. Weights in files of their own are refused: they would escape the hash.
+        The ONNX file. Weights in separate files are refused, because the hash would not cover them.
     threads : int
     install : str, default 'pip install "lapsvm[onnx]"'
-        What installs ONNX Runtime, for the message that it is missing.
+        Command that installs ONNX Runtime, for the error if it is missing.
 
     Raises
     ------
     DependencyError
         If ONNX Runtime is not installed.
     DataError
-        If the content is no ONNX network, keeps weights in other files, or does not take one picture of 3 channels.
+        If the content is no ONNX network, has weights in other files, or its input is not one picture of 3 channels.
     """
 
     def __init__(self, name: str, content: bytes, threads: int, install: str = 'pip install "lapsvm[onnx]"') -> None:
@@ -91,7 +91,7 @@ class RuntimeNetwork:
         self._input, self.fixed_size = self._picture_input()
 
     def _picture_input(self) -> tuple[str, tuple[int, int] | None]:
-        """Return the name of the one input and the size it insists on."""
+        """Return the name of the one input, and its height and width if they are fixed."""
         inputs = self._session.get_inputs()
         shape = inputs[0].shape if len(inputs) == 1 else None
         if not shape or len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
@@ -111,16 +111,16 @@ class RuntimeNetwork:
 
 
 def _is_exception(kind: Any) -> bool:
-    """Say whether a name of a module is an exception class."""
+    """Return whether a module's member is an exception class."""
     return isinstance(kind, type) and issubclass(kind, Exception)
 
 
 def one_line(error: Exception) -> str:
-    """Return what an exception says, without line breaks and the full stop."""
+    """Return an exception's message without line breaks and the full stop."""
     return " ".join(str(error).split()).rstrip(".")
 
 
 def cannot_take(name: str, batch: Any, error: Exception) -> str:
-    """Return the sentence for a picture that a network fails on."""
+    """Return the sentence for a picture on which a network fails."""
     height, width = batch.shape[2:]
     return f"network {name} cannot take a picture of {height} x {width}: {one_line(error)}."

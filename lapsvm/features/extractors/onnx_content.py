@@ -1,4 +1,4 @@
-"""What an ONNX file refers to: tensors kept in other files escape its hash, and may be any file of the machine.
+"""The check that an ONNX file has no tensors in other files, which its hash would not cover and could be any file.
 
 ONNX is a protocol buffer (onnx.proto, ONNX 1.x), of which no more is read here than where its tensors are.
 """
@@ -62,14 +62,14 @@ def _fields(name: str, message: memoryview) -> Iterator[tuple[int, int | memoryv
 
 
 def _size(message: memoryview, place: int, wire: int) -> tuple[int, int]:
-    """Return how long a field's value is, and where it begins; IndexError for a kind that ONNX does not have."""
+    """Return the length and offset of a field's value; IndexError for a kind that ONNX does not have."""
     if wire == _MESSAGE:
         return _varint(message, place)
     return {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(wire, len(message) + 1), place
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Return the number that begins at a place, and where it ends."""
+    """Return the number at an offset, and the offset of its end."""
     value = shift = 0
     while True:
         byte = message[place]

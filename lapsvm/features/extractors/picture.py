@@ -1,4 +1,4 @@
-"""What extractors share: checks of a picture and its windows, colours as networks want them, mirrors, lengths."""
+"""Operations that extractors share: checks of pictures and windows, colours, mirror images, normalisation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _LUMA = np.array([299, 587, 114], dtype=np.uint32)
 
 @dataclass(frozen=True)
 class Colours:
-    """How a network wants to see colours: ``(pixels - mean) * scale``, channels in `order`.
+    """The conversion of pixels to a network's input: ``(pixels - mean) * scale``, channels in `order`.
 
     Attributes
     ----------
@@ -30,13 +30,13 @@ class Colours:
     scale: tuple[float, float, float]
 
     def __call__(self, pixels: Array) -> Float32:
-        """Return a picture (h, w, 3) as a network takes it, float32 of shape (3, h, w)."""
+        """Return a network's input for a picture (h, w, 3), float32 of shape (3, h, w)."""
         channels = pixels.transpose(2, 0, 1)[:: 1 if self.order == "rgb" else -1]
         mean, scale = (np.array(part, dtype=np.float32)[:, None, None] for part in (self.mean, self.scale))
         return np.ascontiguousarray((channels - mean) * scale, dtype=np.float32)
 
     def describe(self) -> dict[str, Any]:
-        """Return it as plain JSON; one number where all channels have the same scale."""
+        """Return the settings as plain JSON, with one number if all channels have the same scale."""
         scales = [float(value) for value in self.scale]
         scale = scales[0] if len(set(scales)) == 1 else scales
         return {"order": self.order, "mean": [float(value) for value in self.mean], "scale": scale}
@@ -68,7 +68,7 @@ def check_pixels(pixels: Array) -> None:
 
 
 def clip_boxes(boxes: ArrayLike, height: int, width: int) -> Float64:
-    """Return boxes cut to a picture, float64 of shape (n, 4); one without area inside becomes 0, 0, 0, 0.
+    """Return boxes clipped to a picture, float64 of shape (n, 4); 0, 0, 0, 0 for one without area inside.
 
     Raises
     ------

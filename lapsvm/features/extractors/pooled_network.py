@@ -1,17 +1,16 @@
 """Features of windows pooled from one feature map: one forward pass per picture, whatever the number of windows.
 
-The picture is brought to a longest side of ``size`` pixels, both sides rounded to multiples of 32 (so that the strides
-of common backbones divide them), and runs through the network once. A window's features are the exact area mean of the
-map, taken as constant inside its cells, over the window's place in the map, and by default brought to length 1.
+The picture is resized to a longest side of ``size`` pixels, both sides rounded to multiples of 32 so that the strides
+of common backbones divide them, and runs through the network once. A window's features are the exact area mean, over
+the window's box in the map, of the map taken as constant inside its cells; by default they are normalised to length 1.
 
-A network's map says what is near a place as much as what is at it, and pictures with an object differ from others by
-their whole scene; so the mean alone scores a window beside the object as high as one on it. With a contrast beta, beta
-times the same mean over the window's surroundings is taken away; or both stand side by side, for who wants to weigh
-them. docs/reference/features.md has what that gives.
+A map's cell depends on its neighbourhood too, and pictures with an object differ from others by their whole scene, so
+the mean alone scores a window next to the object as high as one on it. A contrast beta subtracts beta times the same
+mean over the window's surroundings; ``surroundings=beside`` appends that mean instead.
+docs/reference/features.md measures both.
 
-Several maps of one network may be taken at once; each gives a part of its own.
-
-The window may be cut into cells, each with a mean of its own (spatial pyramids: S. Lazebnik et al., CVPR 2006).
+Several maps of one network may be used at once; each is one block of features. A window may be cut into cells with one
+mean each (spatial pyramids: S. Lazebnik et al., CVPR 2006).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +23,9 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, NotFiniteError, OptionError
+from lapsvm.features.extractors.network_extractor import NetworkExtractor
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
-from lapsvm.features.extractors.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
+from lapsvm.features.extractors.picture import Colours, clip_boxes
 from lapsvm.features.extractors.pooling import Grids, pool_cells, pool_rings, pool_windows
 from lapsvm.features.extractors.specs import (
     Machine,
@@ -60,10 +60,10 @@ OPTIONS = {
 }
 
 
-class PooledNetwork:
-    """A network's map of the whole picture, or several of its maps, averaged over each window.
+class PooledNetwork(NetworkExtractor):
+    """Maps of a network for the whole picture, averaged over each window.
 
-    The network sees ``(pixels - mean) * scale``, with channels in `order`.
+    The network's input is ``(pixels - mean) * scale``, with channels in `order`.
 
     Parameters
     ----------
@@ -71,42 +71,41 @@ class PooledNetwork:
     weights : str
         Hash of the network's file, or of its weights.
     output : str or sequence of str, optional
-        Which output is the map, or which are the maps; by default the only one with 4 dimensions.
+        The output or outputs that are maps; by default the only one with 4 dimensions.
     order : "rgb" or "bgr"
     mean : tuple of 3 floats, default 127.5 each
         In the network's order of channels.
     scale : float or tuple of 3 floats, default 1/127.5
     size : int, default 640
-        Longest side of the picture that the network sees.
+        Longest side of the network's input, in pixels.
     norm : "l2" or "none"
-        Whether each window's features are brought to length 1.
+        Whether each window's features are normalised to length 1.
     contrast : float, default 0
-        How much of the features of a window's surroundings is taken away from its own, in [0, 1]; less where the
-        picture ends (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
+        Share of the features of a window's surroundings that is subtracted from its own, in [0, 1]; less at the border
+        of the picture (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
     surroundings : "none" or "beside"
-        Whether the features of the surroundings, weighted so, stand beside the window's own: twice as many numbers.
+        Whether the weighted features of the surroundings are appended to the window's own, twice as many in all.
     cells : sequence of (int, int), default 1 x 1
-        Rows and columns into which a window is cut, see `lapsvm.features.extractors.pooling.pool_cells`. The
-        surroundings of all
-        cells are those of the window.
+        Rows and columns into which a window is cut, see `lapsvm.features.extractors.pooling.pool_cells`. All cells
+        share the surroundings of the window.
     flip : bool, default False
         Whether the features are the mean of those in the picture and in its mirror image.
     name : str, optional
-        Which network it is, where its weights do not say.
+        Name of the network, if its weights do not identify it.
 
     Attributes
     ----------
     strides : tuple of float
-        Pixels of what the network sees per row of each map.
+        Pixels of the network's input per row of each map.
     stride : float
         That of the first map.
     fixed_size : tuple of int or None
-        Height and width, where the network takes no others.
+        Height and width, if the network accepts only these.
 
     Raises
     ------
     OptionError
-        If there is no such output, or several to choose from, or `size` is given to a network of fixed size.
+        If there is no such output, or none is chosen of several, or `size` is given for a network of fixed size.
     DataError
         If no output has 4 dimensions.
     """
@@ -132,9 +131,9 @@ class PooledNetwork:
             raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
-        self._network, self._weights = network, weights
-        self._colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
-        self._norm, self._contrast, self._grids, self._flip, self._name = norm, contrast, tuple(cells), flip, name
+        colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
+        super().__init__(network, weights, colours, norm, flip)
+        self._contrast, self._grids, self._name = contrast, tuple(cells), name
         self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
         height, width = network.fixed_size or _PROBE
@@ -147,7 +146,7 @@ class PooledNetwork:
         self.fixed_size = network.fixed_size
 
     def at_size(self, size: int) -> Self:
-        """Return an extractor with the same network, opened once, that sees pictures at another size.
+        """Return an extractor with the same open network and another size of its input.
 
         Raises
         ------
@@ -166,7 +165,7 @@ class PooledNetwork:
 
     def coarser_than(self, stride: float) -> Self | None:
         """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
-        chosen = [index for index, own in enumerate(self.strides) if own > stride]
+        chosen = [index for index, map_stride in enumerate(self.strides) if map_stride > stride]
         if not chosen:
             return None
         other = copy(self)
@@ -178,11 +177,6 @@ class PooledNetwork:
     def stride(self) -> float:
         """Pixels of what the network sees per row of its first map."""
         return float(self.strides[0])
-
-    @property
-    def dim(self) -> int:
-        """Number of features of a window, those of all maps."""
-        return sum(self.blocks)
 
     @property
     def _n_cells(self) -> int:
@@ -201,54 +195,40 @@ class PooledNetwork:
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         return {
-            "kind": "pooled-network",
-            "version": 2,
-            "blocks": list(self.blocks),
-            "halves": list(self.halves),
-            "engine": self._network.runtime["name"],
-            "weights": self._weights,
+            **self._description("pooled-network", 2),
             "output": self._outputs[0] if len(self._outputs) == 1 else list(self._outputs),
-            **self._colours.describe(),
             "size": list(self._network.fixed_size or ()) or self._size,
-            "norm": self._norm,
             "contrast": float(self._contrast),
             "runtime": self._network.runtime,
-            **self._where_not_plain(),
+            **self._nondefault_settings(),
         }
 
-    def _where_not_plain(self) -> dict[str, Any]:
-        """Return the settings without which shards were made before these existed: they stay valid."""
+    def _nondefault_settings(self) -> dict[str, Any]:
+        """Return the later settings where they differ from their defaults, so that older shards stay valid."""
         cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
         settings = {"cells": None if self._grids == WHOLE else cells, "flip": self._flip or None, "network": self._name}
         return {name: value for name, value in settings.items() if value is not None}
 
-    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
-        check_pixels(pixels)
-        return mean_with_mirror(self._measure, pixels, boxes) if self._flip else self._measure(pixels, boxes)
-
     def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features in one picture, not in its mirror image."""
         height, width = pixels.shape[:2]
         windows = clip_boxes(boxes, height, width)
         parts = [self._measure_map(found, windows, height, width) for found in self.feature_maps(pixels)]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def _measure_map(self, feature_map: Float32, windows: Float64, height: int, width: int) -> Float32:
-        """Return what one map of a picture of that height and width says of windows."""
+        """Return the features of windows in one map of a picture of this height and width."""
         rows, columns = feature_map.shape[1:]
-        places = windows * [columns / width, rows / height, columns / width, rows / height]
-        pooled = pool_cells(feature_map, places, self._grids)
-        own = self._normalised(pooled)
+        map_boxes = windows * [columns / width, rows / height, columns / width, rows / height]
+        pooled = pool_cells(feature_map, map_boxes, self._grids)
+        features = self._normalised(pooled)
         if not (self._contrast or self._beside):
-            return own
-        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, places)
-        means, weights = pool_rings(feature_map, places, inside)
+            return features
+        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, map_boxes)
+        means, weights = pool_rings(feature_map, map_boxes, inside)
         around = weights[:, None] * self._normalised(np.tile(means, (1, self._n_cells)))
-        return np.hstack([own, around]) if self._beside else np.asarray(own - np.float32(self._contrast) * around)
-
-    def _normalised(self, pooled: Float32) -> Float32:
-        return l2_normalise(pooled) if self._norm == "l2" else pooled
+        if self._beside:
+            return np.hstack([features, around])
+        return np.asarray(features - np.float32(self._contrast) * around)
 
     def feature_map(self, pixels: Array) -> Float32:
         """Return the network's map of a picture, the first of several; see `feature_maps`."""
@@ -264,31 +244,31 @@ class PooledNetwork:
         NotFiniteError
             If a map is not finite.
         """
-        found = self._network.run(self._batch(pixels))
+        outputs = self._network.run(self._batch(pixels))
         for name in self._outputs:
-            if not np.isfinite(found[name]).all():
+            if not np.isfinite(outputs[name]).all():
                 raise NotFiniteError(f"output {name!r} of the network must be finite, got NaN or infinity.")
-        return [np.asarray(found[name][0], dtype=np.float32) for name in self._outputs]
+        return [np.asarray(outputs[name][0], dtype=np.float32) for name in self._outputs]
 
     def _batch(self, pixels: Array) -> Float32:
-        """Return a picture as the network takes it, (1, 3, h, w)."""
+        """Return the network's input for a picture, (1, 3, h, w)."""
         import cv2
 
         height, width = self._network.fixed_size or network_size(pixels.shape[0], pixels.shape[1], self._size)
-        how = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
-        seen = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=how)
-        return self._colours(seen)[None]
+        interpolation = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
+        resized = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
+        return self._colours(resized)[None]
 
 
 def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
-    """Return the size at which the network sees a picture, both sides multiples of 32 and at least that.
+    """Return the size of the network's input for a picture: both sides multiples of 32, at least 32.
 
     Parameters
     ----------
     height, width : int
         Of the picture.
     longest : int
-        FitRequest for the longer side.
+        Target for the longer side.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The text that names an extractor: ``KIND[:FILE][?key=value&key=value]``, read strictly."""
+"""Specs, the texts that name extractors: ``KIND[:FILE][?key=value&key=value]``, parsed strictly."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Machine:
-    """What an extractor may use of the machine; none of it decides the features.
+    """The machine's resources for an extractor; features do not depend on them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Machine:
 
 
 def parse_spec(text: str) -> Spec:
-    """Take the text of a spec apart.
+    """Return the spec that a text stands for.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def read_options(spec: Spec, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Turn the options of a spec into values.
+    """Return the values of a spec's options.
 
     Parameters
     ----------

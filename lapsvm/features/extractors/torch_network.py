@@ -19,7 +19,7 @@ def load_torch(what: str) -> Any:
     Raises
     ------
     DependencyError
-        If it is not installed; `what` needs it.
+        If it is not installed; the sentence names `what` needs it.
     """
     try:
         import torch
@@ -34,40 +34,40 @@ def choose_device(name: str) -> str:
     Raises
     ------
     OptionError
-        If "cuda" is asked for and torch cannot use it.
+        If `name` is "cuda" and torch cannot use it.
     DependencyError
         If torch is not installed.
     """
     if name == "cpu":
         return name
-    there = bool(load_torch(f"device {name}").cuda.is_available())
-    if name == "cuda" and not there:
+    available = bool(load_torch(f"device {name}").cuda.is_available())
+    if name == "cuda" and not available:
         raise OptionError("device cuda needs a GPU that torch can use, and there is none; use cpu or auto.")
-    return "cuda" if there else "cpu"
+    return "cuda" if available else "cpu"
 
 
 class TorchNetwork:
-    """A network run by torch without gradients, with the same result for every number of callers (see `Network`).
+    """A network run by torch without gradients; results do not depend on the number of callers (see `Network`).
 
     Parameters
     ----------
     name : str
-        For messages.
+        Its name in messages.
     module : torch.nn.Module
         Moved to the device, set to evaluation and to float32.
     device : "cpu" or "cuda"
-        On a GPU callers take turns, and neither TF32 nor algorithms that vary from run to run are used.
+        On a GPU one caller runs at a time, without TF32 and nondeterministic algorithms.
     threads : int, default 1
-        Threads of the processor. Torch's own number is put back after each call.
+        Threads on the processor; torch's own setting is restored after each call.
     forward : callable, optional
-        What maps a batch to outputs; by default the module.
+        Function that maps a batch to outputs; by default the module.
 
     Attributes
     ----------
     runtime : dict of str to str
-        Name and version of what runs it, and the device.
+        Name and version of the runtime, and the device.
     fixed_size : None
-        Sizes are not fixed.
+        Any size is accepted.
     """
 
     fixed_size: tuple[int, int] | None = None
@@ -79,7 +79,7 @@ class TorchNetwork:
         self.name, self.device, self._threads = name, device, threads
         self.runtime = {"name": "torch", "version": str(self._torch.__version__), "device": device}
         self._forward = forward or module
-        self._turn: Any = Lock() if device == "cuda" else nullcontext()
+        self._lock: Any = Lock() if device == "cuda" else nullcontext()
         try:
             module.float().to(device).eval()
         except self._torch.OutOfMemoryError:
@@ -91,17 +91,17 @@ class TorchNetwork:
         Raises
         ------
         DataError
-            If the network cannot take the pictures, gives no tensors, or memory runs out.
+            If the network rejects the pictures, returns no tensors, or memory runs out.
         """
         try:
-            found = self.forward(self._torch.from_numpy(batch))
+            outputs = self.forward(self._torch.from_numpy(batch))
         except self._torch.OutOfMemoryError:
             height, width = batch.shape[2:]
             raise DataError(
                 f"network {self.name} needs more memory than device {self.device} has for a picture of "
                 f"{height} x {width}; give a smaller size, or another device."
             ) from None
-        return {name: np.asarray(tensor.float().cpu().numpy()) for name, tensor in found.items()}
+        return {name: np.asarray(tensor.float().cpu().numpy()) for name, tensor in outputs.items()}
 
     def forward(self, batch: Any) -> dict[str, Any]:
         """Return every output by name as tensors on the device, for a tensor of shape (n, 3, h, w).
@@ -109,7 +109,7 @@ class TorchNetwork:
         Raises
         ------
         DataError
-            If the network cannot take it, or gives no tensors.
+            If the network rejects it, or returns no tensors.
         torch.OutOfMemoryError
             If memory runs out.
         """
@@ -130,11 +130,11 @@ class TorchNetwork:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Hold the device, without gradients and with as many threads as this network may use."""
+        """Hold the device, without gradients and with this network's number of threads."""
         torch = self._torch
         exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
         with (
-            self._turn,
+            self._lock,
             torch.inference_mode(),
             _THREADS.limited(torch, self._threads),
             torch.backends.cudnn.flags(**exact) if self.device == "cuda" else nullcontext(),
@@ -143,10 +143,10 @@ class TorchNetwork:
 
 
 class _Threads:
-    """Torch's number of threads while networks run: set by each caller, put back by the last one to leave.
+    """Torch's number of threads while networks run: each caller sets it, the last one restores it.
 
-    Part of the number is kept per thread and part of it per process, so a caller who put it back while others still
-    compute would change how their sums are split, and so how they round.
+    The setting is partly per thread and partly per process. A caller that restored it while others compute would change
+    how their sums are split, and so their rounding.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def hash_of_state(module: Any) -> str:
     """Return the hash of a module's weights and buffers, with their names and types: 32 hex digits."""
     digest = blake2b(digest_size=16)
     for name, value in sorted(module.state_dict().items()):
-        if not hasattr(value, "dtype"):  # what a module keeps beside its tensors
+        if not hasattr(value, "dtype"):  # a module's extra state
             digest.update(f"{name} {value!r}".encode())
             continue
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -187,7 +187,7 @@ def hash_of_state(module: Any) -> str:
 
 
 def _named(outputs: Any) -> Mapping[str, Any]:
-    """Return a network's outputs by name; the only one is called "output", those of a list are numbered."""
+    """Return a network's outputs by name; a single one is named "output", those of a list are numbered."""
     if isinstance(outputs, Mapping):
         return {str(name): value for name, value in outputs.items()}
     if isinstance(outputs, tuple | list):

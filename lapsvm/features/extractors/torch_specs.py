@@ -1,4 +1,4 @@
-"""Extractors run by torch, by their text: a factory in anybody's package, or the built-in AlexNet."""
+"""Extractors run by torch, opened by their text: a factory in any package, or the built-in AlexNet."""
 
 import inspect
 import warnings
@@ -69,7 +69,7 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork | WarpedNetwork:
 
 
 def _extractor(network: TorchNetwork, weights: str, way: str, options: dict[str, Any]) -> PooledNetwork | WarpedNetwork:
-    """Return a network's extractor; colours are torchvision's unless the options say otherwise."""
+    """Return a network's extractor; colours are torchvision's by default."""
     colours = Colours(options.pop("order", "rgb"), options.pop("mean", MEAN), options.pop("scale", SCALE))
     if way == "warped":
         return WarpedNetwork(network, weights, network.name, colours, **options)
@@ -99,7 +99,7 @@ def _alexnet(torch: Any, weights: str | None, seed: int | None) -> Any:
 
 
 def _factory_module(torch: Any, name: str, weights: str | None, seed: int | None) -> Any:
-    """Return what a factory makes, with the weights of a file if one is given."""
+    """Return the module of a factory, with the weights of a file if one is given."""
     factory = _find_factory(name)
     content = b"" if weights is None else _read_weights(weights)
     takes_weights = weights is not None and "weights" in _parameters(factory)
@@ -134,7 +134,7 @@ def _find_factory(name: str) -> Callable[..., Any]:
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the named parameters of a factory; none where Python cannot tell."""
+    """Return the named parameters of a factory; none if it has no signature."""
     try:
         return inspect.signature(factory).parameters
     except (TypeError, ValueError):
@@ -142,7 +142,7 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def _seeded(torch: Any, seed: int | None, make: Callable[[], Any]) -> Any:
-    """Return what is made while torch's generator starts from a seed; it is as it was afterwards."""
+    """Return the result of a call with torch's generator seeded; restore the generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed or 0)
         return make()
@@ -193,5 +193,5 @@ def _state_dict(torch: Any, path: str, content: bytes) -> dict[str, Any]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first sentence of what torch says at length."""
+    """Return the first sentence of torch's message."""
     return (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].rstrip(".")

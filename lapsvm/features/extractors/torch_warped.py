@@ -1,9 +1,9 @@
 """Features of windows warped to a network's input, one by one, as R-CNN does (R. Girshick et al., CVPR 2014).
 
-A window is enlarged about its centre until, in the square of ``size`` pixels that it is warped to, exactly ``context``
-pixels on every side show what surrounds it (section 2.1 and appendix A of the paper). Its shape is not kept. A pixel of
-the square is read from the picture at its centre, linearly between the four nearest pixels and without smoothing, as
-R-CNN does it; one outside of the picture is the mean colour, 0 once the mean is taken away.
+A window is enlarged about its centre so that, in the square of ``size`` pixels to which it is warped, exactly
+``context`` pixels on every side show its surroundings (section 2.1 and appendix A of the paper). Its aspect ratio is
+not preserved. A pixel of the square is interpolated linearly between the four nearest pixels of the picture, without
+smoothing, as in R-CNN; outside of the picture it is the mean colour, which becomes 0.
 """
 
 import logging
@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.errors import DataError, NotFiniteError, OptionError
-from lapsvm.features.extractors.picture import Colours, check_pixels, clip_boxes, l2_normalise, mean_with_mirror
+from lapsvm.features.extractors.network_extractor import NetworkExtractor
+from lapsvm.features.extractors.picture import Colours, clip_boxes
 from lapsvm.features.extractors.specs import (
     choice,
     one_or_three_numbers,
@@ -41,8 +42,8 @@ OPTIONS = {
 }
 
 
-class WarpedNetwork:
-    """A network's numbers for each window by itself.
+class WarpedNetwork(NetworkExtractor):
+    """A network's output for each window, warped to a square.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class WarpedNetwork:
     weights : str
         Hash of its weights.
     name : str
-        Which network it is.
+        Name of the network.
     colours : Colours
     output : str, optional
         Which output; by default the only one.
@@ -60,9 +61,9 @@ class WarpedNetwork:
     context : int, default 16
         Pixels of the square on every side that show what surrounds the window, less than half of its side.
     batch : int, default 64
-        Windows at once; less, as the log says then, once memory has run out.
+        Windows per batch; when memory runs out it is halved, and the log says so.
     norm : "none" or "l2"
-        Whether each window's features are brought to length 1.
+        Whether each window's features are normalised to length 1.
     flip : bool, default False
         Whether the features are the mean of those in the picture and in its mirror image.
 
@@ -90,8 +91,8 @@ class WarpedNetwork:
     ) -> None:
         if 2 * context >= size:
             raise OptionError(f"context must be less than half of the size {size}, got {context}.")
-        self._network, self._weights, self._name, self._colours = network, weights, name, colours
-        self._size, self._context, self._norm, self._flip = size, context, norm, flip
+        super().__init__(network, weights, colours, norm, flip)
+        self._torch_network, self._name, self._size, self._context = network, name, size, context
         self._first_batch = self._batch = batch
         self._shrinking = Lock()
         outputs = network.run(np.zeros((1, 3, size, size), dtype=np.float32))
@@ -99,65 +100,42 @@ class WarpedNetwork:
         self._dim = int(outputs[self._output].size)
 
     @property
-    def dim(self) -> int:
-        """Number of features of a window."""
-        return self._dim
-
-    @property
     def blocks(self) -> tuple[int, ...]:
         """One part: ``(dim,)``."""
-        return (self.dim,)
-
-    @property
-    def halves(self) -> tuple[bool, ...]:
-        """No part has halves."""
-        return (False,)
+        return (self._dim,)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         return {
-            "kind": "warped-network",
-            "version": 1,
-            "blocks": list(self.blocks),
-            "halves": list(self.halves),
-            "engine": self._network.runtime["name"],
+            **self._description("warped-network", 1),
             "network": self._name,
-            "weights": self._weights,
             "output": self._output,
-            **self._colours.describe(),
             "size": self._size,
             "context": self._context,
-            "norm": self._norm,
             "flip": self._flip,
             "runtime": {**self._network.runtime, "batch": self._first_batch},
         }
 
-    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
-        check_pixels(pixels)
-        return mean_with_mirror(self._measure, pixels, boxes) if self._flip else self._measure(pixels, boxes)
-
     def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features in one picture, not in its mirror image."""
         windows = clip_boxes(boxes, *pixels.shape[:2])
         features = np.zeros((len(windows), self.dim), dtype=np.float32)
-        there = np.flatnonzero((windows[:, 2:] > windows[:, :2]).all(axis=1))
-        enlarged = enlarge(windows[there], self._size, self._context)
+        with_area = np.flatnonzero((windows[:, 2:] > windows[:, :2]).all(axis=1))
+        enlarged = enlarge(windows[with_area], self._size, self._context)
         for part, rows in self._in_batches(self._colours(pixels), enlarged):
-            features[there[part]] = rows
+            features[with_area[part]] = rows
         if not np.isfinite(features).all():
             raise NotFiniteError(f"output {self._output!r} of the network must be finite, got NaN or infinity.")
-        return np.asarray(l2_normalise(features)) if self._norm == "l2" else features
+        return self._normalised(features)
 
     def squares(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return what the network sees of each window, float32 of shape (n, 3, size, size)."""
+        """Return the network's input for each window, float32 of shape (n, 3, size, size)."""
         enlarged = enlarge(clip_boxes(boxes, *pixels.shape[:2]), self._size, self._context)
-        with self._network.running():
-            picture = load_torch("warping").from_numpy(self._colours(pixels)).to(self._network.device)
+        with self._torch_network.running():
+            picture = load_torch("warping").from_numpy(self._colours(pixels)).to(self._torch_network.device)
             return np.asarray(warp_windows(picture, enlarged, self._size).cpu().numpy())
 
     def _in_batches(self, picture: Float32, enlarged: Float64) -> Iterator[tuple[slice, Float32]]:
-        """Yield the places and features of some windows after the others; fewer at once when memory runs out."""
+        """Yield batches of windows as slices with their features; smaller ones after memory has run out."""
         start = 0
         while start < len(enlarged):
             part = slice(start, min(start + self._batch, len(enlarged)))
@@ -170,12 +148,12 @@ class WarpedNetwork:
 
     def _forward(self, picture: Float32, enlarged: Float64) -> Float32 | None:
         """Return the features of some windows; None if memory has run out."""
-        torch, network = load_torch("warping"), self._network
+        torch, network = load_torch("warping"), self._torch_network
         try:
             with network.running():
                 squares = warp_windows(torch.from_numpy(picture).to(network.device), enlarged, self._size)
-            found = network.forward(squares)[self._output]
-            rows = np.asarray(found.flatten(1).float().cpu().numpy())
+            output = network.forward(squares)[self._output]
+            rows = np.asarray(output.flatten(1).float().cpu().numpy())
         except torch.OutOfMemoryError:
             return None
         if rows.shape != (len(enlarged), self.dim):
@@ -193,7 +171,7 @@ class WarpedNetwork:
         DataError
             If even one window is too many.
         """
-        network = self._network
+        network = self._torch_network
         if network.device == "cuda":
             load_torch("warping").cuda.empty_cache()
         if failed == 1:

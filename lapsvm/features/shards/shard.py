@@ -20,7 +20,7 @@ FEATURE_TYPES = ("float16", "float32", "bfloat16")
 
 @dataclass(frozen=True, eq=False)
 class PictureWindows:
-    """The windows of one picture, as an extractor leaves them.
+    """The windows of one picture, from an extractor.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class PictureWindows:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """The windows of m consecutive pictures; the constructor checks that everything fits.
+    """The windows of m consecutive pictures, checked by the constructor.
 
     Attributes
     ----------
     image_ids : tuple of str, m of them, all different
-    boxes : ndarray of shape (n, 4), float32, in the house's convention
+    boxes : ndarray of shape (n, 4), float32: x1, y1, x2, y2, 0-based and half-open
     features : ndarray of shape (n, d), float16, float32 or `lapsvm.bfloat16.BFLOAT16`
     offsets : ndarray of shape (m + 1,), int64
         Picture i owns the windows ``offsets[i]`` to ``offsets[i + 1]``.
@@ -62,7 +62,7 @@ class Shard:
     ShapeError
         If shapes or lengths do not fit.
     InputError
-        If a type is another one, or the provenance is no JSON.
+        If a type is wrong, or the provenance is no JSON.
     """
 
     image_ids: tuple[str, ...]
@@ -94,7 +94,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardHeader:
-    """What a shard says of itself before its tensors are read.
+    """A shard's metadata, read without its tensors.
 
     Attributes
     ----------
@@ -104,9 +104,9 @@ class ShardHeader:
     checksum : str
     n_windows, dim : int
     dtype : str
-        "float16", "float32" or "bfloat16": how the features are stored.
-    place : int
-        Where the features begin in the file, bytes.
+        "float16", "float32" or "bfloat16", the type in which features are stored.
+    offset : int
+        First byte of the features in the file.
     """
 
     path: Path
@@ -117,18 +117,18 @@ class ShardHeader:
     n_windows: int
     dim: int
     dtype: str
-    place: int
+    offset: int
 
 
 def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any], dtype: str = "float16") -> Shard:
-    """Put the windows of pictures together.
+    """Return a shard of the windows of pictures.
 
     Parameters
     ----------
     pictures : sequence of PictureWindows, at least one
     provenance : dict
     dtype : "float16", "float32" or "bfloat16"
-        How the features are stored.
+        Type in which features are stored.
 
     Returns
     -------
@@ -139,9 +139,9 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     NotFiniteError
         If a feature is NaN or infinite, or does not fit the type (float16: above 65504); the picture is named.
     ShapeError
-        If a picture has not as many features as boxes, or another number of columns than the first one.
+        If a picture has another number of features than boxes, or of columns than the first picture.
     OptionError
-        If `dtype` is another one.
+        If there is no such `dtype`.
     """
     if dtype not in FEATURE_TYPES:
         raise OptionError(f"the features' type must be one of {', '.join(FEATURE_TYPES)}, got {dtype!r}.")
@@ -165,12 +165,12 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
 
 
 def as_plain_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping as JSON gives it back (tuples become lists, keys strings).
+    """Return a mapping after a round trip through JSON: tuples become lists, keys strings.
 
     Raises
     ------
     InputError
-        If it holds anything that JSON cannot, or a NaN.
+        If it holds a value that JSON has no form of, or NaN.
     """
     try:
         plain: dict[str, Any] = json.loads(to_json(value))
@@ -180,12 +180,12 @@ def as_plain_json(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    """Return the one spelling of a value: sorted keys, ASCII, no blanks."""
+    """Return the canonical JSON of a value: sorted keys, ASCII, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _stored(picture: PictureWindows, dtype: str) -> Array:
-    """Return a picture's features in the type they are stored in, all finite."""
+    """Return a picture's features in their stored type, checked to be finite."""
     features = widened(np.asarray(picture.features))
     if features.dtype.kind not in "biuf":
         features = as_numbers(f"features of picture {picture.image_id}", features)

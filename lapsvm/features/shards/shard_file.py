@@ -1,8 +1,8 @@
 """Shards: the windows and features of consecutive pictures in one ``.safetensors`` file.
 
 A file holds the tensors ``boxes``, ``features``, ``offsets`` and ``sizes``, and ONE metadata key whose value is JSON
-with sorted keys (several keys would be written in another order by every process): the ids, the pictures' hashes, the
-provenance, and a checksum over all of it. Equal content gives equal bytes.
+with sorted keys, because safetensors writes several keys in random order: the ids, the pictures' hashes, the
+provenance, and a checksum of everything. Equal content gives equal bytes.
 """
 
 import json
@@ -28,7 +28,7 @@ _NUMPY_TYPES: dict[str, Any] = {"F16": "<f2", "F32": "<f4", "BF16": BFLOAT16, "I
 
 
 def write_shard(path: str | Path, shard: Shard) -> None:
-    """Write a shard so that a reader sees it whole or not at all; equal shards give equal bytes.
+    """Write a shard atomically; equal shards give equal bytes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def write_shard(path: str | Path, shard: Shard) -> None:
 
 
 def _serialised(tensors: Mapping[str, Array], header: str) -> bytes:
-    """Return the bytes of a file; safetensors does not know our bfloat16, which goes through it as whole numbers."""
+    """Return the bytes of a file; safetensors does not know our bfloat16, which it writes as uint16."""
     plain = {name: tensor.view(np.uint16) if tensor.dtype == BFLOAT16 else tensor for name, tensor in tensors.items()}
     content = save(plain, metadata={METADATA_KEY: header})
     if tensors["features"].dtype != BFLOAT16:
@@ -72,9 +72,9 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     ----------
     path : str or Path
     mapped : bool, default False
-        True: the arrays are read-only views of the file, read by the system when they are touched.
+        Whether the arrays are read-only views of the memory-mapped file.
     verify : bool, default True
-        Compare the checksum, which reads every byte. False still finds a file that is cut short.
+        Whether to compare the checksum, which reads every byte; a truncated file is found in any case.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
     MissingError
         If there is no such file.
     ShardError
-        If it is truncated, damaged, or no shard.
+        If the file is truncated, damaged, or no shard.
     """
     path = Path(path)
     fields = _read_fields(path)
@@ -109,7 +109,7 @@ def read_shard(path: str | Path, *, mapped: bool = False, verify: bool = True) -
 
 
 def read_header(path: str | Path) -> ShardHeader:
-    """Read what a shard says of itself, without its tensors.
+    """Read the metadata of a shard, without its tensors.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def read_header(path: str | Path) -> ShardHeader:
     MissingError
         If there is no such file.
     ShardError
-        If it is cut short, or no shard. Damage inside the tensors is found by `read_shard`.
+        If the file is truncated, or no shard; `read_shard` also finds damage inside the tensors.
     """
     path = Path(path)
     fields = _read_fields(path)
@@ -138,7 +138,7 @@ def read_header(path: str | Path) -> ShardHeader:
         n_windows=layout["shape"][0],
         dim=layout["shape"][1],
         dtype=type_name(_NUMPY_TYPES[layout["dtype"]]),
-        place=layout["place"].start,
+        offset=layout["bytes"].start,
     )
 
 
@@ -153,7 +153,7 @@ def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
 
 
 def _read_fields(path: Path) -> dict[str, Any]:
-    """Return the JSON of a file's one metadata key, having checked that the file is whole and a shard."""
+    """Return the JSON of a file's metadata key, after checking that the file is a complete shard."""
     if not path.is_file():
         raise MissingError(f"shard {path} is not there.")
     try:
@@ -175,7 +175,7 @@ def _read_fields(path: Path) -> dict[str, Any]:
 
 
 def _layout(path: Path) -> dict[str, Any]:
-    """Return type, shape and place of each tensor; places count from the start of the file."""
+    """Return the type, shape and slice of bytes of each tensor in the file."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         layout: dict[str, Any] = json.loads(file.read(length))
@@ -186,16 +186,16 @@ def _layout(path: Path) -> dict[str, Any]:
     if set(layout) != set(_TENSORS) or len(layout["features"]["shape"]) != 2:
         raise ShardError(f"shard {path} is damaged: it holds other tensors than a shard's.")
     for tensor in layout.values():
-        tensor["place"] = slice(*(8 + length + offset for offset in tensor["data_offsets"]))
+        tensor["bytes"] = slice(*(8 + length + offset for offset in tensor["data_offsets"]))
     return layout
 
 
 def _map_tensors(path: Path) -> dict[str, Array]:
-    """Return read-only views of a whole shard's tensors."""
+    """Return read-only views of a complete shard's tensors."""
     layout = _layout(path)
     content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
     return {
-        name: content[tensor["place"]].view(_NUMPY_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
+        name: content[tensor["bytes"]].view(_NUMPY_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
         for name, tensor in layout.items()
     }
 

@@ -1,4 +1,4 @@
-"""A folder of shards, opened without loading it, and the check that it was made with the wanted settings."""
+"""A folder of shards, opened by its headers, and the comparison of its settings with the expected ones."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,12 +59,12 @@ class ShardSet:
 
     @property
     def dtype(self) -> str:
-        """How features are stored: "float16", "float32" or "bfloat16"."""
+        """Type in which features are stored: "float16", "float32" or "bfloat16"."""
         return self.headers[0].dtype
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the shards were made, without what is only recorded."""
+        """The settings of the shards, without those that are only recorded."""
         return _matching(self.headers[0].provenance)
 
     def read(self, index: int, *, mapped: bool = True, verify: bool = False) -> Shard:
@@ -73,12 +73,12 @@ class ShardSet:
 
 
 def shard_name(index: int) -> str:
-    """Return the file name of shard `index`, so that names sort as numbers do (up to 10 million shards)."""
+    """Return the file name of shard `index`; names sort like numbers, up to 10 million shards."""
     return f"{index:07d}{SUFFIX}"
 
 
 def shard_paths(folder: str | Path) -> list[Path]:
-    """Return the shards of a folder, sorted by name; temporary files are none.
+    """Return the shards of a folder, sorted by name, without temporary files.
 
     Raises
     ------
@@ -107,8 +107,7 @@ def open_shards(folder: str | Path) -> ShardSet:
     MissingError
         If there is no such folder, or no shard in it.
     ShardError
-        If a shard is cut short or no shard, if shards differ in their features' shape or type, or if a picture is in
-        two shards.
+        If a shard is truncated or no shard, shards differ in their features' shape or type, or a picture is in two.
     SettingsError
         If shards were made with different settings.
     """
@@ -123,9 +122,9 @@ def open_shards(folder: str | Path) -> ShardSet:
 
 
 def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
-    """Refuse a shard that was made with other settings than those wanted.
+    """Raise SettingsError if a shard was made with other settings than `wanted`.
 
-    What stands below a key named "runtime", "left_out" or "imported", at any depth, is recorded only and may differ.
+    Values below a key "runtime", "left_out" or "imported", at any depth, are only recorded and may differ.
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     Raises
     ------
     SettingsError
-        Naming each setting that differs (at most three) by its dotted key, with its value there and here.
+        With the dotted keys of at most three settings that differ, and both values of each.
     """
     difference = settings_difference(header.provenance, wanted)
     if difference:
@@ -144,19 +143,19 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
 
 
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Say how two settings differ, for a sentence; an empty text if they do not.
+    """Return the difference of two settings for a sentence; "" if there is none.
 
-    What stands below a key named "runtime", "left_out" or "imported", at any depth, may differ.
+    Values below a key "runtime", "left_out" or "imported", at any depth, may differ.
 
     Parameters
     ----------
     made_with, wanted : mapping
-        Plain JSON, for instance what `Extractor.describe` gives.
+        Plain JSON, such as the result of `Extractor.describe`.
 
     Returns
     -------
     str
-        For instance ``"extractor.size 640 instead of 448"``; at most three settings are spelt out.
+        Such as ``"extractor.size 640 instead of 448"``; with at most three settings.
     """
     there, here = _flat(_matching(made_with)), _flat(_matching(as_plain_json(wanted)))
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
@@ -165,7 +164,7 @@ def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any])
 
 
 def _matching(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without those that are only recorded, at any depth."""
+    """Return settings without recorded ones, at any depth."""
     kept = {key: value for key, value in settings.items() if key not in RECORDED_ONLY}
     return {key: _matching(value) if isinstance(value, Mapping) else value for key, value in kept.items()}
 
@@ -187,7 +186,7 @@ def _shown(settings: Mapping[str, Any], key: str) -> str:
 
 
 def _check_same_kind(first: ShardHeader, other: ShardHeader) -> None:
-    """Raise unless two shards' features have as many columns and one type."""
+    """Raise unless two shards' features have the same number of columns and type."""
     if (first.dim, first.dtype) != (other.dim, other.dtype):
         raise ShardError(
             f"shard {other.path} must have {first.dim} features of {first.dtype} as {first.path.name} has, "

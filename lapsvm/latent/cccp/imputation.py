@@ -1,4 +1,4 @@
-"""What stands for images while a convex problem is solved: some of their windows, or the mean of all."""
+"""The fixed vectors of images in a convex problem: some of their windows, or the mean of all."""
 
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class ImputedWindows:
         self._starts = np.append(0, np.cumsum(self._counts)[:-1]).astype(np.intp)
 
     def on(self, bags: Bags) -> "ImputedWindows":
-        """Return the same windows of other bags that number theirs alike."""
+        """Return the same windows of other bags with the same numbers."""
         return ImputedWindows(bags, self._images, self.index, self._counts)
 
     @property
@@ -75,7 +75,7 @@ class ImputedWindows:
 
 
 class ImputedVectors:
-    """Each image is a vector of its own, such as the mean of its windows: the rows (m, d) of `vectors`."""
+    """Each image is one vector, such as the mean of its windows: the rows (m, d) of `vectors`."""
 
     def __init__(self, vectors: Float64):
         self._vectors = vectors
@@ -90,14 +90,14 @@ class ImputedVectors:
 
 
 def top_counts(bags: Bags, images: Index, top: float) -> Index:
-    """Return how many windows stand for each image: `top` itself, or that share (< 1) of its windows, rounded up."""
+    """Return the number of windows per image: `top` itself, or that share (< 1) of its windows, rounded up."""
     sizes = bags.n_competing[images]
     wanted = np.ceil(top * sizes - 1e-9) if top < 1 else np.full(len(sizes), top)
     return np.asarray(np.clip(wanted, 1, sizes), dtype=np.intp)
 
 
 def top_windows(bags: Bags, images: Index, w: Float64, counts: Index) -> ImputedWindows:
-    """Return the `counts` (m,) best windows of each image at `w`, best first, the earlier of equals first."""
+    """Return the `counts` (m,) best windows of each image at `w`, best first; equal scores in their order."""
     part = bags.subset(images)
     scores = np.split(part.score_windows(w), part.offsets[1:-1])
     chosen = [np.argsort(-own, kind="stable")[:count] for own, count in zip(scores, counts, strict=True)]

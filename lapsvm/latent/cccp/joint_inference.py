@@ -1,9 +1,9 @@
-"""The greedy search for rankings that choose their own windows: the latent structural SVM's inference.
+"""The greedy joint search for a ranking and its windows: the latent structural SVM's inference.
 
-Where window and place in the ranking are chosen together, a sample above most of the other class takes its best
-window, one below most of it its worst; which sample is worth which place is an assignment problem. Nobody knows how to
-maximise over the rankings as well, so the search is the thesis's: from the true ranking, the negatives' places are
-raised one after the other (A. Behl, "Optimizing Average Precision using Weakly Supervised Data", appendix A).
+When windows and positions in the ranking are chosen together, a sample above most of the other class takes its best
+window, one below most of it its worst; assigning samples to positions is an assignment problem. No exact maximisation
+over the rankings is known, so the search is the thesis's: starting from the true ranking, it raises the negatives one
+after the other (A. Behl, "Optimizing Average Precision using Weakly Supervised Data", appendix A).
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class JointRanking:
 def greedy_joint_ranking(
     highest: ArrayLike, lowest: ArrayLike, labels: ArrayLike, loss: "str | RankLoss" = "ap"
 ) -> JointRanking:
-    """Search for the ranking and windows with the largest Delta(R) + F(R, H); a better one may exist.
+    """Return a ranking and windows with a large Delta(R) + F(R, H), found greedily; a better one may exist.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def greedy_joint_ranking(
 
 
 def as_rank_loss(loss: object) -> RankLoss:
-    """Return the rank loss that a name means, or the loss itself.
+    """Return the rank loss of a name, or the loss itself.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def as_rank_loss(loss: object) -> RankLoss:
 
 
 class _Side:
-    """The samples of one class, to be assigned to places whose coefficients descend."""
+    """The samples of one class, and their assignment to positions with descending coefficients."""
 
     def __init__(self, highest: Float64, lowest: Float64):
         # in an order of their own, so that rounding breaks ties alike whatever the order they come in
@@ -111,7 +111,7 @@ class _Side:
         self._sorted_highest, self._sorted_lowest = np.sort(highest)[::-1], np.sort(lowest)[::-1]
 
     def bound(self, places: Float64) -> float:
-        """Return what no assignment exceeds: each place gets its best sample, which may serve two places.
+        """Return an upper bound of all assignments: each position gets its best sample, which may serve two.
 
         Where no two places want different windows of a sample, this is the value itself.
         """
@@ -126,7 +126,7 @@ class _Side:
         return float(gains[linear_sum_assignment(gains, maximize=True)].sum())
 
     def assigned(self, places: Float64) -> Index:
-        """Return each sample's place."""
+        """Return each sample's position."""
         found = np.empty(len(self._order), dtype=np.intp)
         found[self._order] = linear_sum_assignment(self._gains(places), maximize=True)[1]
         return found
@@ -136,7 +136,7 @@ class _Side:
 
 
 class _Search:
-    """Places of both classes, and what they are worth."""
+    """The positions of both classes, and their objective."""
 
     def __init__(self, highest: Float64, lowest: Float64, positive: Array, loss: RankLoss):
         self._positives, self._negatives = np.flatnonzero(positive), np.flatnonzero(~positive)
@@ -146,7 +146,7 @@ class _Search:
         self._sides = [_Side(highest[places], lowest[places]) for places in (self._positives, self._negatives)]
 
     def run(self) -> JointRanking:
-        """Raise the places one after the other, until one stays."""
+        """Raise the positions one after the other, until one stays."""
         best, first = self._value(-np.inf), 1
         for j in range(len(self._ranks)):
             best = self._raise(j, first, best)
@@ -156,7 +156,7 @@ class _Search:
         return self._found()
 
     def _raise(self, j: int, first: int, best: float) -> float:
-        """Give place `j` the best rank from the bottom up to `first`, the lowest of equal ones."""
+        """Move position `j` to the best rank from the bottom up to `first`, the lowest of equal ones."""
         bottom = len(self._positives) + 1
         rank = bottom
         for i in range(bottom - 1, first - 1, -1):
@@ -178,7 +178,7 @@ class _Search:
         return delta + sum(side.value(of_side) for side, of_side in zip(self._sides, places, strict=True))
 
     def _coefficients(self) -> tuple[Float64, Float64]:
-        """Return the coefficients of the positives' and of the negatives' places, both descending."""
+        """Return the coefficients of the positives' and of the negatives' positions, both descending."""
         n_pos, n_neg = len(self._positives), len(self._negatives)
         pairs = n_pos * n_neg
         return (n_neg - 2.0 * self._above) / pairs, (n_pos + 2.0 - 2.0 * self._ranks) / pairs

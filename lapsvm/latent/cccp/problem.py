@@ -1,4 +1,4 @@
-"""What is to be trained, and what came out."""
+"""Latent problems and their solutions."""
 
 from dataclasses import dataclass, field
 from numbers import Real
@@ -27,26 +27,26 @@ INITS = ("mean", "whole_image", "random")
 
 @dataclass(frozen=True)
 class LatentProblem:
-    """Minimise |w|^2 / 2 + C risk, the positives' windows chosen for the best (the thesis's problem 3.3).
+    """Minimise |w|^2 / 2 + C risk over w and the positives' windows (the thesis's problem 3.3).
 
     Parameters
     ----------
     y : (n_bags,) of +1, -1 or 0
-        Labels of the images; 0 leaves an image out (a fold, or difficult objects only).
+        Labels of the images; 0 leaves an image out, such as one of another fold or with difficult objects only.
     risk : Risk, default RankRisk("ap")
-        What is minimised: `RankRisk(loss)` or `HingeRisk(J)`.
+        `RankRisk(loss)` or `HingeRisk(J)`.
     C : float, default 1.0
         Weight of the risk, > 0.
     init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
-        Where the positives' first windows come from. By name: they are the best ones for weights trained on one
-        vector per image, positive or negative: the mean of its windows; its window 0, which by convention is the
-        whole image; or a random window. Whole numbers are the first windows themselves, for instance those that
-        `lapsvm.boxes.central_windows` finds; other numbers are weights whose best windows are taken.
+        The source of the positives' first windows. By name: the best windows for weights trained on one vector per
+        image, which is the mean of its windows, its window 0 (by convention the whole image), or a random window.
+        Whole numbers are the first windows themselves, such as those of `lapsvm.boxes.central_windows`; other numbers
+        are weights, whose best windows are the first ones.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
     top : float, default 1
-        How many best windows stand for a positive image, by their mean: a number, or, below 1, a share of its
-        windows, rounded up. 1 is the thesis's model; more average the noise out of the choice.
+        Number of best windows whose mean represents a positive image, or, below 1, their share of its windows,
+        rounded up. 1 is the thesis's model; more windows average out the noise of the choice.
     max_iter : int, default 50
         Most outer steps.
     max_calls : int, default 1000
@@ -54,10 +54,10 @@ class LatentProblem:
     seed : int, default 0
         Seed of the random initialisation.
     fit_intercept : bool, default False
-        Append a constant 1 to every window, regularised as all features are; a rank risk does not change by it.
+        Append a constant 1 to every window, regularised like all features; a rank risk does not depend on it.
     fixed_windows : (n_bags,) int, optional
-        The window of each image where it is known, else -1. A known image has no other window: a positive one is not
-        imputed, whatever `init` says, and a negative one is wrong by that window alone. Known for all, nothing is
+        The only window of each image, or -1 where all windows compete. A positive image with a fixed window is not
+        imputed, whatever `init` is; a negative one is scored by that window alone. With all windows fixed nothing is
         latent (the thesis's supervision S = 100 %).
     trim : float, default 0.0
         The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down; at least
@@ -95,8 +95,8 @@ class LatentProblem:
             raise InputError(f"trim must be at least 0 and below 1, got {self.trim!r}.")
         if not callable(getattr(self.risk, "violation", None)):
             raise InputError(f"risk must have a method violation, got {self.risk!r}.")
-        known = self.init in INITS if isinstance(self.init, str) else self._gives("iuf")
-        if not known:
+        valid = self.init in INITS if isinstance(self.init, str) else self._init_has_kind("iuf")
+        if not valid:
             raise OptionError(f"init must be one of {', '.join(INITS)}, windows or weights, got {self.init!r}.")
 
     def labels(self, bags: Bags) -> Float64:
@@ -111,8 +111,8 @@ class LatentProblem:
                 raise OneClassError(f"y must have a positive and a negative image, got no {name}.")
         return labels
 
-    def known(self, bags: Bags) -> Index:
-        """Return the known windows (n_bags,), -1 where they are not."""
+    def fixed(self, bags: Bags) -> Index:
+        """Return the fixed windows (n_bags,), -1 where all windows compete."""
         return (
             np.full(bags.n_bags, -1)
             if self.fixed_windows is None
@@ -120,8 +120,8 @@ class LatentProblem:
         )
 
     def initial_windows(self, bags: Bags, positives: Index) -> Index | None:
-        """Return the windows that `init` gives to the positives, or None where it gives none."""
-        if not self._gives("iu"):
+        """Return the positives' first windows if `init` holds windows, else None."""
+        if not self._init_has_kind("iu"):
             return None
         given = np.asarray(self.init)
         if given.shape != (bags.n_bags,):
@@ -136,8 +136,8 @@ class LatentProblem:
         return given[positives].astype(np.intp)
 
     def initial_weights(self, bags: Bags) -> Float64 | None:
-        """Return the weight vector that `init` gives, or None where it gives none."""
-        if not self._gives("f"):
+        """Return the first weights if `init` holds weights, else None."""
+        if not self._init_has_kind("f"):
             return None
         weights = np.asarray(self.init, dtype=np.float64)
         if weights.shape != (bags.dim,):
@@ -146,16 +146,16 @@ class LatentProblem:
         return weights
 
     def first_vectors(self, bags: Bags, images: Index) -> Imputed:
-        """Return the one vector per image that the named initialisation trains its first weights on."""
+        """Return the one vector per image on which a named `init` trains the first weights."""
         if self.init == "mean":
             return ImputedVectors(bags.means(images))
         if self.init == "whole_image":
             return ImputedWindows(bags, images, np.zeros(len(images), dtype=np.intp))
-        # one draw per bag, so that an image's first window does not depend on which others take part
+        # one draw per bag, so that an image's first window does not depend on the other images of the fold
         draws = np.random.default_rng(self.seed).random(bags.n_bags)[images]
         return ImputedWindows(bags, images, np.floor(draws * np.diff(bags.offsets)[images]).astype(np.intp))
 
-    def _gives(self, kinds: str) -> bool:
+    def _init_has_kind(self, kinds: str) -> bool:
         if isinstance(self.init, str):
             return False
         try:
@@ -166,34 +166,34 @@ class LatentProblem:
 
 @dataclass(frozen=True)
 class LatentSolution:
-    """A trained problem.
+    """The solution of a problem.
 
     Attributes
     ----------
     coef : (d,) float64
         Weights.
     intercept : float
-        Weight of the constant, 0 unless the problem asked for one.
+        Weight of the constant; 0 without `fit_intercept`.
     objective : float
-        |w|^2 / 2 + C risk at these weights, the positives at the windows of the last outer step.
+        |w|^2 / 2 + C risk at these weights, with the positives' windows of the last outer step.
     dual : float
         Lower bound of the minimum of that last convex problem.
     gap : float
         (objective - dual) / |objective|.
     windows : (n_bags,) intp
-        Every image's best window at these weights; those of positives are the imputed ones.
+        Every image's best window at these weights; for positives the imputed one.
     history : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, candidate_calls, planes, changed (positives
         whose window changed after the step), certified. Where `certified` is False, objective, gap and changed are
         those on candidates: the objective is a lower bound of the one over all windows and may rise with the next pass.
     n_calls : int
-        Loss-augmented inferences, on all windows or on candidates.
+        Number of loss-augmented inferences, on all windows or on candidates.
     n_passes : int
-        Passes over the windows that this problem took part in.
+        Number of passes over the windows for this problem.
     converged : bool
-        Whether the gap is at most tol and CCCP came to rest.
+        Whether the gap is at most `tol` and CCCP has converged.
     n_candidate_calls : int
-        Scorings of the candidates.
+        How often the candidates were scored.
     """
 
     coef: Float64

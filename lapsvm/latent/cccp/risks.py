@@ -1,9 +1,9 @@
-"""Risks of scores: how bad a ranking or a classification by these scores is, with a plane below it.
+"""Risks: the loss of a ranking or classification by scores, with a plane below it.
 
 A risk takes scores and labels and returns (offset, coefficients): the risk of any scores s' is at least
 ``offset - coefficients @ s'``, with equality at the scores given. Coefficients are >= 0 on positives and <= 0 on
-negatives; therefore each positive wants its best window and each negative is at its worst with its best window,
-which is what makes imputation and inference separable (the thesis's propositions 2 and 3).
+negatives. Therefore the best window of a positive lowers the risk most, and that of a negative raises it most, which
+makes imputation and inference separable (the thesis's propositions 2 and 3).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Violation(NamedTuple):
 
 
 class Risk(Protocol):
-    """What a problem minimises, besides |w|^2 / 2."""
+    """The risk of a problem, convex in the scores."""
 
     def violation(self, scores: Float64, labels: Float64) -> Violation:
         """Return the plane that touches the risk at these scores (n,) of labels (n,) of +1 and -1."""

@@ -1,14 +1,14 @@
-"""The latent structural SVM for ranking, which latent AP-SVM was made to replace: windows inside the ranking.
+"""The latent structural SVM for ranking, which latent AP-SVM replaces: the windows are part of the ranking.
 
-The true ranking R* and the ranking R that violates its constraint choose their windows apart from each other, so a
-plane no longer couples the windows of positives with their places. Its gradient is
+The true ranking R* and the ranking R that violates its constraint choose their windows independently, so a plane does
+not couple the windows of positives with their ranks. Its gradient is
 
     Psi(R, H) - Psi(R*, H*)
 
-and only the second part, the truth, changes with the imputed windows: planes move to new windows by one vector.
+and only the second term, the truth, changes with the imputed windows: one vector moves all planes to new windows.
 
-Inference is a greedy search. What it finds are true constraints, so the dual value stays a lower bound of the convex
-problem's minimum; what it misses is missing from the objective.
+Inference is a greedy search. The constraints that it finds are valid, so the dual value stays a lower bound of the
+convex problem's minimum; the objective may be too small by the constraints that it misses.
 """
 
 from collections.abc import Generator
@@ -38,7 +38,7 @@ _ROUNDING = 1e-9
 class StructuralProblem(LatentProblem):
     """Minimise |w|^2 / 2 + C max over R, H of { Delta(R) + F(R, H) - F(R*, H*) }, searched greedily.
 
-    The parameters are those of `LatentProblem`, and one more. The risk must be that of a rank loss; its named
+    The parameters are those of `LatentProblem` and `truth`. The risk must be that of a rank loss; the named
     initialisations and first weights are those of latent AP-SVM.
 
     Parameters
@@ -61,11 +61,11 @@ class StructuralProblem(LatentProblem):
         if self.truth not in TRUTHS:
             raise OptionError(f"truth must be one of {', '.join(TRUTHS)}, got {self.truth!r}.")
         if self.fit_intercept:
-            raise OptionError("fit_intercept must be False, for a ranking does not see an intercept, got True.")
+            raise OptionError("fit_intercept must be False, since a ranking does not depend on an intercept, got True.")
         if self.top != 1:
-            raise OptionError(f"top must be 1, for every ranking chooses one window per image, got {self.top!r}.")
+            raise OptionError(f"top must be 1, since every ranking chooses one window per image, got {self.top!r}.")
         if self.trim:
-            raise OptionError(f"trim must be 0, for rankings choose among all windows, got {self.trim!r}.")
+            raise OptionError(f"trim must be 0, since rankings choose among all windows, got {self.trim!r}.")
         self.rank_loss()
 
     def rank_loss(self) -> RankLoss:
@@ -76,7 +76,7 @@ class StructuralProblem(LatentProblem):
 
 
 class StructuralTraining(Training):
-    """One problem on its bags; a point is asked for twice, for the best and for the worst windows."""
+    """The training of one structural problem; each point takes two passes, for the best and the worst windows."""
 
     def __init__(self, problem: StructuralProblem, bags: Bags):
         super().__init__(problem, bags)
@@ -91,34 +91,34 @@ class StructuralTraining(Training):
         self._lowest = self._worst.index[self._negatives]
         return imputed
 
-    def _taken_over(self, before: Training) -> tuple[ImputedWindows, list[Plane]]:
-        if isinstance(before, StructuralTraining):
-            self._worst, self._lowest = before._worst, before._lowest
-        return super()._taken_over(before)
+    def _take_over(self, previous: Training) -> tuple[ImputedWindows, list[Plane]]:
+        if isinstance(previous, StructuralTraining):
+            self._worst, self._lowest = previous._worst, previous._lowest
+        return super()._take_over(previous)
 
     def _solve(
         self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
     ) -> Generator[Float64, BestWindows, Solution]:
-        """Solve the convex problem as far as its constraints are found.
+        """Solve the convex problem of the constraints that the search finds.
 
-        A constraint found late may lie above the best point, which was taken for better than it is; then the search
-        goes on, until the objective there is that of all constraints known.
+        A constraint found later may raise the objective of the best point; the search then continues, until that
+        objective is the one of all known constraints.
         """
         truth, budget = self._true_psi(imputed), self._problem.max_calls
         known = [Plane(plane.tag - truth, plane.offset, plane.tag) for plane in planes]
         while True:
-            found = yield from self._descend(known, truth, tol, budget, proximity)
-            budget -= found.n_calls
-            objective = objective_at(found.w, _highest(known, found.w), self._problem.C)
-            gap = relative_gap(objective, found.dual, self._slack(found))
-            if gap <= tol or not found.converged or budget < 1:
+            solution = yield from self._search(known, truth, tol, budget, proximity)
+            budget -= solution.n_calls
+            objective = objective_at(solution.w, _highest(known, solution.w), self._problem.C)
+            gap = relative_gap(objective, solution.dual, self._slack(solution))
+            if gap <= tol or not solution.converged or budget < 1:
                 n_calls = self._problem.max_calls - budget
-                return found._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
+                return solution._replace(objective=objective, gap=gap, n_calls=n_calls, converged=gap <= tol)
 
-    def _descend(
+    def _search(
         self, known: list[Plane], truth: Float64, tol: float, max_calls: int, proximity: float
     ) -> Generator[Float64, BestWindows, Solution]:
-        """Run the solver once, adding the planes that are found to `known`."""
+        """Run the solver once and append the planes that it finds to `known`."""
         C, best = self._problem.C, np.inf
         options: dict[str, Any] = {"start": self._w, "planes": known, "proximity": proximity}
         steps = cutting_plane(self._dim, C, tol, max_calls=max_calls, exact=False, **options)
@@ -130,7 +130,7 @@ class StructuralTraining(Training):
                 answer = yield w
                 worst = yield from self._worst_windows(w)
             known.append(self._violated(answer, worst, truth))
-            plane = _highest(known, w)  # the search may find less than an earlier one did
+            plane = _highest(known, w)  # an earlier search may have found a higher one
             if (objective := objective_at(w, plane, C)) < best:
                 best, self._w, self._answer, self._worst = objective, w, answer, worst
             try:
@@ -141,24 +141,24 @@ class StructuralTraining(Training):
 
     def _worst_windows(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         self._n_passes += 1
-        found = yield -w
-        return BestWindows(found.index, -found.score)
+        best = yield -w
+        return BestWindows(best.index, -best.score)
 
     def _violated(self, best: BestWindows, worst: BestWindows, truth: Float64) -> Plane:
         """Return the plane of the constraint that the greedy search finds: the thesis's problem A.3."""
         self._n_calls += 1
         images = np.append(self._positives, self._negatives)
-        found = greedy_joint_ranking(
+        ranking = greedy_joint_ranking(
             best.score[images], np.minimum(worst.score, best.score)[images], self._signs, self._rank_loss
         )
-        windows = np.where(found.coefficients > 0, best.index[images], worst.index[images])
-        psi = self._bags.sum_rows(found.coefficients, images, windows)
+        windows = np.where(ranking.coefficients > 0, best.index[images], worst.index[images])
+        psi = self._bags.sum_rows(ranking.coefficients, images, windows)
         if self._any_truth:
             psi += self._mean(best.index[self._negatives])
-        return Plane(psi - truth, found.loss, psi)
+        return Plane(psi - truth, ranking.loss, psi)
 
     def _true_psi(self, imputed: Imputed) -> Float64:
-        """Return what is imputed of Psi(R*, H*)."""
+        """Return the imputed terms of Psi(R*, H*)."""
         n_pos = len(self._positives)
         above = imputed.weighted_sum(np.full(n_pos, 1 / n_pos))
         return above if self._any_truth else above - self._mean(self._lowest)
@@ -180,18 +180,18 @@ class StructuralTraining(Training):
         return following, changed + int(lower.sum())
 
     def _solution(self) -> LatentSolution:
-        """Return the solution; weights that gain nothing over w = 0 are only rounding, and become 0."""
-        found = super()._solution()
+        """Return the solution; weights that gain nothing over w = 0 are rounding, and become 0."""
+        solution = super()._solution()
         n_pos, n_neg = len(self._positives), len(self._negatives)
         at_zero = self._problem.C * self._rank_loss.value(np.full(n_pos, n_neg), n_neg)
-        if found.objective < at_zero * (1 - _ROUNDING):
-            return found
-        # the certificate is that of w = 0, whose objective no search can miss
-        gap = relative_gap(at_zero, found.dual, self._slack(self._end.solution))
-        return replace(found, coef=np.zeros_like(found.coef), objective=at_zero, gap=gap)
+        if solution.objective < at_zero * (1 - _ROUNDING):
+            return solution
+        # the certificate of w = 0, whose objective is exact
+        gap = relative_gap(at_zero, solution.dual, self._slack(self._end.solution))
+        return replace(solution, coef=np.zeros_like(solution.coef), objective=at_zero, gap=gap)
 
     def _check_fall(self, last: float, objective: float) -> None:
-        """Stay silent: the objective may rise by what the greedy search had missed before."""
+        """Do nothing: the objective may rise by constraints that the greedy search missed before."""
 
 
 def _highest(planes: list[Plane], w: Float64) -> Plane:

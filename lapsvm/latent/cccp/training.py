@@ -1,13 +1,12 @@
-"""CCCP for latent windows, many problems side by side (the thesis's algorithm 5).
+"""CCCP for latent windows (the thesis's algorithm 5).
 
-An outer step solves the convex problem in which each positive image is one fixed vector, then gives every positive
-its best window. The first steps are solved loosely, for their windows will change anyway. Nothing is thrown away in
-between: planes are made valid for the new windows by exchanging their positive part, and the best point's windows are
-known from the pass that found it, so an outer step begins without a pass of its own.
+An outer step solves the convex problem in which each positive image is one fixed vector, then imputes every positive's
+best window. The first steps are solved loosely, because their windows will change anyway. Steps share their results:
+exchanging the positive part of a plane makes it valid for the new windows, and the pass that found the best point also
+found the windows there, so an outer step starts without a pass.
 
-Every training is a generator that yields a weight vector and receives each bag's best window;
-`lapsvm.latent.scheduling.passes`
-collects the vectors of all problems and answers them from one pass over the windows.
+Every training is a coroutine that yields a weight vector and receives each bag's best window;
+`lapsvm.latent.scheduling.passes` collects the vectors of all problems and answers them from one pass over the windows.
 """
 
 import warnings
@@ -26,40 +25,40 @@ from lapsvm.latent.cccp.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at, run_with_oracle
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
-Begun = tuple[ImputedWindows, list[Plane], float]  # windows, planes and proximity to begin with
+Start = tuple[ImputedWindows, list[Plane], float]  # the first windows, planes and proximity
 
-LOOSE = 0.1  # gap of the first outer step
-_LOOSE_START = 0.01  # gap of the problem whose weights choose the first windows
+FIRST_GAP = 0.1  # gap of the first outer step
+_INITIAL_GAP = 0.01  # gap of the problem whose weights choose the first windows
 _TIGHTEN = 0.2  # share of an outer step's relative fall that the next convex problem may miss
 _ROUNDING = 1e-9
 
 
-class _Parts(NamedTuple):
-    """What a plane is made of, so that other windows can be put under its positives."""
+class _PlaneTerms(NamedTuple):
+    """The terms of a plane, so that the positives' windows can be exchanged."""
 
     positive: Float64  # coefficients (n_pos,)
     negative: Float64  # sum (d,) over the negatives, with its sign
 
 
 class End(NamedTuple):
-    """Where CCCP came to rest, if it did: the last convex problem, its windows, and those that would follow."""
+    """The end of CCCP: the last convex problem, its windows, and those that would follow."""
 
     solution: Solution
     imputed: ImputedWindows
     following: ImputedWindows
     changed: int
-    rests: bool
+    converged: bool
 
 
 class Training:
-    """One problem on its bags."""
+    """The training of one problem."""
 
     def __init__(self, problem: LatentProblem, bags: Bags):
         labels = problem.labels(bags)
-        known = problem.known(bags)
-        self._problem, self._whole, self._bags = problem, bags, bags.narrowed(known, "fixed_windows")
-        self._known = np.flatnonzero(known >= 0)
-        self._before = np.maximum(known, 0)  # windows that come before the ones left, in the whole bags
+        fixed = problem.fixed(bags)
+        self._problem, self._all_bags, self._bags = problem, bags, bags.narrowed(fixed, "fixed_windows")
+        self._fixed = np.flatnonzero(fixed >= 0)
+        self._before = np.maximum(fixed, 0)  # the number of each bag's first window in the full bags
         self._positives, self._negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
         self._signs = np.repeat([1.0, -1.0], [len(self._positives), len(self._negatives)])
         self._dim = bags.dim + bool(problem.fit_intercept)
@@ -70,41 +69,41 @@ class Training:
         # the best point and each bag's best window there
         self._w, self._answer = np.zeros(self._dim), _at_zero(self._bags)
 
-    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return what a pass over all windows says of those that this problem sees."""
-        if not len(self._known) and self._trimming is None:
+    def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return the best windows of this problem, given those of a pass over all windows."""
+        if not len(self._fixed) and self._trimming is None:
             return answer
         index, score = answer.index.copy(), answer.score.copy()
-        index[self._known] = 0
-        score[self._known] = self._bags.score_rows(w, self._known, index[self._known])
+        index[self._fixed] = 0
+        score[self._fixed] = self._bags.score_rows(w, self._fixed, index[self._fixed])
         if self._trimming is not None:
             index[self._negatives], score[self._negatives] = self._trimming.best(w)
         return BestWindows(index, score)
 
-    def leave(self) -> None:
-        """Give back what was taken for this training alone."""
+    def close(self) -> None:
+        """Release what this training alone holds."""
 
-    def run(self, before: "Training | None" = None) -> Passes:
-        """Yield the points to be answered; return the solution.
+    def run(self, previous: "Training | None" = None) -> Passes:
+        """Yield points and receive their best windows; return the solution.
 
-        It begins where `before` ended, the same problem at another C, if one is given.
+        A `previous` training, of the same problem at another C, supplies the start.
         """
-        imputed, planes, proximity = yield from self._begun(before)
-        self._end = yield from self._descended(imputed, planes, proximity, self._problem.tol)
+        imputed, planes, proximity = yield from self._start(previous)
+        self._end = yield from self._descend(imputed, planes, proximity, self._problem.tol)
         return self._solution()
 
-    def _begun(self, before: "Training | None") -> Generator[Float64, BestWindows, Begun]:
-        """Return windows, planes and proximity to begin with."""
-        if before is not None:
-            return *self._taken_over(before), 1.0
+    def _start(self, previous: "Training | None") -> Generator[Float64, BestWindows, Start]:
+        """Return the first windows, planes and proximity."""
+        if previous is not None:
+            return *self._take_over(previous), 1.0
         imputed = yield from self._initialise()
         return imputed, [], 1.0
 
-    def _descended(
+    def _descend(
         self, imputed: ImputedWindows, planes: list[Plane], proximity: float, final: float
     ) -> Generator[Float64, BestWindows, End]:
-        """Take outer steps until windows rest while convex problems are solved to the gap `final`."""
-        tol, last = max(final, LOOSE), np.inf
+        """Take outer steps until the windows converge with convex problems solved to the gap `final`."""
+        tol, last = max(final, FIRST_GAP), np.inf
         while True:
             solution = yield from self._solve(imputed, tol, planes, proximity)
             following, changed = self._impute(imputed)
@@ -112,40 +111,40 @@ class Training:
             self._record(solution, tol, changed)
             self._check_fall(last, solution.objective)
             fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
-            rests = changed == 0 or fall <= self._problem.tol
-            if (rests and tol <= final) or self._n_steps >= self._problem.max_iter:
-                return End(solution, imputed, following, changed, rests)
-            tol = final if rests else max(final, min(tol, _TIGHTEN * fall, LOOSE))
+            converged = changed == 0 or fall <= self._problem.tol
+            if (converged and tol <= final) or self._n_steps >= self._problem.max_iter:
+                return End(solution, imputed, following, changed, converged)
+            tol = final if converged else max(final, min(tol, _TIGHTEN * fall, FIRST_GAP))
             planes = self._carried(solution.planes, following) if changed else solution.planes
-            # after given windows, one per image, the mean of several begins anew
+            # the objective may rise when the mean of several windows replaces one given window
             last = solution.objective if len(following.index) == len(imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
 
-    def _taken_over(self, before: "Training") -> tuple[ImputedWindows, list[Plane]]:
-        """Return the windows and planes with which another training ended, and make its best point the first one."""
-        self._w, self._answer, self._trimming = before._w, before._answer, before._trimming
-        end = before._end
+    def _take_over(self, previous: "Training") -> tuple[ImputedWindows, list[Plane]]:
+        """Return the last windows and planes of another training, and start from its best point."""
+        self._w, self._answer, self._trimming = previous._w, previous._answer, previous._trimming
+        end = previous._end
         planes = end.solution.planes
         return end.following, self._carried(planes, end.following) if end.changed else planes
 
     def _carried(self, planes: list[Plane], imputed: Imputed) -> list[Plane]:
-        """Return the planes that hold for other windows; those of negatives' windows now ignored do not."""
+        """Return the planes made valid for other windows; none with trimming, which changes the negatives' windows."""
         return [] if self._trimming is not None else [self._moved(plane, imputed) for plane in planes]
 
     def _initialise(self) -> Generator[Float64, BestWindows, ImputedWindows]:
-        """Return what first stands for the positives: given windows, or the best ones of the first weights."""
+        """Return the positives' first windows: those given, or the best ones of the first weights."""
         problem, bags = self._problem, self._bags
-        windows = problem.initial_windows(self._whole, self._positives)
+        windows = problem.initial_windows(self._all_bags, self._positives)
         if windows is not None:
-            windows = np.where(np.isin(self._positives, self._known), 0, windows)
+            windows = np.where(np.isin(self._positives, self._fixed), 0, windows)
             return ImputedWindows(bags, self._positives, windows)
         weights = problem.initial_weights(bags)
         self._w = self._first_weights() if weights is None else np.append(weights, np.zeros(self._dim - bags.dim))
-        self._answer = yield from self._answered(self._w)
+        self._answer = yield from self._query(self._w)
         return self._best_windows()
 
     def _first_weights(self) -> Float64:
-        """Return the weights trained on one vector per image, which no pass needs to choose."""
+        """Return weights trained on one vector per image, without a pass."""
         images = self._problem.first_vectors(self._bags, np.append(self._positives, self._negatives))
         risk, dim = self._problem.risk, self._bags.dim
 
@@ -155,7 +154,7 @@ class Training:
             total = images.weighted_sum(violation.coefficients)
             return Plane(-self._augmented(total, violation.coefficients), violation.offset)
 
-        tol = max(self._problem.tol, _LOOSE_START)
+        tol = max(self._problem.tol, _INITIAL_GAP)
         return run_with_oracle(
             cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls), oracle
         ).w
@@ -163,18 +162,18 @@ class Training:
     def _solve(
         self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
     ) -> Generator[Float64, BestWindows, Solution]:
-        """Solve the convex problem from the best point, which needs no pass."""
+        """Solve the convex problem, starting from the best point, which needs no pass."""
         C, best = self._problem.C, np.inf
         options: dict[str, Any] = {"start": self._w, "planes": planes, "proximity": proximity}
         # on candidates the objective is a lower bound, which planes of passes over all windows may exceed
-        exact = self._whole.exact and not self._on_candidates
+        exact = self._all_bags.exact and not self._on_candidates
         steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, exact=exact, **options)
         w = next(steps)
         while True:
             if w is self._w:
                 answer = self._answer
             else:
-                answer = yield from self._answered(w)
+                answer = yield from self._query(w)
             plane = self._plane(w, answer, imputed)
             if (objective := objective_at(w, plane, C)) < best:
                 best, self._w, self._answer = objective, w, answer
@@ -185,10 +184,10 @@ class Training:
                 return solution
 
     def _slack(self, solution: Solution) -> float:
-        """Return by how much a lower bound may be above an objective over all windows."""
-        return solution.rounding if self._whole.exact else np.inf
+        """Return the tolerance for a lower bound above an objective over all windows."""
+        return solution.rounding if self._all_bags.exact else np.inf
 
-    def _answered(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+    def _query(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         """Return every bag's best window at `w`."""
         self._n_passes += 1
         return (yield w[: self._bags.dim])
@@ -202,11 +201,11 @@ class Training:
         positive, negative = np.split(violation.coefficients, [len(above)])
         windows = answer.index[self._negatives]
         total = self._augmented(self._bags.sum_rows(negative, self._negatives, windows), negative)
-        return self._assemble(_Parts(positive, total), violation.offset, imputed)
+        return self._assemble(_PlaneTerms(positive, total), violation.offset, imputed)
 
-    def _assemble(self, parts: _Parts, offset: float, imputed: Imputed) -> Plane:
-        above = self._augmented(imputed.weighted_sum(parts.positive), parts.positive)
-        return Plane(-(above + parts.negative), offset, parts)
+    def _assemble(self, terms: _PlaneTerms, offset: float, imputed: Imputed) -> Plane:
+        above = self._augmented(imputed.weighted_sum(terms.positive), terms.positive)
+        return Plane(-(above + terms.negative), offset, terms)
 
     def _moved(self, plane: Plane, imputed: Imputed) -> Plane:
         """Return the constraint of the same ranking and negative windows with the positives' new windows."""
@@ -217,7 +216,7 @@ class Training:
         return np.append(total, coefficients.sum()) if self._problem.fit_intercept else total
 
     def _best_windows(self) -> ImputedWindows:
-        """Return the positives' best windows at the best point; the last pass there knows the first of each."""
+        """Return the positives' best windows at the best point; single ones are known from its pass."""
         counts = top_counts(self._bags, self._positives, self._problem.top)
         if (counts == 1).all():
             return ImputedWindows(self._bags, self._positives, self._answer.index[self._positives])
@@ -228,15 +227,15 @@ class Training:
         if len(best.index) != len(imputed.index):
             return best, len(self._positives)
         following, changed = imputed.improved(best, self._w[: self._bags.dim])
-        return following, changed + self._renew_trimming()
+        return following, changed + self._update_trimming()
 
-    def _renew_trimming(self) -> int:
+    def _update_trimming(self) -> int:
         """Ignore the negatives' best windows at the best point; return for how many images this changes anything."""
         if self._trimming is None:
             return 0
         w = self._w[: self._bags.dim]
         changed = self._trimming.renew(w)
-        self._answer = self.seen(w, self._answer)
+        self._answer = self.receive(w, self._answer)
         return changed
 
     def _record(self, solution: Solution, tol: float, changed: int) -> None:
@@ -281,12 +280,12 @@ class Training:
             n_calls=self._n_calls,
             n_passes=self._n_passes,
             n_candidate_calls=self._n_candidate_calls,
-            converged=self._end.rests and last.gap <= self._problem.tol,
+            converged=self._end.converged and last.gap <= self._problem.tol,
         )
 
 
 def _at_zero(bags: Bags) -> BestWindows:
-    """Return every bag's best window at w = 0, where all tie: the first that competes."""
+    """Return every bag's best window at w = 0, where all are equal: the first that competes."""
     if np.array_equal(bags.n_competing, np.diff(bags.offsets)):
         return BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))
     return bags.best(np.zeros(bags.dim))
@@ -294,5 +293,5 @@ def _at_zero(bags: Bags) -> BestWindows:
 
 @singledispatch
 def start(problem: LatentProblem, bags: Bags) -> Training:
-    """Return the training of a problem; kinds of problems that are trained otherwise register theirs."""
+    """Return the training of a problem; other kinds of problems register their own."""
     return Training(problem, bags)

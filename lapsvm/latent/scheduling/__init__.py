@@ -1,1 +1,1 @@
-"""Many problems side by side on shared passes over the windows."""
+"""The scheduler: trains many problems in parallel on shared passes over the windows."""

@@ -1,20 +1,20 @@
-"""Training on candidates: a few windows of every image between two passes over all of them, and an exact end.
+"""Training on candidates: a few windows of every image between two passes over all of them, with an exact end.
 
-Leave some windows of every image out, never a positive's chosen ones. The risk rises with the score of a negative
-image, which is that of its best window; so without some windows no score is higher, and
+Remove some windows of every image, never a positive's chosen ones. The risk grows with the score of a negative image,
+which is that of its best window; without some windows no score is higher, so
 
     risk over candidates (w) <= risk over all windows (w)    for every w, the positives' windows fixed.
 
-A plane below the left side is below the right one: every plane found on candidates is a constraint of the whole
-problem, and the dual value of such planes is a lower bound of its minimum. A pass over all windows at the point w that
-the candidates gave tells the true objective there, an upper bound. When both are within `tol`, w is as good as
-the certificate of the plain solver says it is: no constraint over all windows is violated by more than that. Where they
-are not, the pass has found windows that were missed, and its plane; with these the search goes on.
+A plane below the left side is below the right one: every plane found on candidates is a constraint of the full
+problem, and the dual value of such planes is a lower bound of its minimum. A pass over all windows at the solution w on
+candidates computes the true objective, an upper bound. When both agree within `tol`, w has the same certificate as a
+solution of the plain solver: no constraint over all windows is violated by more. Otherwise the pass has found missing
+windows and their plane, and the search continues with these.
 
-The candidates of an image are what was ever its best window, and the best window of each of some consecutive parts of
-it at the last pass. (One pass gives them by `Bags.best` of the parts, and they differ more from each other than the
-best windows do, which lie side by side.) CCCP runs to its end on candidates, positives' windows chosen among
-candidates as well; each pass then chooses them among all. The first rounds are solved loosely.
+The candidates of an image are all windows that were best once, and the best window of each of its sections, which are
+consecutive windows, at the last pass. (One pass finds these by `Bags.best` of the sections. They differ more from each
+other than the best windows of the image, which overlap.) CCCP converges on candidates, among which it also chooses the
+positives' windows; each pass then chooses them among all. The first rounds are solved loosely.
 """
 
 from collections.abc import Generator, Iterable
@@ -26,25 +26,24 @@ from lapsvm.arrays import Float64, Index, check_count
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.imputation import ImputedWindows, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem
-from lapsvm.latent.cccp.training import LOOSE, End, Passes, Training, start
+from lapsvm.latent.cccp.training import FIRST_GAP, End, Passes, Training, start
 from lapsvm.latent.scheduling.pool import PassAnswer, Pool, WindowRequest
 from lapsvm.optim import Plane, Solution, objective_at
 from lapsvm.optim.certificate import allowed_gap, relative_gap
 
 CANDIDATES = 20
-"""Parts of every image whose best windows are candidates; docs/measurements/learning.md has others."""
+"""Number of sections of every image whose best windows are candidates; docs/measurements/learning.md has others."""
 
-_WORTH = 4  # windows per candidate below which passes over all windows are cheap enough
-_FINER = 0.3  # of the gap that is wanted, what candidates leave open: the rest is for windows that were missed
-_GAIN = 0.1  # of the tolerance: if new windows gain less at the point that was found, CCCP rests
-_TIGHTEN = 0.1  # share of a round's gap that the next round on candidates may leave
+_WORTH = 4  # windows per candidate; below, passes over all windows are cheap enough
+_FINER = 0.3  # share of the goal for the gap on candidates; the rest is for missing windows
+_GAIN = 0.1  # share of the tolerance; CCCP has converged if new windows gain less
+_TIGHTEN = 0.1  # share of a round's gap that is the goal of the next round
 
 
-def pool_for(problems: Iterable[LatentProblem], bags: Bags, candidates: int) -> Pool | None:
-    """Return a pool for problems on these bags, or None.
+def make_pool(problems: Iterable[LatentProblem], bags: Bags, candidates: int) -> Pool | None:
+    """Return a pool for problems on these bags, or None where candidates are useless.
 
-    There is none for 0 candidates, where bags are so small that all their windows would do, and where no problem is of
-    a kind that is trained on candidates.
+    They are for 0 candidates, for small bags, and if no problem is of a kind that is trained on candidates.
 
     Raises
     ------
@@ -53,61 +52,61 @@ def pool_for(problems: Iterable[LatentProblem], bags: Bags, candidates: int) -> 
     """
     check_count("candidates", candidates, least=0)
     worth = candidates > 0 and bags.n_windows >= _WORTH * candidates * bags.n_bags
-    return Pool(bags, candidates) if worth and any(_takes_candidates(problem) for problem in problems) else None
+    return Pool(bags, candidates) if worth and any(_uses_candidates(problem) for problem in problems) else None
 
 
-def started(problem: LatentProblem, bags: Bags, pool: Pool | None) -> Training:
-    """Return the training of a problem: on candidates where there is a pool and the kind of problem can."""
-    if pool is None or not _takes_candidates(problem):
+def make_training(problem: LatentProblem, bags: Bags, pool: Pool | None) -> Training:
+    """Return the training of a problem, on candidates if there is a pool and this kind of problem allows it."""
+    if pool is None or not _uses_candidates(problem):
         return start(problem, bags)
     return CandidateTraining(problem, bags, pool)
 
 
-def _takes_candidates(problem: LatentProblem) -> bool:
-    """Tell whether a problem's risk grows with the best window's score alone, among windows that stay the same."""
+def _uses_candidates(problem: LatentProblem) -> bool:
+    """Return whether a problem's risk grows with the best window's score alone, among constant windows."""
     return type(problem) is LatentProblem and not problem.trim
 
 
 class CandidateView:
-    """The images as they are on candidates: what `Bags` is to `Training`, windows numbered as in the whole bags.
+    """The candidates in the role of `Bags` for `Training`; windows have the numbers of the full bags.
 
     Parameters
     ----------
     pool : Pool
     first : (n_bags,) int
-        Window 0 of each bag, as the problem numbers it, among the windows of all bags.
+        Window 0 of each bag of the problem, among the windows of all bags.
     n_competing : (n_bags,) int
-        How many windows of each bag compete in all.
+        Number of all competing windows of each bag.
     """
 
     def __init__(self, pool: Pool, first: Index, n_competing: Index):
         self._pool, self._first, self.n_competing = pool, first, n_competing
         self.n_bags, self.dim = pool.bags.n_bags, pool.bags.dim
-        self._windows, self._won = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.bool_)
+        self._windows, self._was_best = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.bool_)
 
     def take(self, windows: Index) -> None:
-        """Let these windows, in their order, be the candidates; which of them were ever best is not forgotten."""
-        won, self._windows = self.won, windows
+        """Replace the candidates by these sorted windows; those that were best once stay marked."""
+        best_once, self._windows = self.best_once, windows
         self._bag = np.searchsorted(self._pool.bags.offsets, windows, side="right") - 1
         self._begin = np.flatnonzero(np.diff(self._bag, prepend=-1))
         self._rank = np.cumsum(np.diff(self._bag, prepend=-1) > 0) - 1
-        self._won = np.isin(windows, won, assume_unique=True)
+        self._was_best = np.isin(windows, best_once, assume_unique=True)
 
     @property
-    def won(self) -> Index:
-        """The candidates that were ever best."""
-        return self._windows[self._won]
+    def best_once(self) -> Index:
+        """The candidates that were best once; they are never evicted."""
+        return self._windows[self._was_best]
 
     def best(self, w: Float64) -> BestWindows:
-        """Return the best candidate of each bag, the first of equal ones; bags without any score -inf."""
+        """Return the best candidate of each bag, the first of equal ones; a bag without any has the score -inf."""
         scores = self._pool.scores(w, self._windows)
         highest = np.maximum.reduceat(scores, self._begin)
         equal = np.flatnonzero(scores == highest[self._rank])
-        winners = equal[np.diff(self._rank[equal], prepend=-1) > 0]
-        self._won[winners] = True
+        best = equal[np.diff(self._rank[equal], prepend=-1) > 0]
+        self._was_best[best] = True
         index, score = np.zeros(self.n_bags, dtype=np.intp), np.full(self.n_bags, -np.inf)
-        bags = self._bag[winners]
-        index[bags], score[bags] = self._windows[winners] - self._first[bags], highest
+        bags = self._bag[best]
+        index[bags], score[bags] = self._windows[best] - self._first[bags], highest
         return BestWindows(index, score)
 
     def best_of(self, images: Index, w: Float64, counts: Index) -> Index:
@@ -115,9 +114,9 @@ class CandidateView:
         scores = self._pool.scores(w, self._windows)
         chosen = []
         for image, count in zip(images, counts, strict=True):
-            own = slice(*np.searchsorted(self._bag, [image, image + 1]))
-            best = np.argsort(-scores[own], kind="stable")[:count]
-            chosen.append(self._windows[own][best] - self._first[image])
+            rows = slice(*np.searchsorted(self._bag, [image, image + 1]))
+            best = np.argsort(-scores[rows], kind="stable")[:count]
+            chosen.append(self._windows[rows][best] - self._first[image])
         return np.concatenate(chosen)
 
     def score_rows(self, weights: Float64, bags: Index, index: Index) -> Float64:
@@ -130,7 +129,7 @@ class CandidateView:
 
 
 class CandidateTraining(Training):
-    """One problem on its bags, on candidates between passes."""
+    """Training of one problem on candidates between passes."""
 
     def __init__(self, problem: LatentProblem, bags: Bags, pool: Pool):
         super().__init__(problem, bags)
@@ -139,82 +138,82 @@ class CandidateTraining(Training):
         self._view = CandidateView(pool, self._first, self._full.n_competing)
         self._counts = top_counts(self._full, self._positives, problem.top)
         self._images = np.append(self._positives, self._negatives)
-        self._spare = np.empty((0, 0), dtype=np.intp)  # the best windows of parts at the last pass
-        self._chosen = np.empty(0, dtype=np.intp)  # positives' windows that the next pass must find at hand
+        self._optional = np.empty((0, 0), dtype=np.intp)  # the best windows of sections at the last pass
+        self._chosen = np.empty(0, dtype=np.intp)  # positives' windows that must be candidates after the next pass
         self._tops: ImputedWindows | None = None  # positives' best windows at the last pass, where they are several
 
-    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Take from a pass what this problem sees, and ask for the candidates that it found."""
-        best = super().seen(w, answer)
+    def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return the best windows of this problem after a pass, and request the candidates that it found."""
+        best = super().receive(w, answer)
         if isinstance(answer, PassAnswer):
-            others = np.where(np.isin(self._images, self._known)[:, None], -1, answer.others[self._images])
-            self._spare = np.where(others < 0, -1, others + self._pool.bags.offsets[self._images, None])
-            self._wish(w, best.index)
+            others = np.where(np.isin(self._images, self._fixed)[:, None], -1, answer.others[self._images])
+            self._optional = np.where(others < 0, -1, others + self._pool.bags.offsets[self._images, None])
+            self._request_candidates(w, best.index)
         return best
 
-    def leave(self) -> None:
-        """Give the candidates back."""
-        self._pool.leave(self._view)
+    def close(self) -> None:
+        """Release the candidates."""
+        self._pool.release(self._view)
 
-    def run(self, before: Training | None = None) -> Passes:
-        """Yield the points to be answered by passes; return the solution."""
-        imputed, planes, proximity = yield from self._begun(before)
-        yield from self._admit(imputed)
+    def run(self, previous: Training | None = None) -> Passes:
+        """Yield points and receive the best windows of passes; return the solution."""
+        imputed, planes, proximity = yield from self._start(previous)
+        yield from self._load_candidates(imputed)
         final, last = self._problem.tol, np.inf
-        goal = max(final, LOOSE)
+        goal = max(final, FIRST_GAP)
         while True:
-            found = yield from self._solve_on_candidates(imputed, planes, proximity, _FINER * goal)
-            self._end, gain = yield from self._certify(found)
+            end = yield from self._solve_on_candidates(imputed, planes, proximity, _FINER * goal)
+            self._end, gain = yield from self._certify(end)
             solution, following = self._end.solution, self._end.following
             scale = max(abs(solution.objective), np.finfo(float).tiny)
             certified = solution.objective - solution.dual <= self._allowed(solution)
             fall = max(gain, last - solution.objective)
-            rests = self._end.changed == 0 or gain <= _GAIN * final * scale or fall <= final * scale
-            self._end = self._end._replace(rests=rests)
-            spent = self._n_steps >= self._problem.max_iter or not (found.solution.converged or goal > final)
-            if (certified and rests) or spent:
+            converged = self._end.changed == 0 or gain <= _GAIN * final * scale or fall <= final * scale
+            self._end = self._end._replace(converged=converged)
+            spent = self._n_steps >= self._problem.max_iter or not (end.solution.converged or goal > final)
+            if (certified and converged) or spent:
                 return self._solution()
             goal = final if certified else max(final, min(goal, _TIGHTEN * solution.gap))
             planes = self._carried(solution.planes, following) if self._end.changed else solution.planes
-            last = solution.objective if len(following.index) == len(found.imputed.index) else np.inf
+            last = solution.objective if len(following.index) == len(end.imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
 
     def _solve_on_candidates(
         self, imputed: ImputedWindows, planes: list[Plane], proximity: float, tol: float
     ) -> Generator[Float64, BestWindows, End]:
-        """Return where CCCP rests on candidates."""
+        """Return where CCCP converges on candidates."""
         self._bags, self._on_candidates = cast(Bags, self._view), True
-        return (yield from self._descended(imputed.on(self._bags), planes, proximity, tol))
+        return (yield from self._descend(imputed.on(self._bags), planes, proximity, tol))
 
-    def _certify(self, found: End) -> Generator[Float64, BestWindows, tuple[End, float]]:
-        """Return what is true of the point that was found, over all windows, and what its new windows gain there."""
-        record, w = self.history.pop(), found.solution.w
-        self._chosen = np.append(self._numbers(found.imputed), self._numbers(found.following))
+    def _certify(self, end: End) -> Generator[Float64, BestWindows, tuple[End, float]]:
+        """Return the end with its objective over all windows, and what the new windows gain there."""
+        record, w = self.history.pop(), end.solution.w
+        self._chosen = np.append(self._numbers(end.imputed), self._numbers(end.following))
         self._bags, self._on_candidates = self._full, False
-        self._answer, self._w = (yield from self._answered(w)), w
+        self._answer, self._w = (yield from self._query(w)), w
         self._bags = cast(Bags, self._view)
-        self._view.take(self._pool.granted(self._view))
-        plane = self._plane(w, self._answer, found.imputed)
+        self._view.take(self._pool.available(self._view))
+        plane = self._plane(w, self._answer, end.imputed)
         objective = objective_at(w, plane, self._problem.C)
-        solution = found.solution._replace(
+        solution = end.solution._replace(
             objective=objective,
-            gap=relative_gap(objective, found.solution.dual, self._slack(found.solution)),
-            planes=[*found.solution.planes, plane],
+            gap=relative_gap(objective, end.solution.dual, self._slack(end.solution)),
+            planes=[*end.solution.planes, plane],
         )
-        following, changed = self._impute(found.imputed)
+        following, changed = self._impute(end.imputed)
         gain = objective - objective_at(w, self._moved(plane, following), self._problem.C) if changed else 0.0
-        told = {"objective": objective, "gap": solution.gap, "passes": self._n_passes, "changed": changed}
-        self.history.append(record | told | {"tol": self._problem.tol, "certified": True})
-        return End(solution, found.imputed, following, changed, rests=False), gain
+        update = {"objective": objective, "gap": solution.gap, "passes": self._n_passes, "changed": changed}
+        self.history.append(record | update | {"tol": self._problem.tol, "certified": True})
+        return End(solution, end.imputed, following, changed, converged=False), gain
 
     def _allowed(self, solution: Solution) -> float:
         """Return the absolute gap at which to stop."""
         at_zero = self._problem.C * max(plane.offset for plane in solution.planes)
         return allowed_gap(solution.objective, solution.dual, at_zero, self._problem.tol)
 
-    def _answered(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
+    def _query(self, w: Float64) -> Generator[Float64, BestWindows, BestWindows]:
         if not self._on_candidates:
-            return (yield from super()._answered(w))
+            return (yield from super()._query(w))
         self._n_candidate_calls += 1
         self._pool.count_work(calls=1)
         return self._view.best(w[: self._view.dim])
@@ -229,31 +228,31 @@ class CandidateTraining(Training):
         tops = top_windows(self._full, self._positives, w, self._counts) if self._tops is None else self._tops
         return tops.on(self._bags)
 
-    def _taken_over(self, before: Training) -> tuple[ImputedWindows, list[Plane]]:
-        if isinstance(before, CandidateTraining):
-            self._view, self._spare, self._tops = before._view, before._spare, before._tops
-        return super()._taken_over(before)
+    def _take_over(self, previous: Training) -> tuple[ImputedWindows, list[Plane]]:
+        if isinstance(previous, CandidateTraining):
+            self._view, self._optional, self._tops = previous._view, previous._optional, previous._tops
+        return super()._take_over(previous)
 
-    def _admit(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, None]:
-        """Have candidates at hand for the first round, if the last pass did not see to that."""
+    def _load_candidates(self, imputed: ImputedWindows) -> Generator[Float64, BestWindows, None]:
+        """Load the candidates of the first round, and request them if the last pass did not."""
         self._chosen = self._numbers(imputed)
-        if not self._spare.size:  # given windows, and no pass yet
-            self.seen(self._w[: self._view.dim], self._pool.at_zero)
+        if not self._optional.size:  # initial windows were given, and there was no pass
+            self.receive(self._w[: self._view.dim], self._pool.at_zero)
         best = self._first[self._images] + self._answer.index[self._images]
-        if not np.isin(np.append(self._chosen, best), self._pool.granted(self._view)).all():
-            self._wish(self._w[: self._view.dim], self._answer.index)
-            yield np.empty(0)  # no pass, but the candidates
-        self._view.take(self._pool.granted(self._view))
+        if not np.isin(np.append(self._chosen, best), self._pool.available(self._view)).all():
+            self._request_candidates(self._w[: self._view.dim], self._answer.index)
+            yield np.empty(0)  # an update of the candidates without a pass
+        self._view.take(self._pool.available(self._view))
 
-    def _wish(self, w: Float64, best: Index) -> None:
-        """Ask for all bags' best windows, those that ever were, the positives' chosen ones, and the best of parts."""
-        needed = [self._first[self._images] + best[self._images], self._view.won, self._chosen]
+    def _request_candidates(self, w: Float64, best: Index) -> None:
+        """Request the bags' best windows now and before, the positives' chosen ones, and the best of sections."""
+        needed = [self._first[self._images] + best[self._images], self._view.best_once, self._chosen]
         if (self._counts > 1).any():
             self._tops = top_windows(self._full, self._positives, w, self._counts)
             self._pool.count_work(read_rows=int(np.diff(self._full.offsets)[self._positives].sum()))
             needed.append(self._numbers(self._tops))
-        self._pool.wish(self._view, WindowRequest(np.concatenate(needed), self._spare))
+        self._pool.request(self._view, WindowRequest(np.concatenate(needed), self._optional))
 
     def _numbers(self, imputed: ImputedWindows) -> Index:
-        """Return chosen windows by their numbers among all."""
+        """Return the numbers of chosen windows among all."""
         return self._first[imputed.owners] + imputed.index

@@ -1,4 +1,4 @@
-"""Shared passes: generators that ask for the best windows of weight vectors, answered together."""
+"""Shared passes: coroutines yield weight vectors and receive the best windows, from one pass for all of them."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -19,40 +19,40 @@ T = TypeVar("T")
 
 
 class PassCoroutine(Protocol):
-    """What asks for points: a training, or several one after the other."""
+    """One training, or several in sequence, that the scheduler runs."""
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """The records of the outer steps so far."""
         ...
 
-    def seen(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return what a pass over all windows says of those that matter here."""
+    def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
+        """Return the best windows of this problem, given those of a pass over all windows."""
         ...
 
-    def leave(self) -> None:
-        """Give back what was taken, for all is done."""
+    def close(self) -> None:
+        """Release the candidates; nothing follows."""
         ...
 
 
 @dataclass
 class PassCounts:
-    """What trainings cost; counts of several calls add up.
+    """The cost of training; counts of several calls add up.
 
     Attributes
     ----------
     passes : int
-        Passes over all windows, each for all problems that ask; not those that a log answered.
+        Passes over all windows, each shared by all problems; not those that a log answered.
     vectors : int
-        Weight vectors that they answered.
+        Weight vectors of these passes.
     bytes_read : int
-        Bytes of features that passes read, those of positives alone and copying candidates included.
+        Bytes of features that were read by passes, by passes over positives alone, and to copy candidates.
     candidate_calls : int
-        Scorings of one problem's candidates.
+        How often one problem's candidates were scored.
     candidate_bytes : int
-        Bytes of candidates that they read.
+        Bytes of candidates that this read.
     peak_candidate_bytes : int
-        Most bytes of candidates that were held at once.
+        Most bytes of candidates in memory at once.
     """
 
     passes: int = 0
@@ -63,58 +63,58 @@ class PassCounts:
     peak_candidate_bytes: int = 0
 
 
-def side_by_side(
-    askers: Sequence[tuple[PassCoroutine, Generator[Float64, BestWindows, T]]],
+def run_all(
+    coroutines: Sequence[tuple[PassCoroutine, Generator[Float64, BestWindows, T]]],
     bags: Bags,
     progress: Callable[[int, dict[str, Any]], None] | None,
     pool: Pool | None = None,
     pass_counts: PassCounts | None = None,
     log: ReplayLog | None = None,
 ) -> list[T]:
-    """Answer the points of all generators from one pass after the other; return what they return, in their order."""
-    running = [_Running(place, *one) for place, one in enumerate(askers)]
+    """Run all coroutines on shared passes; return their results in order."""
+    running = [_Running(number, *coroutine) for number, coroutine in enumerate(coroutines)]
     with one_blas_thread():
-        source = _Source(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
-        found = _drive(running, source, bags.threads, progress)
-    return [found[place] for place in range(len(askers))]
+        source = _PassSource(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
+        results = _drive(running, source, bags.threads, progress)
+    return [results[number] for number in range(len(coroutines))]
 
 
-class _Source:
-    """Where answers come from: passes over all windows, which also give a pool its candidates."""
+class _PassSource:
+    """Answers weight vectors by passes over all windows, and supplies a pool with its candidates."""
 
     def __init__(self, bags: Bags, pool: Pool | None, pass_counts: PassCounts, log: ReplayLog | None):
         self._bags, self._pool, self._counts, self._log = bags, pool, pass_counts, log
         self._row_bytes = bags.dim * bags.dtype.itemsize
 
     def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
-        """Return every bag's best window at each of these points, from the log or from one pass."""
+        """Return every bag's best window at each point, from the log or from one pass."""
         weights, count = np.stack(points, axis=1), 0 if self._pool is None else self._pool.count
-        if self._log is not None and (known := self._log.known(weights, self._bags.n_bags, count)) is not None:
-            return known
-        found = self._passed(weights)
+        if self._log is not None and (logged := self._log.replay(weights, self._bags.n_bags, count)) is not None:
+            return logged
+        answers = self._run_pass(weights)
         if self._log is not None:
-            self._log.add(weights, found, count)
-        return found
+            self._log.add(weights, answers, count)
+        return answers
 
-    def _passed(self, weights: Float64) -> Sequence[BestWindows]:
-        """Return the answers to the columns of `weights` from one pass."""
+    def _run_pass(self, weights: Float64) -> Sequence[BestWindows]:
+        """Return the best windows for each column of `weights` from one pass."""
         self._counts.passes += 1
         self._counts.vectors += weights.shape[1]
         self._counts.bytes_read += self._bags.n_windows * self._row_bytes
         if self._pool is not None:
             return self._pool.best(weights)
-        found = self._bags.best(weights)
-        return [found.column(j) for j in range(weights.shape[1])]
+        best = self._bags.best(weights)
+        return [best.column(j) for j in range(weights.shape[1])]
 
-    def settle(self) -> None:
-        """Hold the candidates that were asked for since the last pass."""
+    def update_candidates(self) -> None:
+        """Copy the candidates that were requested since the last pass."""
         if self._pool is None:
             return
-        self._pool.renew()
+        self._pool.update()
         self._counts.peak_candidate_bytes = max(self._counts.peak_candidate_bytes, self._pool.n_rows * self._row_bytes)
 
-    def end(self) -> None:
-        """Add up what the candidates cost."""
+    def finish(self) -> None:
+        """Add the cost of the candidates to the counts."""
         if self._pool is not None:
             pool = self._pool
             self._counts.candidate_calls += pool.calls
@@ -124,76 +124,77 @@ class _Source:
 
 def _drive(
     running: list["_Running[T]"],
-    source: _Source,
+    source: _PassSource,
     threads: int,
     progress: Callable[[int, dict[str, Any]], None] | None,
 ) -> dict[int, T]:
-    """Answer until all have returned; return the answers by place. Between passes trainings go on side by side."""
-    solutions: dict[int, T] = {}
-    with _crew(threads, len(running)) as do:
+    """Run passes until all coroutines have returned; return their results by number."""
+    results: dict[int, T] = {}
+    with _thread_map(threads, len(running)) as map_all:
         while running:
-            do(_Running.go_on, running)
-            for one in running:
-                one.tell(progress)
-            solutions |= {one.place: one.solution[0] for one in running if one.solution}
-            running = [one for one in running if not one.solution]
-            asking = [one for one in running if len(one.asked)]
-            if asking:
-                answers = source.answers([one.asked for one in asking])
-                do(_Running.hear, asking, answers)
-            source.settle()
-    source.end()
-    return solutions
+            map_all(_Running.advance, running)
+            for training in running:
+                training.report(progress)
+            results |= {training.number: training.result[0] for training in running if training.result}
+            running = [training for training in running if not training.result]
+            waiting = [training for training in running if len(training.point)]
+            if waiting:
+                answers = source.answers([training.point for training in waiting])
+                map_all(_Running.receive, waiting, answers)
+            source.update_candidates()
+    source.finish()
+    return results
 
 
 @contextmanager
-def _crew(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
-    """Yield a map that returns when all is done; interrupted, it begins nothing more."""
+def _thread_map(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
+    """Yield a `map` on threads that waits for all results; an interruption cancels what has not started."""
     if min(threads, jobs) == 1:
-        yield lambda work, *arguments: deque(map(work, *arguments), maxlen=0)
+        yield lambda function, *arguments: deque(map(function, *arguments), maxlen=0)
         return
     pool = ThreadPoolExecutor(min(threads, jobs))
     try:
-        yield lambda work, *arguments: deque(pool.map(work, *arguments), maxlen=0)
+        yield lambda function, *arguments: deque(pool.map(function, *arguments), maxlen=0)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 class _Running(Generic[T]):
-    """A training in progress, its history told as it grows.
+    """A coroutine in progress.
 
     Attributes
     ----------
-    place : int
-    asked : (d,) or (0,)
-        The last point it asked for; an empty one asks for nothing but its candidates.
-    solution : tuple
-        What it returned, once it did.
+    number : int
+        Its position among all.
+    point : (d,) or (0,)
+        The last point that it yielded; an empty one needs no pass, only the update of its candidates.
+    result : tuple
+        Its result, once it has returned.
     """
 
-    def __init__(self, place: int, training: PassCoroutine, passes: Generator[Float64, BestWindows, T]):
-        self.place, self._passes, self._training, self._told = place, passes, training, 0
-        self.asked = np.zeros(0)
-        self.solution: tuple[()] | tuple[T] = ()
-        self._heard: BestWindows | None = None
+    def __init__(self, number: int, training: PassCoroutine, steps: Generator[Float64, BestWindows, T]):
+        self.number, self._steps, self._training, self._n_reported = number, steps, training, 0
+        self.point = np.zeros(0)
+        self.result: tuple[()] | tuple[T] = ()
+        self._answer: BestWindows | None = None
 
-    def hear(self, answer: BestWindows) -> None:
-        """Take the answer to the last point."""
-        self._heard = self._training.seen(self.asked, answer)
+    def receive(self, answer: BestWindows) -> None:
+        """Store the answer to the last point."""
+        self._answer = self._training.receive(self.point, answer)
 
-    def go_on(self) -> None:
-        """Work until the next point, or the end."""
-        heard, self._heard = self._heard, None
+    def advance(self) -> None:
+        """Run to the next point, or to the end."""
+        answer, self._answer = self._answer, None
         try:
-            self.asked = next(self._passes) if heard is None else self._passes.send(heard)
+            self.point = next(self._steps) if answer is None else self._steps.send(answer)
         except StopIteration as end:
-            self._training.leave()
-            self.solution = (end.value,)
+            self._training.close()
+            self.result = (end.value,)
 
-    def tell(self, progress: Callable[[int, dict[str, Any]], None] | None) -> None:
-        """Tell the records that are new."""
+    def report(self, progress: Callable[[int, dict[str, Any]], None] | None) -> None:
+        """Pass new records of the history to `progress`."""
         history = self._training.history
-        for record in history[self._told :]:
+        for record in history[self._n_reported :]:
             if progress is not None:
-                progress(self.place, record)
-        self._told = len(history)
+                progress(self.number, record)
+        self._n_reported = len(history)
