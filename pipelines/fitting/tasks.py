@@ -52,7 +52,6 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
 
 
 def _class_task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str) -> FitTask:
-    """Return the task of one class."""
     y = label_vector(records, name)
     provenance = {
         "training": training_settings(context),

@@ -16,16 +16,9 @@ from ..run.progress import Bar
 
 @dataclass(frozen=True)
 class Halves:
-    """Blocks of features, some of which hold a window's features followed by those of its surroundings.
+    """Blocks of features; those that are `halved` hold a window's features followed by those of its surroundings.
 
-    Attributes
-    ----------
-    blocks : tuple of int
-        Dimensions of the blocks, as stored.
-    halved : tuple of bool
-        Which of them have two halves.
-    contrast : float
-        The factor of the second half when it is subtracted from the first.
+    `blocks` has their dimensions, as stored; `contrast` times the second half is subtracted from the first.
     """
 
     blocks: tuple[int, ...]

@@ -36,5 +36,4 @@ def read_checked(path: Path, say: Callable[[str], None]) -> dict[str, Any] | Non
 
 
 def _checksum(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the hash of a file's name and content."""
     return content_hash(path.name, json.dumps(content, sort_keys=True))

@@ -189,5 +189,4 @@ class RunFolder:
 
 
 def _is_seconds(value: Any) -> bool:
-    """Return whether a value is a duration."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

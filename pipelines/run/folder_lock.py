@@ -75,7 +75,6 @@ def _open(path: Path) -> int:
 
 
 def _write(lock: int, text: str) -> None:
-    """Replace the text of the lock file."""
     with suppress(OSError):  # the next write reports a full disk
         os.ftruncate(lock, 0)
         os.pwrite(lock, text.encode(), 0)

@@ -97,13 +97,11 @@ class OwnedFiles:
         return set(names) if is_valid else None
 
     def _store(self, names: set[str]) -> None:
-        """Write the list atomically."""
         lines = [HEADER, *(json.dumps(name) for name in sorted(names))]
         write_atomically(self.marker, "".join(f"{line}\n" for line in lines).encode("ascii"))
         self._known = set(names)
 
     def _name(self, path: Path) -> str:
-        """Return the name of a file in the list."""
         return path.relative_to(self.folder).as_posix()
 
     def _is_linked(self, path: Path) -> bool:
@@ -112,7 +110,6 @@ class OwnedFiles:
         return any(self.folder.joinpath(*parts[: count + 1]).is_symlink() for count in range(len(parts)))
 
     def _reason(self, path: Path) -> str:
-        """Return why a path may not be written."""
         if self._is_linked(path):
             return "is a symbolic link or lies behind one"
         return "is a folder" if path.is_dir() else "was not written by lapsvm"
@@ -146,7 +143,6 @@ def table_files(
 
 
 def _has_key(path: Path, key: str) -> bool:
-    """Return whether a file holds a JSON object with entry `key`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -64,7 +64,6 @@ class Bar:
         return ", ".join(part for part in parts if part)
 
     def _rates(self) -> Iterator[str]:
-        """Yield the rates per second."""
         counts = ((self.done, self.unit), (self.windows, "windows"))
         for count, unit in counts if self.seconds > 0 and self.total is not None else ():
             if count and unit:
@@ -125,7 +124,6 @@ class _StatusBar(Progress):
 
 @contextmanager
 def _drawn(bar: Bar, console: Console) -> Iterator[None]:
-    """Draw a bar while the block runs."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -39,20 +39,8 @@ Picture = TypeVar("Picture", bound=PictureWindows)
 class ShardJobs(Generic[Picture]):
     """The shards of one set. Subclasses define `measure`, which turns a picture into its windows.
 
-    Parameters
-    ----------
-    folder : Path
-    records : sequence of ImageRecord
-    provenance : dict
-        The settings that the shards must have been made with.
-    dtype : str
-        Type of the stored features.
-    skip_bad : bool
-        Whether a shard may lack pictures that cannot be read.
-    redo : bool, default False
-        Make all shards again.
-    source : Path or None, default None
-        A folder of shards of another run, which are copied where this one has none.
+    The shards must have been made with the settings of `provenance`; they may lack unreadable pictures if `skip_bad`.
+    `redo` makes all of them again. Shards that `folder` lacks are copied from the folder `source` of another run.
     """
 
     def __init__(
@@ -90,10 +78,7 @@ class ShardJobs(Generic[Picture]):
     def to_do(self, reporter: Reporter, title: str, threads: int) -> list[ShardJob]:
         """Return the shards that are missing or damaged. Every byte of the others is read; nothing is written.
 
-        Raises
-        ------
-        SettingsError
-            If a shard was made from other pictures or content, or with other settings.
+        Raises SettingsError if a shard was made from other pictures or content, or with other settings.
         """
         external = sorted(set(self.existing()) - {path for path, _ in self.jobs})
         if external and not self.redo:

@@ -60,12 +60,13 @@ def run(context: RunContext) -> None:
 
 
 def _detect_set(context: RunContext, set_name: str, shards: ShardSet, detectors: Sequence[Detector]) -> SetResults:
-    """Write the result files of a set under temporary names."""
     with measured() as timing:
         names = [detector.class_name for detector in detectors]
-        found = detect_shards(context, shards, names, lambda shard: score_many(detectors, shard.features), set_name)
+        detections = detect_shards(
+            context, shards, names, lambda shard: score_many(detectors, shard.features), set_name
+        )
         timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
-        return SetResults(write_temporarily(context.run, set_name, found), timing)
+        return SetResults(write_temporarily(context.run, set_name, detections), timing)
 
 
 def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, results: SetResults) -> None:

@@ -49,7 +49,6 @@ def run(context: RunContext) -> None:
 
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: dict[str, Detector]) -> Contents:
-    """Return everything that the page shows."""
     train_set, test_set = context.settings.data.train_set, context.settings.data.test_set
     steps = _cccp_steps(context)
     classes = tuple(
@@ -100,7 +99,6 @@ def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
 
 
 def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluation]) -> SetSummary:
-    """Return the counts of one set."""
     records = context.data.records[set_name]
     return SetSummary(
         name=set_name,
@@ -112,7 +110,6 @@ def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluati
 
 
 def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
-    """Return the numbers of positive, negative and unlabelled pictures of a class."""
     labels = label_vector(records, class_name).tolist()
     return LabelCounts(labels.count(1), labels.count(-1), labels.count(0))
 
@@ -150,7 +147,6 @@ def _class_result(
     context: RunContext, name: str, train: SetEvaluation, test: SetEvaluation | None, detector: Detector,
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:  # fmt: skip
-    """Return the figures and examples of one class."""
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.located.classes[name] if train.located is not None else None
     shown = test if test is not None else train

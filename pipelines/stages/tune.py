@@ -64,7 +64,6 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
 
 
 def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of one class."""
     candidates = [
         {**entry, "mean": statistics.fmean(entry["folds"]), "std": statistics.stdev(entry["folds"])}
         for entry in result["held_out_image_ap"]
@@ -98,7 +97,6 @@ def print_tuning(table: Mapping[str, Any]) -> None:
 
 
 def _rich_table(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of one class."""
     printed = Table(title=title, title_justify="left")
     agreement = ["agreement"] if "agreement_mean" in candidates[0] else []
     for column in (*chosen, "mean", "std", *agreement):
