@@ -79,17 +79,8 @@ def _opened(
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
-        bags = Bags.open(
-            context.run.path,
-            set_name,
-            threads=context.threads,
-            memory=context.memory,
-            verify=True,
-            transform=transform,
-            visit=norms,
-            device=context.device,
-            cluster=context.cluster,
-        )
+        resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
+        bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
     scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale
 

@@ -61,17 +61,17 @@ def remove_all(files: Iterable[Path]) -> None:
 def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet | None = None) -> bool:
     """Tell whether a set's result files come from the run's models, shards and settings as they are now."""
     own = open_shards(context.run.shards(set_name)) if shards is None else shards
-    return _is_current(context, set_name, _stamp(context, own))
+    return _is_current(context, set_name, detection_stamp(context, own))
 
 
-def _stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
+def detection_stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
     """Return what decides the detections: the models' weights, the shards' content, and the settings."""
     models = {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
     checksums = [header.checksum for header in shards.headers]
     return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
 
 
-def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
+def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return the content of ``detections.json``: what decided the detections, and the hashes of the result files."""
     results = {file.name: _content_hash(file) for file in files}
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
@@ -92,7 +92,7 @@ def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) ->
     """Tell whether the result files are there as they were written, and were made from the same."""
     files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
     there = path.is_file() and all(file.is_file() for file in files)
-    return there and path.read_bytes() == _with_results(stamp, files).encode()
+    return there and path.read_bytes() == stamp_with_results(stamp, files).encode()
 
 
 def detect_shards(

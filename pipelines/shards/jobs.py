@@ -44,15 +44,9 @@ class ShardJobs(Generic[Picture]):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        records: Sequence[ImageRecord],
-        provenance: dict[str, Any],
-        dtype: str,
-        skip_bad: bool,
-        redo: bool = False,
-        source: Path | None = None,
-    ) -> None:
+        self, folder: Path, records: Sequence[ImageRecord], provenance: dict[str, Any], dtype: str, skip_bad: bool,
+        redo: bool = False, source: Path | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.records, self.provenance, self.dtype = folder, list(records), provenance, dtype
         self.skip_bad, self.redo, self.source = skip_bad, redo, source
         self.jobs: list[ShardJob] = [
@@ -113,7 +107,7 @@ class ShardJobs(Generic[Picture]):
         return copied if copied is not None and copied.is_file() else path
 
     def _is_finished(self, path: Path, records: Sequence[ImageRecord]) -> bool:
-        """Return whether the header of a shard is readable and fits the job; SettingsError if a whole one does not."""
+        """Return whether the header of a shard is readable and fits the job; SettingsError if a valid one does not."""
         file = self._current(path)
         if not file.exists() or (self.redo and file == path):
             return False

@@ -9,12 +9,12 @@ from lapsvm.features import ShardSet, open_shards
 
 from ..results.detection_record import outdated_models
 from ..results.detections import (
-    _stamp,
-    _with_results,
     detect_shards,
+    detection_stamp,
     is_up_to_date,
     put_in_place,
     remove_all,
+    stamp_with_results,
     write_temporarily,
 )
 from ..results.detectors import load_detectors
@@ -72,6 +72,6 @@ def _detect_set(context: RunContext, set_name: str, shards: ShardSet, detectors:
 def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, results: SetResults) -> None:
     """Give the result files of a set their names, and write their provenance."""
     put_in_place(context.run, set_name, results.files)
-    stamp = _with_results(_stamp(context, shards), list(results.files.values()))
+    stamp = stamp_with_results(detection_stamp(context, shards), list(results.files.values()))
     context.run.write(context.run.detections(set_name) / STAMP, stamp)
     context.run.save_timing(f"detect {set_name}", results.timing, context.reporter.say)

@@ -1,16 +1,21 @@
 """Checks of training and refinement that are made before earlier stages write anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
-from lapsvm.detection import Detector
-from lapsvm.errors import ModelFileError, SettingsError
+from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards, settings_difference
 
 from ..fitting.selection import check_folds
-from ..fitting.tasks import PARTS, FitTask, fit_tasks, is_done, labels_provenance, training_settings
+from ..fitting.tasks import (
+    PARTS,
+    FitTask,
+    fit_tasks,
+    is_done,
+    labels_provenance,
+    stored_provenance,
+    training_settings,
+)
 from ..fitting.window_subset import subset_provenance
 from ..run.context import RunContext
 from ..run.dataset import label_vector
@@ -39,17 +44,9 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
 def _check_trained(task: FitTask, shards_are_done: bool) -> None:
     """Raise SettingsError if a class was trained with other settings; missing shards are assumed to be unchanged."""
     if not shards_are_done:
-        data = {**_stored(task.path).get("data", {}), **task.provenance["data"]}
+        data = {**(stored_provenance(task.path) or {}).get("data", {}), **task.provenance["data"]}
         task = replace(task, provenance={**task.provenance, "data": data})
     is_done(task, PARTS if shards_are_done else PARTS[:2])
-
-
-def _stored(path: Path) -> Mapping[str, Any]:
-    """Return the provenance of a model; empty if it is missing or damaged."""
-    try:
-        return Detector.load(path).provenance if path.is_file() else {}
-    except ModelFileError:
-        return {}
 
 
 def _tasks(context: RunContext, shards_are_done: bool) -> Sequence[FitTask]:
@@ -72,7 +69,7 @@ def _check_refined(context: RunContext, task: FitTask) -> None:
     final, settings = context.run.model(task.name), context.settings.refine
     if not settings.rounds or not is_refined(final):
         return
-    stored = _stored(final)["training"]
+    stored = (stored_provenance(final) or {})["training"]
     requested = task.provenance["training"] | {"refine": asdict(settings), "first": stored.get("first")}
     difference = settings_difference({"training": stored}, {"training": requested})
     if difference:
