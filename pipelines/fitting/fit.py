@@ -120,7 +120,6 @@ def replay_log(
 def _solve(
     train: TrainSettings, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, trainer: Trainer
 ) -> list[list[LatentSolution]]:
-    """Return the solutions of every problem for its values of C."""
     if not train.multifold:
         return trainer.fit_paths([problem for problem, _ in starts], [values for _, values in starts], bags)
     solved = []

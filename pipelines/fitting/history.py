@@ -67,7 +67,6 @@ def _is_complete(row: dict[str, str]) -> bool:
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as the text of history.csv."""
     text = io.StringIO()
     writer = csv.DictWriter(text, HISTORY_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

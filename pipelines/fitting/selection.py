@@ -38,15 +38,9 @@ ALL = 0  # number of the training that leaves no picture out; folds count from 1
 
 @dataclass(frozen=True)
 class Choice:
-    """The constants of one class.
+    """The constants of one class, the record of each candidate (see `_candidate`), and rows for history.csv.
 
-    Attributes
-    ----------
-    constants : Constants
-    candidates : list of {"C", "J", "trim", "folds", "agreement"}
-        The image-level AP on each fold's held-out pictures, and the agreement if that is the criterion; empty where
-        there was no choice. Constants that the learner does not have are missing.
-    history : list of rows for history.csv
+    Both lists are empty where there was only one candidate.
     """
 
     constants: Constants
@@ -95,14 +89,9 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
 def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
-    The best by the criterion of the settings are taken; of equals the smallest C, then J, then trimmed share.
-
-    Raises
-    ------
-    OneClassError
-        If a class has fewer positives or negatives than folds.
-    OptionError
-        If windows were chosen by models that were trained with the labels which folds hold out.
+    The best by the criterion of the settings are taken; of equals the smallest C, then J, then trimmed share. Raises
+    OneClassError if a class has fewer positives or negatives than folds, OptionError if windows were chosen by models
+    that were trained with the labels which folds hold out.
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
@@ -171,7 +160,6 @@ def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Const
 
 
 def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float) -> Choice:
-    """Return the choice of one class."""
     shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in results:
         shared.setdefault(trial.constants, []).append((trial, outcome))

@@ -21,7 +21,7 @@ _LOOSE = 0.01  # gap of the weights that only choose the first windows
 def with_initial_weights(
     context: RunContext, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags, log: ReplayLog | None = None
 ) -> Sequence[tuple[LatentProblem, list[float]]]:
-    """Return problems, each with its values of C, with the initial weights that the settings name.
+    """Return problems, each with its values of C, with the initial weights of the settings.
 
     For "centre" these are weights trained on the most central window of every picture, positive or negative alike, as
     "mean" and "whole_image" train theirs; problems contain every other start.

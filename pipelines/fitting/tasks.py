@@ -52,7 +52,6 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
 
 
 def _class_task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str) -> FitTask:
-    """Return the task of one class."""
     y = label_vector(records, name)
     provenance = {
         "training": training_settings(context),
@@ -86,18 +85,23 @@ def is_done(task: FitTask, parts: Sequence[str] = PARTS) -> bool:
 
     Raises SettingsError if it was trained with other settings, or the file is another program's.
     """
-    if not task.path.exists():
-        return False
-    if is_of_another_program(task.path):
+    if task.path.exists() and is_of_another_program(task.path):
         raise SettingsError(f"{task.path} is no detector of lapsvm and is not replaced; move it away.")
-    try:
-        stored = Detector.load(task.path).provenance
-    except ModelFileError:
-        return False  # damaged: it is trained again
+    stored = stored_provenance(task.path)
+    if stored is None:
+        return False
     difference = training_difference(stored, task, parts)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
+
+
+def stored_provenance(path: Path) -> Mapping[str, Any] | None:
+    """Return the provenance of a model; None if it is missing or damaged."""
+    try:
+        return Detector.load(path).provenance if path.is_file() else None
+    except ModelFileError:
+        return None
 
 
 def training_difference(stored: Mapping[str, Any], task: FitTask, parts: Sequence[str] = PARTS) -> str:
@@ -111,13 +115,9 @@ def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dic
 
 
 def fitted_detector(
-    task: FitTask,
-    result: dict[str, Any],
-    solution: LatentSolution,
-    scale: Float64,
-    projection: Projection | None,
+    task: FitTask, result: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None,
     mean: Mean | None = None,
-) -> Detector:
+) -> Detector:  # fmt: skip
     """Return the detector of a class; its provenance contains `result` and the certificate of the solution.
 
     With `mean` the weights are the mean of several models. The certificate does not apply to them, so the provenance

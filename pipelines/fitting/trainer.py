@@ -21,12 +21,8 @@ Result = TypeVar("Result")
 class Trainer:
     """Trains problems side by side, at most `SIDE_BY_SIDE` in one pass.
 
-    Parameters
-    ----------
-    progress : TrainingProgress or None
-        Receives every outer step.
-    **options
-        Keywords of `lapsvm.latent.fit_many`: candidates, pass_counts, log.
+    `progress` receives every outer step; `options` are the keywords candidates, pass_counts and log of
+    `lapsvm.latent.fit_many`.
     """
 
     def __init__(self, progress: TrainingProgress | None = None, **options: Any) -> None:
@@ -45,7 +41,6 @@ class Trainer:
         )
 
     def _batched(self, fit: Callable[[slice, Any], list[Result]], count: int) -> list[Result]:
-        """Return the results of all batches."""
         return [result for part in batches(count) for result in fit(part, self._report(part.start))]
 
     def _report(self, first: int) -> Callable[[int, dict[str, Any]], None] | None:

@@ -16,16 +16,9 @@ from ..run.progress import Bar
 
 @dataclass(frozen=True)
 class Halves:
-    """Blocks of features, some of which hold a window's features followed by those of its surroundings.
+    """Blocks of features; those that are `halved` hold a window's features followed by those of its surroundings.
 
-    Attributes
-    ----------
-    blocks : tuple of int
-        Dimensions of the blocks, as stored.
-    halved : tuple of bool
-        Which of them have two halves.
-    contrast : float
-        The factor of the second half when it is subtracted from the first.
+    `blocks` has their dimensions, as stored; `contrast` times the second half is subtracted from the first.
     """
 
     blocks: tuple[int, ...]
@@ -86,17 +79,8 @@ def _opened(
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
-        bags = Bags.open(
-            context.run.path,
-            set_name,
-            threads=context.threads,
-            memory=context.memory,
-            verify=True,
-            transform=transform,
-            visit=norms,
-            device=context.device,
-            cluster=context.cluster,
-        )
+        resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
+        bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
     scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale
 

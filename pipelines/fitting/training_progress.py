@@ -14,13 +14,8 @@ FEW = 3  # outer steps of a training before the time left is predicted
 class TrainingProgress:
     """Receives every outer step, and stores in each record the seconds since the trainings began.
 
-    Parameters
-    ----------
-    bar : Bar
-    names : sequence of str
-        The class of each training.
-    tol : float or None
-        The gap at which trainings end. None: they go on with another C then, and no time is predicted.
+    `names` has the class of each training. `tol` is the gap at which trainings end; None: they go on with another C
+    then, and no time is predicted.
     """
 
     def __init__(self, bar: Bar, names: Sequence[str], tol: float | None) -> None:

@@ -63,17 +63,17 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
 def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet | None = None) -> bool:
     """Return whether the result files of a set were made by the run's present models, shards and settings."""
     shards = open_shards(context.run.shards(set_name)) if shards is None else shards
-    return _is_current(context, set_name, _stamp(context, shards))
+    return _is_current(context, set_name, detection_stamp(context, shards))
 
 
-def _stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
+def detection_stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
     """Return the hashes of models and shards and the settings, which decide the detections."""
     models = {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
     checksums = [header.checksum for header in shards.headers]
     return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
 
 
-def _with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
+def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return the content of ``detections.json``: `stamp` and the hashes of the result files."""
     results = {file.name: _content_hash(file) for file in files}
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
@@ -94,7 +94,7 @@ def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) ->
     """Return whether the result files are intact and were made with the same `stamp`."""
     files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
     exist = path.is_file() and all(file.is_file() for file in files)
-    return exist and path.read_bytes() == _with_results(stamp, files).encode()
+    return exist and path.read_bytes() == stamp_with_results(stamp, files).encode()
 
 
 def detect_shards(

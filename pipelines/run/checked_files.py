@@ -1,7 +1,6 @@
-"""Small JSON files by which interrupted work continues: each carries a checksum, and one that is damaged is ignored.
+"""Small JSON files with a checksum, from which interrupted work resumes.
 
-What such a file holds decides how models and figures come out, so a file that is not what was written - empty, cut
-short, edited - must not be believed. Nothing is lost with it but time: the work is done again.
+Models and figures depend on their content, so a damaged or edited file is ignored, and the work is done again.
 """
 
 import json
@@ -17,33 +16,24 @@ CHECKSUM = "checksum"
 
 
 def with_checksum(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is to be written into a file as JSON: the content, and its checksum.
-
-    Parameters
-    ----------
-    path : Path
-        The checksum holds for a file of this name alone.
-    content : mapping
-        What JSON can hold, NumPy's numbers included.
-    """
+    """Return content for JSON (NumPy numbers allowed) with a checksum, which is valid for a file of this name only."""
     plain = json.loads(json.dumps(content, default=np.ndarray.item))
     return {**plain, CHECKSUM: _checksum(path, plain)}
 
 
 def read_checked(path: Path, say: Callable[[str], None]) -> dict[str, Any] | None:
-    """Return the content of a file; None if it is not there, or is not what was written, which is said."""
+    """Return the content of a file; None if it is missing, or if it is damaged, which is reported."""
     if not path.is_file():
         return None
     try:
         content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):  # no text, no JSON, digits without end, or nested too deeply
+    except (ValueError, RecursionError):  # not text, not JSON, too many digits, or nested too deeply
         content = None
     if isinstance(content, dict) and content.pop(CHECKSUM, None) == _checksum(path, content):
         return content
-    say(f"{path} is not what was written; it is ignored, and what it kept is done again.")
+    say(f"{path} is damaged; it is ignored, and its work is done again.")
     return None
 
 
 def _checksum(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the hash of a file's name and content."""
     return content_hash(path.name, json.dumps(content, sort_keys=True))

@@ -1,4 +1,4 @@
-"""What every stage of a run is given."""
+"""The context that every stage of a run receives."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -19,30 +19,26 @@ if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has n
 
 @dataclass
 class RunContext:
-    """What every stage gets.
+    """The run folder, settings and resources of a command.
 
     Attributes
     ----------
-    run : RunFolder
-    settings : Settings
-    threads : int
-    reporter : Reporter
     redo : bool
-        Discard what the stage made before.
+        Discard earlier results of the stage.
     shards_from : Path or None
-        Another run whose shards may be taken.
+        Another run whose shards may be copied.
     memory : str or None
-        What the windows may take in training, such as "8G"; by default 80 % of what the machine has left.
+        Limit for the windows in training, such as "8G"; by default 80 % of the free memory.
     program : tuple of str
-        How the command begins that ``run.toml`` repeats.
+        The first words of the command that ``run.toml`` stores.
     device : "auto", "cpu" or "cuda"
-        Where torch runs networks, and passes look for winners.
+        Where torch runs networks, and passes compute best windows.
     cluster : Cluster or None
-        Processes that extract and hold windows, if it is not this one.
+        Worker processes that extract and store windows; None: this process does.
     pass_counts : PassCounts or None
         Where training counts its passes.
     named : tuple of str
-        The extractors that stand on this command line; those of settings files may not run code (see `trusted_code`).
+        The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
     """
@@ -72,13 +68,13 @@ class RunContext:
         return self._data
 
     def trained_model(self, class_name: str) -> Path:
-        """Return the file that training writes: the final one, unless refinement follows."""
+        """Return the file that training writes: the final model, unless refinement follows."""
         return self.run.first_model(class_name) if self.settings.refine.rounds else self.run.model(class_name)
 
     def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
-        """Tell ``timings.json`` what a stage takes, and people if that cannot be; yields what the stage counts."""
+        """Store the time of a stage in ``timings.json``, with the counts that the stage adds to the dictionary."""
         return self.run.timed(stage, self.reporter.say)
 
     def save_settings(self) -> None:
-        """Write the settings into the run folder, with the command as it was typed."""
+        """Write the settings and the command line into the run folder."""
         self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])

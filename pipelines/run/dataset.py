@@ -1,4 +1,4 @@
-"""Classes and labels of a run: which classes can be learned, and the label of every picture."""
+"""The data set of a run: its pictures, their labels, and the classes that can be learned."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,21 +18,12 @@ from .settings import DataSettings
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))
 SHOWN = 20  # classes in one sentence
-NO_SET = "none"  # the name of a test set that is not wanted
+NO_SET = "none"  # the name of the test set of a run without one
 
 
 @dataclass(frozen=True)
 class RunData:
-    """A data set opened for a run.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    classes : tuple of str
-        Those that can be learned: with a positive and a negative picture in the training set.
-    skipped : dict of class name to the reason
-    records : dict of set name to its pictures
-    """
+    """A data set opened for a run: learnable classes, skipped ones with the reason, and the pictures of each set."""
 
     dataset: Dataset
     classes: tuple[str, ...]
@@ -41,23 +32,19 @@ class RunData:
 
 
 def open_run_data(settings: DataSettings, seed: int) -> RunData:
-    """Open the data set of a run and check its classes before any work is done.
+    """Open the data set of a run and check its classes.
 
-    Raises
-    ------
-    OptionError
-        If no data set is named.
-    OneClassError
-        If a class that was asked for has no positives or no negatives, or no class is left.
-    LabelsError
-        If a set is empty.
+    Raises OptionError if no data set is named, OneClassError if a requested class has no positives or no negatives or
+    no class is left, LabelsError if a set is empty.
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
     dataset = open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
-    _refuse_asked(settings.classes, skipped)
+    for name in settings.classes:
+        if name in skipped:
+            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it.")
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
         reasons = "; ".join(f"{name} {reason}" for name, reason in islice(skipped.items(), SHOWN))
@@ -67,7 +54,7 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
 
 
 def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:
-    """Return what the reader is told besides the folder: what was asked for, and the seed of what is generated."""
+    """Return the options of the reader: those that differ from the defaults, and the seed of generated data."""
     options: dict[str, Any] = {"classes": settings.classes} if settings.classes else {}
     if settings.name == "digits":
         options["seed"] = seed
@@ -78,7 +65,7 @@ def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:
 
 
 def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
-    """Return the training set and the test set; only one that nobody asked for may be missing, or be called none."""
+    """Return the training set, and the test set unless it is "none" or the default one is missing."""
     if settings.test_set == NO_SET:
         return [settings.train_set]
     tested = settings.test_set in dataset.sets or settings.test_set != DataSettings.test_set
@@ -86,35 +73,31 @@ def _set_names(dataset: Dataset, settings: DataSettings) -> list[str]:
 
 
 def _records(dataset: Dataset, set_name: str) -> list[ImageRecord]:
-    """Return the pictures of a set; LabelsError if there are none, or one has a label that is none, such as NaN."""
+    """Return the pictures of a set; LabelsError if there are none, or one has an invalid label."""
     records = dataset.records(set_name)
     if not records:
         raise LabelsError(f"set {set_name!r} of data set {dataset.name!r} must hold at least one picture, got none.")
     for record in records:
         if not _LABELS.issuperset(record.labels.values()):
-            raise LabelsError(f"labels of picture {record.id!r} must be +1, -1 or 0, got {_wrong_label(record)}.")
+            wrong = next(f"{value!r} for {name!r}" for name, value in record.labels.items() if value not in _LABELS)
+            raise LabelsError(f"labels of picture {record.id!r} must be +1, -1 or 0, got {wrong}.")
     return records
 
 
-def _wrong_label(record: ImageRecord) -> str:
-    """Return the first label of a picture that is none, with its class."""
-    return next(f"{value!r} for {name!r}" for name, value in record.labels.items() if value not in _LABELS)
-
-
 def _unlearnable(classes: Sequence[str], records: Sequence[ImageRecord]) -> dict[str, str]:
-    """Return class -> why it cannot be learned."""
+    """Return class -> why it cannot be learned, for those that cannot."""
     reasons, (positive, negative) = {}, count_labels(records)
     for name in classes:
-        missing = [kind for kind, found in (("positive", positive), ("negative", negative)) if not found[name]]
+        missing = [kind for kind, counts in (("positive", positive), ("negative", negative)) if not counts[name]]
         if missing:
             reasons[name] = f"has no {' and no '.join(missing)} picture in the training set"
     return reasons
 
 
 def count_labels(records: Sequence[ImageRecord]) -> tuple[Counter[str], Counter[str]]:
-    """Return class -> its positive pictures, and class -> its negative ones, in time linear in what the labels hold."""
+    """Return the numbers of positive and of negative pictures by class, in time linear in the stored labels."""
     positive, negative = Counter[str](), Counter[str]()
-    pictures, shared = Counter[int](), dict[int, Mapping[str, object]]()  # by the table of classes that pictures share
+    pictures, shared = Counter[int](), dict[int, Mapping[str, object]]()  # by table of classes, which pictures share
     for labels in (record.labels for record in records):
         if isinstance(labels, PresentClasses):
             positive.update(labels.positive)
@@ -129,18 +112,11 @@ def count_labels(records: Sequence[ImageRecord]) -> tuple[Counter[str], Counter[
     return positive, negative
 
 
-def _refuse_asked(asked: Sequence[str], skipped: dict[str, str]) -> None:
-    """Raise OneClassError for the first class that was asked for and cannot be learned."""
-    for name in asked:
-        if name in skipped:
-            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it.")
-
-
 def label_vector(records: Sequence[ImageRecord], class_name: str) -> Labels:
-    """Return the labels +1, -1, 0 of a class, one per picture."""
+    """Return the labels +1, -1, 0 of a class, int8 of shape (n_pictures,)."""
     return np.array([record.labels.get(class_name, 0) for record in records], dtype=np.int8)
 
 
 def content_hash(*parts: object) -> str:
-    """Return the hash by which ids and labels are known in models: 32 hex digits."""
+    """Return the hash of the values' repr, 32 hex digits; it identifies ids and labels in models."""
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()

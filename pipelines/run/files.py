@@ -1,4 +1,4 @@
-"""Whether a folder is a run folder, which of its files are a run's own, and whether it lies apart from the data."""
+"""Which folders are run folders, which of their files lapsvm wrote, and whether they overlap the data."""
 
 import os
 import re
@@ -38,10 +38,10 @@ PATTERNS = (
 
 
 def adopted_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that count as written by lapsvm in a run that has no list of them, as runs of old versions have.
+    """Yield the files that lapsvm wrote in a run of an old version, which has no list of them.
 
-    These are the files of a folder with a valid ``run.toml`` whose names are those that a run gives; models only if
-    they are no whole files of another program.
+    These are the files with the names of `PATTERNS` in a folder with a valid ``run.toml``, without valid model files
+    of other programs.
     """
     if not _has_settings(folder):
         return
@@ -52,13 +52,13 @@ def adopted_files(folder: Path) -> Iterator[Path]:
 
 
 def is_of_another_program(path: Path) -> bool:
-    """Return whether a file in a folder of models is a whole one, but not a detector: such a file is not damaged."""
+    """Return whether a file in a folder of models is a valid file of another format, not a damaged detector."""
     kind = stored_format(path) if path.parent.name in ("models", "first") else None
     return kind is not None and kind != FORMAT
 
 
 def _has_settings(folder: Path) -> bool:
-    """Return whether a folder has a ``run.toml`` that holds settings of a run."""
+    """Return whether a folder has a valid ``run.toml``."""
     path = folder / SETTINGS
     try:
         return path.is_file() and bool(Settings.values_in(path)) and Settings.read(path) is not None
@@ -67,31 +67,23 @@ def _has_settings(folder: Path) -> bool:
 
 
 def check_is_run(folder: Path, files: OwnedFiles) -> None:
-    """Raise unless a folder is new, empty, or was made by lapsvm.
-
-    Raises
-    ------
-    SettingsError
-        If it holds other files.
-    OptionError
-        If it is a file.
-    """
+    """Raise SettingsError unless a folder is new, empty or a run folder; OptionError if it is a file."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise OptionError(f"option --out must name a folder, got the file {folder}.")
     if files.is_marked or _has_settings(folder):
         return
-    strangers = sorted(path for path in folder.iterdir() if not _is_leftover(path))
-    if strangers:
+    others = sorted(path for path in folder.iterdir() if not _is_leftover(path))
+    if others:
         raise SettingsError(
-            f"folder {folder} must be new, empty or a run folder to be used as --out, but holds {strangers[0]} and no "
+            f"folder {folder} must be new, empty or a run folder to be used as --out, but holds {others[0]} and no "
             "run of lapsvm."
         )
 
 
 def _is_leftover(path: Path) -> bool:
-    """Return whether a command that was killed before it listed its first file may have left this behind."""
+    """Return whether a command that was killed before it listed its first file may have left this path."""
     if path.is_symlink():
         return False
     if path.is_dir():
@@ -104,42 +96,34 @@ def _is_leftover(path: Path) -> bool:
 
 
 def check_apart(out: Path, data: DataSettings) -> None:
-    """Raise unless an output folder and the root of a data set lie apart, links resolved.
+    """Raise OptionError if an output folder overlaps the root of a data set, links resolved.
 
-    The folder ``data`` of the run itself may hold digits, which are generated there.
-
-    Raises
-    ------
-    OptionError
-        If the output lies in the data, or the data in the output.
+    The folder ``data`` of the run itself may hold generated digits.
     """
-    if not data.root:
-        return
-    root = Path(data.root)
-    if data.name == "digits" and root.resolve() == (out / GENERATED).resolve():
-        return
-    check_folders_apart(out, [root])
+    is_generated = data.name == "digits" and Path(data.root).resolve() == (out / GENERATED).resolve()
+    if data.root and not is_generated:
+        check_folders_apart(out, [Path(data.root)])
 
 
 def check_outside(out: Path, data: DataSettings) -> None:
     """Raise OptionError if an output folder lies in the root of a data set, links resolved."""
-    if data.root and _holds(Path(data.root).resolve(), out.resolve()):
+    if data.root and _contains(Path(data.root).resolve(), out.resolve()):
         raise OptionError(f"option --out must not lie in the folder of the data {data.root}, got {out}.")
 
 
 def check_folders_apart(out: Path, folders: Iterable[Path]) -> None:
-    """Raise OptionError if an output folder lies in one of the data's folders, or one of these in it."""
-    whole = out.resolve()
+    """Raise OptionError if an output folder lies in a folder of the data, or contains one."""
+    output = out.resolve()
     for folder in folders:
         root = folder.resolve()
-        if _holds(root, whole):
+        if _contains(root, output):
             raise OptionError(f"option --out must not lie in the folder of the data {folder}, got {out}.")
-        if _holds(whole, root):
+        if _contains(output, root):
             raise OptionError(f"the data must not lie in the output folder, got {folder} in --out {out}.")
 
 
-def _holds(outer: Path, inner: Path) -> bool:
-    """Return whether a resolved path is another one or lies in it, whatever names the disk has for the folders."""
+def _contains(outer: Path, inner: Path) -> bool:
+    """Return whether a resolved path is `outer` or lies in it, also under other names of the same folder."""
     if outer == inner or outer in inner.parents:
         return True
     return outer.is_dir() and any(path.is_dir() and os.path.samefile(path, outer) for path in (inner, *inner.parents))

@@ -1,4 +1,4 @@
-"""A run folder: where everything of one run lies, who holds it, and what it took.
+"""A run folder: the paths of its files, its lock, and its timings.
 
 ::
 
@@ -7,11 +7,11 @@
     RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
-    RUN/training/*.answers              what passes answered, while training lasts
+    RUN/training/*.answers              answers of passes, until training ends
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/evaluation.json  history.csv  timings.json  page/index.html
     RUN/.lapsvm-files                   the files that this program wrote; no other is replaced or removed
-    RUN/.lock                           who holds the folder
+    RUN/.lock                           the process that uses the folder
 """
 
 import json
@@ -43,7 +43,7 @@ VERSIONS_OF = ("lapsvm", "numpy", "scipy", "scikit-learn", "opencv-python-headle
 
 @dataclass
 class Timing:
-    """How long a stage took, and what it counted."""
+    """The wall and CPU time of a stage, and its counts."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -52,7 +52,7 @@ class Timing:
 
 @contextmanager
 def measured() -> Iterator[Timing]:
-    """Measure the wall and CPU time of a block that does not fail."""
+    """Measure the wall and CPU time of a block, unless it raises."""
     timing = Timing()
     start, cpu_start = time.perf_counter(), time.process_time()
     yield timing
@@ -60,12 +60,7 @@ def measured() -> Iterator[Timing]:
 
 
 class RunFolder:
-    """The folder of one run.
-
-    Parameters
-    ----------
-    path : str or Path
-    """
+    """The folder of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -101,16 +96,16 @@ class RunFolder:
         return self.path / "detections" / set_name
 
     def detection_files(self, set_name: str, classes: Iterable[str]) -> list[Path]:
-        """Return the result files of a set, and last the one that says what they were made from."""
+        """Return the result files of a set, and last the file with their provenance."""
         folder = self.detections(set_name)
         return [*(folder / result_name(set_name, name, COMPETITION) for name in classes), folder / STAMP]
 
     def settings(self) -> Settings:
-        """Return the settings that this folder was made with; the defaults where there are none yet."""
+        """Return the settings of this folder; the defaults if it has none yet."""
         return Settings.read(self.settings_file) if self.settings_file.is_file() else Settings()
 
     def require_settings(self, stage: str) -> Settings:
-        """Return the settings; StageError if nothing was extracted here yet."""
+        """Return the settings; StageError if there are none."""
         if not self.settings_file.is_file():
             raise StageError(
                 f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first."
@@ -118,9 +113,9 @@ class RunFolder:
         return self.settings()
 
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
-        """Write ``run.toml``: settings, versions, and the command that was typed last."""
+        """Write ``run.toml``: settings, versions, and the last command line."""
         versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
-        line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # a path may be no UTF-8
+        line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # paths may be invalid UTF-8
         text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
 
@@ -130,18 +125,18 @@ class RunFolder:
         return {name: str(value) for name, value in notes.items()} if isinstance(notes, dict) else {}
 
     def write(self, path: Path, text: str) -> None:
-        """Write a text file of the run whole or not at all; SettingsError if it would replace another's file."""
+        """Write a text file of the run atomically; SettingsError if it would replace another program's file."""
         self.files.claim([path])
         write_atomically(path, text.encode())
 
     def remove(self, paths: Iterable[Path]) -> None:
-        """Remove files of the run, and the folders that are empty then; what lapsvm did not write stays."""
+        """Remove files that lapsvm wrote, and the folders that become empty."""
         for folder in {path.parent for path in self.files.remove(paths)} - {self.path}:
             if not any(folder.iterdir()):
                 folder.rmdir()
 
     def remove_training(self) -> None:
-        """Remove what an unfinished training keeps."""
+        """Remove the files from which an interrupted training resumes."""
         self.remove([self.choices_file, self.resume_file, *self.training.glob("*.answers")])
 
     def check_is_run(self) -> None:
@@ -150,15 +145,9 @@ class RunFolder:
 
     @contextmanager
     def lock(self, command: str = "lapsvm") -> Iterator[None]:
-        """Hold the folder: a second run on it is told who holds it. The lock ends with the process, even if killed.
+        """Lock the folder while the block runs, and remove the temporary files of killed processes at its end.
 
-        What a killed process left half written beside the run's own files is removed at the end, unless an error
-        comes first; a folder that was made for this and in which nothing was written is removed then.
-
-        Raises
-        ------
-        SettingsError
-            If another process holds the folder, or lapsvm did not make it and it is not empty.
+        Raises SettingsError if another process uses the folder, or it holds files of other programs only.
         """
         self.check_is_run()
         with locked(self.path, command):
@@ -171,25 +160,22 @@ class RunFolder:
 
     @contextmanager
     def timed(self, stage: str, say: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
-        """Add the wall and CPU time of a stage, and what it counted, to ``timings.json``; yields the counts."""
+        """Add the time and the counts of a stage to ``timings.json``; yields the counts."""
         with measured() as timing:
             yield timing.counts
         if not timing.counts.pop("nothing_to_do", False) or stage not in self.timings():
             self.save_timing(stage, timing, say)
 
     def save_timing(self, stage: str, timing: Timing, say: Callable[[str], None] = lambda _: None) -> None:
-        """Write how long a stage took, and what it counted, into ``timings.json``.
-
-        Nothing depends on the times: if they cannot be kept, that is said, and the stage is as good as with them.
-        """
+        """Add a timing to ``timings.json``; a failure is only reported, because no result depends on the file."""
         entry = {"seconds": round(timing.seconds, 3), "cpu_seconds": round(timing.cpu_seconds, 3), **timing.counts}
         try:
             self.write(self.timings_file, json.dumps(self.timings(say) | {stage: entry}, indent=1) + "\n")
         except (OSError, SettingsError) as error:  # a full disk, or a file of another program
-            say(f"the times of {stage} are not kept: {error}")
+            say(f"the times of {stage} are not stored: {error}")
 
     def timings(self, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-        """Return stage -> wall seconds, CPU seconds and counts; none, which is said, if the file is damaged."""
+        """Return stage -> wall seconds, CPU seconds and counts; if the file is damaged, report it and return none."""
         if not self.timings_file.is_file():
             return {}
         try:
@@ -197,11 +183,10 @@ class RunFolder:
             if all(_is_seconds(entry[name]) for entry in entries.values() for name in ("seconds", "cpu_seconds")):
                 return entries
         except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-            pass  # no JSON, or of another shape
+            pass  # not JSON, or of another shape
         say(f"{self.timings_file} is damaged; the times in it are left out.")
         return {}
 
 
 def _is_seconds(value: Any) -> bool:
-    """Tell whether a value is a time."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

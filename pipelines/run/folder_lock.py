@@ -1,4 +1,4 @@
-"""The lock of a run folder: one process at a time, and the others are told which."""
+"""The lock of a run folder: one process at a time; errors name the process that has it."""
 
 import errno
 import fcntl
@@ -12,23 +12,17 @@ from pathlib import Path
 from lapsvm.errors import MissingError, SettingsError
 
 LOCK = ".lock"
-HOLDER = "process "  # what the text of a holder begins with
-_TEXT = 4096  # bytes that are read of it
+HOLDER = "process "  # the first word of the text in the lock file
+_TEXT = 4096  # bytes of it that are read
 
 
 @contextmanager
 def locked(folder: Path, command: str) -> Iterator[None]:
-    """Make a folder where there is none, and hold it while the block runs.
+    """Make a folder if it is missing, and lock it while the block runs.
 
-    Afterwards the lock file holds what it held before, so that a command that is refused changes no byte; if the block
-    fails and nothing else was written, the folders that were made here are removed.
-
-    Raises
-    ------
-    SettingsError
-        If another process holds the folder.
-    MissingError
-        If the folder cannot be made.
+    Afterwards the lock file has its former text, so that a refused command changes no byte; if the block fails before
+    anything is written, the new folders are removed. Raises SettingsError if another process has the lock, MissingError
+    if the folder cannot be made.
     """
     made = _make(folder)
     lock = _acquire(folder)
@@ -45,7 +39,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
 
 
 def _make(folder: Path) -> list[Path]:
-    """Make a folder and return the folders that were not there, the innermost first."""
+    """Make a folder and return the new folders, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +49,7 @@ def _make(folder: Path) -> list[Path]:
 
 
 def _acquire(folder: Path) -> int:
-    """Return the descriptor of the lock file, locked, and still that of the file of this name."""
+    """Return the descriptor of the locked file, which still has its name."""
     path = folder / LOCK
     while True:
         lock = _open(path)
@@ -67,28 +61,27 @@ def _acquire(folder: Path) -> int:
             holder = os.pread(lock, _TEXT, 0).decode(errors="replace") or "another process"
             os.close(lock)
             raise SettingsError(f"run folder {folder} is in use by {holder}.") from None
-        os.close(lock)  # another process removed it, because its command was refused
+        os.close(lock)  # another process, whose command was refused, removed the file
 
 
 def _open(path: Path) -> int:
-    """Return the descriptor of the lock file, which is made where there is none; a link is not followed."""
+    """Open or make the lock file; a symbolic link is not followed."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise SettingsError(f"lock {path} must be a file of its own, got a symbolic link.") from None
+            raise SettingsError(f"lock {path} must be a regular file, got a symbolic link.") from None
         raise
 
 
 def _write(lock: int, text: str) -> None:
-    """Replace the text of the lock file."""
-    with suppress(OSError):  # a full disk is told by what is written next
+    with suppress(OSError):  # the next write reports a full disk
         os.ftruncate(lock, 0)
         os.pwrite(lock, text.encode(), 0)
 
 
 def _remove_if_unused(folder: Path, made: list[Path]) -> None:
-    """Remove a folder that was made for this command if it holds nothing but the lock."""
+    """Remove new folders if they hold nothing but the lock."""
     with suppress(OSError):
         if folder in made and os.listdir(folder) == [LOCK]:
             (folder / LOCK).unlink()

@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, now and then a line elsewhere, nothing under --quiet."""
+"""Progress on standard error: a bar on a terminal, a line every half minute elsewhere, nothing under --quiet."""
 
 import sys
 import time
@@ -19,20 +19,9 @@ LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
 @dataclass
 class Bar:
-    """How far a stage is.
+    """The progress of a stage; `total` None means unknown.
 
-    Attributes
-    ----------
-    title : str
-    total : int or None
-        None: nobody knows.
-    unit : str
-        What is counted.
-    done, windows : int
-    note : str
-        How it goes.
-    seconds_left : float or None
-        The stage's own estimate; by default the rest is taken to go as what is done.
+    `seconds_left` is an estimate of the stage; by default the remaining work is assumed to go at the same speed.
     """
 
     title: str
@@ -49,33 +38,32 @@ class Bar:
         self._began = self.clock()
 
     def step(self, count: int = 1, note: str = "", windows: int = 0) -> None:
-        """Say that `count` more are done, with so many windows, and how it goes."""
+        """Add `count` finished items with `windows` windows, and replace the note."""
         self.done, self.windows, self.note = self.done + count, self.windows + windows, note
 
     @property
     def seconds(self) -> float:
-        """Seconds since the stage began."""
+        """Seconds since the start."""
         return self.clock() - self._began
 
     @property
     def count(self) -> str:
-        """How many are done, as text."""
+        """The number of finished items, as text."""
         count = f"{self.done:,}" + (f" of {self.total:,}" if self.total is not None else "")
         return f"{count} {self.unit}".rstrip()
 
     @property
     def status(self) -> str:
-        """How fast it goes, how long it will take and what is noted, as text."""
+        """The rates, the time left and the note, as text."""
         return ", ".join(part for part in (*self._rates(), self._left(), self.note) if part)
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
+        """Title, count, time and status in one line."""
         parts = (f"{self.title}: {self.count}", f"{duration(self.seconds)} so far", self.status)
         return ", ".join(part for part in parts if part)
 
     def _rates(self) -> Iterator[str]:
-        """Yield what is done in a second."""
         counts = ((self.done, self.unit), (self.windows, "windows"))
         for count, unit in counts if self.seconds > 0 and self.total is not None else ():
             if count and unit:
@@ -83,7 +71,7 @@ class Bar:
                 yield f"{rate:,.{0 if rate >= 100 else 1}f} {unit}/s"
 
     def _left(self) -> str:
-        """Return how much longer it will take, if that can be told."""
+        """Return the time left, "" if unknown."""
         left = self.seconds_left
         if left is None and self.total is not None and 0 < self.done < self.total:
             left = self.seconds * (self.total - self.done) / self.done
@@ -96,13 +84,7 @@ def duration(seconds: float) -> str:
 
 
 class Reporter:
-    """Tells people how a run goes, on standard error; standard output is for results.
-
-    Parameters
-    ----------
-    quiet : bool
-        Neither bars nor lines.
-    """
+    """Prints lines and bars on standard error, or nothing if `quiet`; standard output is for results."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -114,7 +96,7 @@ class Reporter:
 
     @contextmanager
     def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:
-        """Show how far a block is while it runs: drawn on a terminal, elsewhere told every half minute."""
+        """Show the progress of a block: drawn on a terminal, elsewhere printed every half minute."""
         bar = Bar(title, total, unit)
         if self.quiet or total == 0:
             yield bar
@@ -124,7 +106,7 @@ class Reporter:
 
 
 class _StatusBar(Progress):
-    """A bar with its rates and its note below it, which may need lines of their own."""
+    """A bar with its rates and its note on the lines below."""
 
     def __init__(self, bar: Bar, *columns: ProgressColumn, console: Console) -> None:
         self._bar = bar
@@ -132,7 +114,7 @@ class _StatusBar(Progress):
         self.add_task(bar.title, total=bar.total, count=bar.count)
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        """Yield the bar, and the text."""
+        """Yield the bar and the text below."""
         for task in self.task_ids:
             self.update(task, completed=self._bar.done, count=self._bar.count)
         yield self.make_tasks_table(self.tasks)
@@ -142,7 +124,6 @@ class _StatusBar(Progress):
 
 @contextmanager
 def _drawn(bar: Bar, console: Console) -> Iterator[None]:
-    """Draw a bar on a terminal."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -156,22 +137,22 @@ def _drawn(bar: Bar, console: Console) -> Iterator[None]:
 
 @contextmanager
 def _lines(bar: Bar, say: Callable[[str], None]) -> Iterator[None]:
-    """Say a line every half minute, and one at the end if there was any."""
-    over, said = Event(), False
+    """Print a line every half minute, and one at the end if there was any."""
+    finished, printed = Event(), False
 
-    def tell() -> None:
-        nonlocal said
-        while not over.wait(LINE_EVERY):
-            said = True
+    def report() -> None:
+        nonlocal printed
+        while not finished.wait(LINE_EVERY):
+            printed = True
             say(bar.line)
 
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
+    thread = Thread(target=report, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        teller.join()
-    if said:
+        finished.set()
+        thread.join()
+    if printed:
         bar.seconds_left = None
         say(bar.line)

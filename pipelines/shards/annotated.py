@@ -1,7 +1,7 @@
-"""Whether windows from elsewhere hold the ground truth: the one look at annotations before evaluation.
+"""Annotated boxes among external windows: the only use of annotations before evaluation.
 
-Files of windows are made for training supervised detectors too, and may hold the annotated boxes among the proposals.
-Here they are counted, and left out on request; nothing else of the annotations is used.
+Files of windows made for supervised detectors may contain the annotated boxes. They are counted here, and left out on
+request; nothing else of the annotations is used.
 """
 
 from collections.abc import Iterator
@@ -15,30 +15,30 @@ from lapsvm.features import open_shards
 from ..run.context import RunContext
 from .external import equal_boxes
 
-SUSPICIOUS = 0.1  # share of objects; selective search met none of 418 in photographs to the pixel
+SUSPICIOUS = 0.1  # share of objects; selective search proposes none of 418 objects in photographs exactly
 
 
 def annotated_boxes(context: RunContext, set_name: str) -> dict[str, Float64]:
-    """Return picture -> boxes of its objects of all classes; nothing if none are known."""
+    """Return picture -> boxes of its objects of all classes; empty without annotations."""
     truth = context.data.dataset.ground_truth(set_name) or {}
-    found: dict[str, list[Float64]] = {}
+    boxes: dict[str, list[Float64]] = {}
     for pictures in truth.values():
         for image_id, objects in pictures.items():
-            found.setdefault(image_id, []).append(objects.boxes)
-    return {image_id: np.concatenate(boxes) for image_id, boxes in found.items()}
+            boxes.setdefault(image_id, []).append(objects.boxes)
+    return {image_id: np.concatenate(arrays) for image_id, arrays in boxes.items()}
 
 
 def equal_sentences(context: RunContext, set_name: str, advice: str) -> Iterator[str]:
-    """Yield how many annotated objects are windows exactly, if some are; annotations that are broken stop nothing."""
+    """Yield a sentence if annotated boxes are among the windows, or if the annotations are broken."""
     try:
         annotated = annotated_boxes(context, set_name)
     except AnnotationError as error:
-        yield f"{set_name}: nobody knows whether the windows hold the ground truth: {error}"
+        yield f"{set_name}: annotations cannot be compared with the windows: {error}"
         return
     total = equal = 0
     for shard in open_shards(context.run.shards(set_name)) if annotated else ():
-        parts = np.split(shard.boxes.astype(np.float64), shard.offsets[1:-1])
-        for image_id, windows in zip(shard.image_ids, parts, strict=True):
+        pictures = np.split(shard.boxes.astype(np.float64), shard.offsets[1:-1])
+        for image_id, windows in zip(shard.image_ids, pictures, strict=True):
             boxes = annotated[image_id]
             total += len(boxes)
             equal += int(equal_boxes(boxes, windows).any(axis=1).sum())

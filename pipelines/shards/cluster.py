@@ -49,11 +49,7 @@ class ShardTask:
 
 
 def extract_on_cluster(
-    context: RunContext,
-    shards: ShardJobs[PictureWindows],
-    jobs: Sequence[ShardJob],
-    title: str,
-    counts: dict[str, Any],
+    context: RunContext, shards: ShardJobs[PictureWindows], jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
 ) -> None:
     """Make some shards of one set on the cluster.
 

@@ -205,7 +205,6 @@ def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tu
 
 
 def _box_text(box: Float64) -> str:
-    """Return the corners of a box as text."""
     return ", ".join(f"{value:g}" for value in box)
 
 

@@ -24,14 +24,9 @@ class SetExtraction(ShardJobs[PictureWindows]):
     """The shards of one set of pictures, made by an extractor; `redo` and `source` as for `ShardJobs`."""
 
     def __init__(
-        self,
-        folder: Path,
-        records: Sequence[ImageRecord],
-        settings: Settings,
-        extractor: Extractor,
-        redo: bool = False,
-        source: Path | None = None,
-    ) -> None:
+        self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor,
+        redo: bool = False, source: Path | None = None,
+    ) -> None:  # fmt: skip
         made_with, dtype = provenance(settings, extractor), settings.features.dtype
         super().__init__(folder, records, made_with, dtype, settings.data.skip_bad, redo, source)
         self.settings, self.extractor = settings, extractor

@@ -1,4 +1,4 @@
-"""The extractor that a run's settings name, with what they ask of every network."""
+"""The extractor of a run's settings, completed by the settings for all networks."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -11,18 +11,13 @@ from lapsvm.features.extractors.specs import parse_spec
 from ..run.settings import FeatureSettings
 from ..run.trusted_code import check_trusted
 
-COARSE = 24  # a map of a larger stride gains from enlarged pictures; a finer one costs much and gains little
+COARSE = 24  # stride above which enlarged pictures improve a map; on finer maps they cost much and gain little
 
 
 def open_settings_extractor(settings: FeatureSettings, device: str = "auto", named: Collection[str] = ()) -> Extractor:
-    """Return the extractor; options in the text of one extractor win over the settings for all.
+    """Return the extractor; options in the text of one extractor override the settings for all.
 
-    `named` are the extractors that stand on this command line: these may run code of the modules that they name.
-
-    Raises
-    ------
-    SettingsError
-        If an extractor would run code that the user has not asked for.
+    `named` are the extractors of this command line, which may run code of their modules; others raise SettingsError.
     """
     check_trusted(settings.extractors, named)
     if not settings.extractors:
@@ -33,21 +28,21 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
 
 def network_settings(settings: FeatureSettings) -> dict[str, Any]:
     """Return the settings that `open_extractors` reads, for the provenance of shards and models."""
-    contrast = 0.0 if settings.beside else settings.contrast  # taken away in training then, not in the shards
+    contrast = 0.0 if settings.beside else settings.contrast  # with both halves stored, training subtracts
     return {"contrast": contrast, "beside": settings.beside, "sizes": list(settings.sizes)}
 
 
 def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]) -> FeatureSettings:
-    """Return the settings under which extractors give the features that a model's provenance tells of."""
-    known = {name: stored[name] for name in ("contrast", "beside")}  # whatever else a stranger's model may say
+    """Return the feature settings for extractors from the network settings that a model's provenance stores."""
+    known = {name: stored[name] for name in ("contrast", "beside")}  # a model of somebody else may hold other keys
     return replace(FeatureSettings(extractors), **known, sizes=tuple(stored["sizes"]))
 
 
 def open_extractors(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
-    """Return an extractor, a network completed by the settings; one for every size of picture, which share it.
+    """Return the extractors of a text, for networks one per size of pictures; they share the network.
 
-    A network whose own size is fixed, or that says at which size it sees pictures, comes once; its fine maps come at
-    the first size only.
+    A network with a fixed size, or with a size in the text, gives one extractor. Fine maps are used at the first size
+    only.
     """
     first = open_extractor(completed(text, settings), device=device)
     sized = isinstance(first, PooledNetwork) and first.fixed_size is None and "size" not in parse_spec(text).options
@@ -59,7 +54,7 @@ def open_extractors(text: str, settings: FeatureSettings, device: str = "auto") 
 
 
 def completed(text: str, settings: FeatureSettings) -> str:
-    """Return the text of an extractor with what the settings say of surroundings, unless it does or has none."""
+    """Return the text of an extractor with the settings for surroundings added, unless it sets or lacks them."""
     options = parse_spec(text).options
     if {"contrast", "surroundings"} & set(options) or not sees_surroundings(text):
         return text

@@ -32,16 +32,7 @@ class ImportedPicture(PictureWindows):
 
 
 class SetImport(ShardJobs[ImportedPicture]):
-    """The shards of one set, made from external files.
-
-    Parameters
-    ----------
-    context : RunContext
-    set_name : str
-    sources : Sources
-    first : ExternalWindows
-        Windows of any picture; those of all pictures must have as many features.
-    """
+    """The shards of one set, made from external files; all windows must have as many features as `first`."""
 
     def __init__(self, context: RunContext, set_name: str, sources: Sources, first: ExternalWindows) -> None:
         settings, records = context.settings, context.data.records[set_name]
@@ -134,7 +125,6 @@ def _features(windows: ExternalWindows) -> Array:
 
 
 def _dim(windows: ExternalWindows) -> int:
-    """Return the number of features of a window."""
     return int(_features(windows).shape[1])
 
 

@@ -39,32 +39,14 @@ Picture = TypeVar("Picture", bound=PictureWindows)
 class ShardJobs(Generic[Picture]):
     """The shards of one set. Subclasses define `measure`, which turns a picture into its windows.
 
-    Parameters
-    ----------
-    folder : Path
-    records : sequence of ImageRecord
-    provenance : dict
-        The settings that the shards must have been made with.
-    dtype : str
-        Type of the stored features.
-    skip_bad : bool
-        Whether a shard may lack pictures that cannot be read.
-    redo : bool, default False
-        Make all shards again.
-    source : Path or None, default None
-        A folder of shards of another run, which are copied where this one has none.
+    The shards must have been made with the settings of `provenance`; they may lack unreadable pictures if `skip_bad`.
+    `redo` makes all of them again. Shards that `folder` lacks are copied from the folder `source` of another run.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        records: Sequence[ImageRecord],
-        provenance: dict[str, Any],
-        dtype: str,
-        skip_bad: bool,
-        redo: bool = False,
-        source: Path | None = None,
-    ) -> None:
+        self, folder: Path, records: Sequence[ImageRecord], provenance: dict[str, Any], dtype: str, skip_bad: bool,
+        redo: bool = False, source: Path | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.records, self.provenance, self.dtype = folder, list(records), provenance, dtype
         self.skip_bad, self.redo, self.source = skip_bad, redo, source
         self.jobs: list[ShardJob] = [
@@ -90,10 +72,7 @@ class ShardJobs(Generic[Picture]):
     def to_do(self, reporter: Reporter, title: str, threads: int) -> list[ShardJob]:
         """Return the shards that are missing or damaged. Every byte of the others is read; nothing is written.
 
-        Raises
-        ------
-        SettingsError
-            If a shard was made from other pictures or content, or with other settings.
+        Raises SettingsError if a shard was made from other pictures or content, or with other settings.
         """
         external = sorted(set(self.existing()) - {path for path, _ in self.jobs})
         if external and not self.redo:
@@ -128,7 +107,7 @@ class ShardJobs(Generic[Picture]):
         return copied if copied is not None and copied.is_file() else path
 
     def _is_finished(self, path: Path, records: Sequence[ImageRecord]) -> bool:
-        """Return whether the header of a shard is readable and fits the job; SettingsError if a whole one does not."""
+        """Return whether the header of a shard is readable and fits the job; SettingsError if a valid one does not."""
         file = self._current(path)
         if not file.exists() or (self.redo and file == path):
             return False

@@ -1,4 +1,4 @@
-"""Stage 5: the figures of a run."""
+"""Stage 5: compute the figures of a run."""
 
 from lapsvm.evaluation import run_table, write_json
 
@@ -11,11 +11,11 @@ def run(context: RunContext) -> None:
     """Write evaluation.json and print the table."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
-        table = run_table({name: found.table() for name, found in sets.items()})
+        table = run_table({name: evaluation.table() for name, evaluation in sets.items()})
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
-    for name, found in sets.items():
-        if found.truth is None:
+    for name, evaluation in sets.items():
+        if evaluation.truth is None:
             context.reporter.say(f"set {name}: {NO_BOXES}")
         if not context.reporter.quiet:
             print_table(table["sets"][name], f"{name} set")

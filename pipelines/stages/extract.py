@@ -22,30 +22,15 @@ def run(context: RunContext) -> None:
 
 
 def extract_sets(context: RunContext) -> None:
-    """Make the missing shards of every set.
-
-    Raises
-    ------
-    ImageError, MissingError
-        If a picture cannot be read whole, unless the settings leave such pictures out.
-    SettingsError
-        If there are shards made with other settings.
-    """
+    """Make the missing shards of every set; SettingsError if there are shards made with other settings."""
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     extractor, projection = open_run_extractor(context, source)
-    sets = {
-        name: SetExtraction(
-            context.run.shards(name),
-            records,
-            context.settings,
-            extractor,
-            context.redo,
-            source.shards(name) if source else None,
-        )
-        for name, records in context.data.records.items()
-    }
+    sets = {}
+    for name, records in context.data.records.items():
+        folder, other = context.run.shards(name), source.shards(name) if source else None
+        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other)
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
         save_projection(context.run.projection, *projection)

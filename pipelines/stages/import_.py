@@ -11,14 +11,8 @@ from .shard_sets import claim_shards, make_set
 def run(context: RunContext) -> None:
     """Import the missing shards of every set, and report what was left out.
 
-    Raises
-    ------
-    OptionError, MissingError, ExternalFileError
-        If no files are named, or one is missing, breaks a rule, holds no features, or lacks a picture of a set.
-    ImageError
-        If a picture cannot be read whole, unless the settings leave such pictures out.
-    SettingsError
-        If there are shards made with other settings, or from other content.
+    Raises OptionError, MissingError or ExternalFileError for bad files, ImageError for unreadable pictures unless the
+    settings leave them out, SettingsError if there are shards made with other settings or from other content.
     """
     sources = open_sources(context.settings.windows.source)
     bare = [source.where for source in sources.opened if not source.has_features]

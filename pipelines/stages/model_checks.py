@@ -1,16 +1,21 @@
-"""What can be checked of training and refinement before the stages in front of them write anything."""
+"""Checks of training and refinement that are made before earlier stages write anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
-from lapsvm.detection import Detector
-from lapsvm.errors import ModelFileError, SettingsError
+from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards, settings_difference
 
 from ..fitting.selection import check_folds
-from ..fitting.tasks import PARTS, FitTask, fit_tasks, is_done, labels_provenance, training_settings
+from ..fitting.tasks import (
+    PARTS,
+    FitTask,
+    fit_tasks,
+    is_done,
+    labels_provenance,
+    stored_provenance,
+    training_settings,
+)
 from ..fitting.window_subset import subset_provenance
 from ..run.context import RunContext
 from ..run.dataset import label_vector
@@ -18,20 +23,10 @@ from .refine import check_positives, is_refined, trained_file
 
 
 def check_models(context: RunContext, shards_are_done: bool) -> None:
-    """Raise if the models that are there were trained or refined otherwise, or if the labels are too few.
+    """Raise SettingsError if there are models made with other settings, unless they are made again (--redo).
 
-    Parameters
-    ----------
-    context : RunContext
-    shards_are_done : bool
-        Whether all shards are there, so that models can be compared with them, too, and not with the settings alone.
-
-    Raises
-    ------
-    SettingsError
-        If models are there that were made otherwise, unless they are to be made again.
-    OneClassError
-        If a class has too few pictures for what follows.
+    Raises OneClassError if a class has too few pictures for training. With `shards_are_done` models are compared with
+    the shards, too.
     """
     tasks = _tasks(context, shards_are_done)
     if "train" in context.stages:
@@ -47,49 +42,35 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
 
 
 def _check_trained(task: FitTask, shards_are_done: bool) -> None:
-    """Raise SettingsError if a class was trained otherwise; without shards their content counts as what it was."""
+    """Raise SettingsError if a class was trained with other settings; missing shards are assumed to be unchanged."""
     if not shards_are_done:
-        stored = _stored(task.path)
-        task = replace(
-            task, provenance={**task.provenance, "data": {**stored.get("data", {}), **task.provenance["data"]}}
-        )
+        data = {**(stored_provenance(task.path) or {}).get("data", {}), **task.provenance["data"]}
+        task = replace(task, provenance={**task.provenance, "data": data})
     is_done(task, PARTS if shards_are_done else PARTS[:2])
 
 
-def _stored(path: Path) -> Mapping[str, Any]:
-    """Return the provenance of a model; nothing if there is none that is whole."""
-    try:
-        return Detector.load(path).provenance if path.is_file() else {}
-    except ModelFileError:
-        return {}
-
-
 def _tasks(context: RunContext, shards_are_done: bool) -> Sequence[FitTask]:
-    """Return what is to be learned; without shards only the settings of training are known."""
+    """Return the training tasks; without shards their provenance lacks the shards."""
     train_set = context.settings.data.train_set
     if shards_are_done:
         return fit_tasks(context, open_shards(context.run.shards(train_set)))
-    records = context.data.records[train_set]
-    labels = {name: label_vector(records, name) for name in context.data.classes}
-    whole = not context.settings.data.skip_bad
+    labels = {name: label_vector(context.data.records[train_set], name) for name in context.data.classes}
+    skips = context.settings.data.skip_bad
+    data = {name: {} if skips else labels_provenance(y) for name, y in labels.items()}
+    training = training_settings(context)
     return [
-        FitTask(
-            name,
-            y,
-            {"training": training_settings(context), "data": labels_provenance(y) if whole else {}},
-            context.trained_model(name),
-        )
+        FitTask(name, y, {"training": training, "data": data[name]}, context.trained_model(name))
         for name, y in labels.items()
     ]
 
 
 def _check_refined(context: RunContext, task: FitTask) -> None:
-    """Raise SettingsError if a class was refined, and otherwise than the settings say."""
+    """Raise SettingsError if a class was refined with other settings."""
     final, settings = context.run.model(task.name), context.settings.refine
     if not settings.rounds or not is_refined(final):
         return
-    stored = _stored(final)["training"]
-    wanted = task.provenance["training"] | {"refine": asdict(settings), "first": stored.get("first")}
-    difference = settings_difference({"training": stored}, {"training": wanted})
+    stored = (stored_provenance(final) or {})["training"]
+    requested = task.provenance["training"] | {"refine": asdict(settings), "first": stored.get("first")}
+    difference = settings_difference({"training": stored}, {"training": requested})
     if difference:
         raise SettingsError(f"{final} was trained with {difference}; use another --out, or --redo to train again.")

@@ -40,14 +40,8 @@ class _Pictures(NamedTuple):
 def run(context: RunContext) -> None:
     """Refine the classes that have no final model yet; without rounds there is nothing to do.
 
-    Raises
-    ------
-    StageError
-        If nothing was extracted, or a class is not trained.
-    SettingsError
-        If there are models refined with other settings.
-    OneClassError
-        If a class has only one positive picture.
+    Raises StageError if there are no shards or a class is not trained, SettingsError if there are models refined with
+    other settings, OneClassError if a class has only one positive picture.
     """
     if not context.settings.refine.rounds:
         return
@@ -83,7 +77,6 @@ def is_refined(path: Path) -> bool:
 
 
 def _refinement_task(context: RunContext, first: FitTask, detector: Detector) -> FitTask:
-    """Return the refinement of a trained class."""
     check_positives(first)
     refinement = {"refine": asdict(context.settings.refine), "first": weights_hash(detector)}
     provenance = first.provenance | {"training": first.provenance["training"] | refinement}

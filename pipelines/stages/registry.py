@@ -1,4 +1,4 @@
-"""The stages in order: each reads the files of the one before, so that any of them can be run alone."""
+"""The stages in order; each reads the files of the one before, so any of them can be run alone."""
 
 import os
 import shlex
@@ -42,18 +42,10 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
 
 
 def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any], line: str = "") -> None:
-    """Run some stages on a run folder.
+    """Run the stages `names` of `STAGES` on the run folder ``options["out"]``.
 
-    Parameters
-    ----------
-    options : mapping
-        Options of a verb: "out", "jobs", "device", "quiet", "redo", "shards_from", "memory", "executor", "extractor".
-    names : sequence of str
-        Keys of `STAGES`.
-    values : mapping
-        Dotted settings from the command line; others come from the folder's ``run.toml``, or are the defaults.
-    line : str, optional
-        Printed once the settings are checked.
+    `values` are the dotted settings of the command line; others come from the folder's ``run.toml``, or are the
+    defaults. `line` is printed once the settings are checked.
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)

@@ -1,4 +1,4 @@
-"""Stage 6: the page."""
+"""Stage 6: write the page."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -29,7 +29,9 @@ from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
+from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
+from ..shards.jobs import left_out
 
 EXAMPLES = 8
 Truth = dict[str, dict[str, GroundTruth]]
@@ -47,39 +49,32 @@ def run(context: RunContext) -> None:
 
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: dict[str, Detector]) -> Contents:
-    """Return everything that the page shows."""
     train_set, test_set = context.settings.data.train_set, context.settings.data.test_set
     steps = _cccp_steps(context)
     classes = tuple(
         _class_result(context, name, sets[train_set], sets.get(test_set), detectors[name], steps.get(name, ()))
         for name in context.data.classes
     )
-    left_out = {image_id: "cannot be read whole" for name in sets for image_id in _left_out(context, name)}
-    told = [data_warnings(name, provenance_value(detectors[name], "result")) for name in context.data.classes]
+    missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
+    warnings = [data_warnings(name, provenance_value(detectors[name], "result")) for name in context.data.classes]
     return Contents(
         _summary(context, sets),
         classes,
         skipped=context.data.skipped,
-        left_out=left_out,
-        warnings=(*_imported(context), *chain.from_iterable(told)),
+        left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
+        warnings=(*_imported(context), *chain.from_iterable(warnings)),
     )
 
 
-def _left_out(context: RunContext, set_name: str) -> list[str]:
-    """Return the ids of a set's pictures that have no shard."""
-    there = set(open_shards(context.run.shards(set_name)).image_ids)
-    return [record.id for record in context.data.records[set_name] if record.id not in there]
-
-
 def _imported(context: RunContext) -> list[str]:
-    """Return what became of the windows of sets that were imported."""
-    headers = {name: open_shards(context.run.shards(name)).headers for name in context.data.records}
-    counts = {name: imported_counts(own).sentence() for name, own in headers.items()}
+    """Return sentences on the rows that import left out."""
+    shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
+    counts = {name: imported_counts(shard_set.headers).sentence() for name, shard_set in shards.items()}
     return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
-    """Return how the run was made."""
+    """Return the settings, versions and times of the run."""
     settings, run = context.settings, context.run
     data = settings.data
     loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
@@ -104,7 +99,6 @@ def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
 
 
 def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluation]) -> SetSummary:
-    """Return the counts of one set."""
     records = context.data.records[set_name]
     return SetSummary(
         name=set_name,
@@ -116,31 +110,30 @@ def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluati
 
 
 def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
-    """Return how many pictures have the class."""
-    labels = [record.labels.get(class_name, 0) for record in records]
+    labels = label_vector(records, class_name).tolist()
     return LabelCounts(labels.count(1), labels.count(-1), labels.count(0))
 
 
 def _cccp_steps(context: RunContext) -> dict[str, tuple[CccpStep, ...]]:
-    """Return class -> outer steps of the training that made its model, from history.csv; without it there are none."""
+    """Return class -> outer steps of the training of its model, from history.csv if there is one."""
     rounds = context.settings.refine.rounds
     last = f"round {rounds}" if rounds else "final"
     steps: dict[str, list[CccpStep]] = {}
     for row in _history(context):
-        if row["role"] == last and row.get("certified") != "False":  # on candidates an objective is but a bound
+        if row["role"] == last and row.get("certified") != "False":  # on candidates the objective is only a bound
             steps.setdefault(row["class"], []).append(_cccp_step(row))
     return {name: tuple(rows) for name, rows in steps.items()}
 
 
 def _history(context: RunContext) -> list[dict[str, str]]:
-    """Return the rows of history.csv; a page without them is better than none, and says so."""
+    """Return the rows of history.csv; if it is missing or damaged, report that and return none."""
     try:
         if context.run.history_file.is_file():
             return read_history(context.run.history_file)
         reason = f"{context.run.history_file} is not there."
     except DataError as error:
         reason = str(error)
-    context.reporter.say(f"{reason} The page does not show how training went.")
+    context.reporter.say(f"{reason} The page shows no training curves.")
     return []
 
 
@@ -154,20 +147,15 @@ def _class_result(
     context: RunContext, name: str, train: SetEvaluation, test: SetEvaluation | None, detector: Detector,
     steps: tuple[CccpStep, ...],
 ) -> ClassSummary:  # fmt: skip
-    """Return what was found for one class."""
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
     shown = test if test is not None else train
-    records = {
-        record.id: record
-        for record in context.data.records[
-            context.settings.data.test_set if test is not None else context.settings.data.train_set
-        ]
-    }
-    found = shown.detections[name]
-    order = found.order()
-    right = order[voc.tp] if voc is not None else order
-    wrong = order[voc.fp] if voc is not None else order[:0]
+    data = context.settings.data
+    records = {record.id: record for record in context.data.records[data.train_set if test is None else data.test_set]}
+    detections = shown.detections[name]
+    order = detections.order()
+    right, wrong = (order, order[:0]) if voc is None else (order[voc.tp], order[voc.fp])
+    result = provenance_value(detector, "result")
     return ClassSummary(
         name=name,
         ap_11point=voc.ap_11point if voc else None,
@@ -177,12 +165,12 @@ def _class_result(
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
         C=provenance_value(detector, "result", "C"),
-        duality_gap=provenance_value(detector, "result").get("duality_gap"),
-        averaged=provenance_value(detector, "result").get("averaged_models", 0),
+        duality_gap=result.get("duality_gap"),
+        averaged=result.get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
-        best=_examples(right, found, records, shown.truth, name, EXAMPLES),
-        false_positives=_examples(wrong, found, records, shown.truth, name, EXAMPLES),
+        best=_examples(right, detections, records, shown.truth, name, EXAMPLES),
+        false_positives=_examples(wrong, detections, records, shown.truth, name, EXAMPLES),
         misses=_misses(context, name, train),
         hits=int(located.hits.sum()) if located else None,
         windowless=int((located.windows < 0).sum()) if located else 0,
@@ -190,37 +178,38 @@ def _class_result(
 
 
 def _examples(
-    indices: Iterable[int], found: Detections, records: dict[str, ImageRecord], truth: Any, name: str,
+    indices: Iterable[int], detections: Detections, records: dict[str, ImageRecord], truth: Any, name: str,
     most: int | None = None,
 ) -> tuple[Example, ...]:  # fmt: skip
-    """Return detections as pictures to be looked at, one a picture."""
+    """Return examples of detections, at most one of each picture."""
     first_of: dict[str, int] = {}
     for index in indices:
         if most is not None and len(first_of) == most:
             break
-        first_of.setdefault(found.image_ids[index], int(index))
-    return tuple(_example(index, found, records[image_id], truth, name) for image_id, index in first_of.items())
+        first_of.setdefault(detections.image_ids[index], int(index))
+    return tuple(_example(index, detections, records[image_id], truth, name) for image_id, index in first_of.items())
 
 
-def _example(index: int, found: Detections, record: ImageRecord, truth: Truth | None, name: str) -> Example:
-    """Return one detection with the objects of its picture."""
-    known = None if truth is None else truth[name][record.id].boxes
-    others = {} if truth is None else {other: truth[other][record.id].boxes for other in truth if other != name}
+def _example(index: int, detections: Detections, record: ImageRecord, truth: Truth | None, name: str) -> Example:
+    """Return a detection with the annotated objects of its picture."""
+    boxes = {} if truth is None else {other: pictures[record.id].boxes for other, pictures in truth.items()}
     return Example(
         id=record.id,
         pixels=record.pixels,
-        box=found.boxes[index],
-        score=float(found.scores[index]),
-        truth=known,
-        others={other: boxes for other, boxes in others.items() if len(boxes)},
+        box=detections.boxes[index],
+        score=float(detections.scores[index]),
+        truth=boxes.get(name),
+        others={other: objects for other, objects in boxes.items() if other != name and len(objects)},
     )
 
 
 def _misses(context: RunContext, name: str, train: SetEvaluation) -> tuple[Example, ...]:
-    """Return the training pictures with the class whose best window misses, the surest mistake first."""
+    """Return the positive training pictures whose best window misses, by decreasing score."""
     if train.corloc is None:
         return ()
-    located, found = train.corloc.classes[name], train.detections[name]
+    located, detections = train.corloc.classes[name], train.detections[name]
     missed = located.windows[~located.hits & (located.windows >= 0)]
     records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
-    return _examples(missed[np.argsort(-found.scores[missed], kind="stable")], found, records, train.truth, name)
+    return _examples(
+        missed[np.argsort(-detections.scores[missed], kind="stable")], detections, records, train.truth, name
+    )

@@ -15,10 +15,7 @@ ToDo = Mapping[str, list[ShardJob]]
 def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], others: Sequence[Path] = ()) -> ToDo:
     """Return the shards to make in each set, after every check; list them and `others` as files of the run.
 
-    Raises
-    ------
-    SettingsError
-        If shards or models were made with other settings, or a file to write is another program's.
+    Raises SettingsError if shards or models were made with other settings, or a file to write is another program's.
     """
     to_do = {name: jobs.to_do(context.reporter, f"check {name}", context.threads) for name, jobs in sets.items()}
     copies = [path for name, jobs in sets.items() for _, path in jobs.copies(to_do[name])]

@@ -29,12 +29,7 @@ from ..shards.projection import projection_of
 def run(context: RunContext) -> None:
     """Train the classes that have no model yet.
 
-    Raises
-    ------
-    StageError
-        If nothing was extracted.
-    SettingsError
-        If there are models trained with other settings.
+    Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
     folder = context.run.shards(context.settings.data.train_set)
     if not any(folder.glob("*.safetensors")):
@@ -104,7 +99,6 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
 def _solutions(
     context: RunContext, subsets: Sequence[WindowSubset], requests: Mapping[str, FitRequest]
 ) -> dict[str, LatentSolution]:
-    """Return the solution of every class."""
     solutions: dict[str, LatentSolution] = {}
     for bags, names in subsets:
         found = fit_requests(context, "train", [requests[name] for name in names], bags, names)
@@ -125,7 +119,6 @@ def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequen
 
 
 def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file from which an interrupted training resumes."""
     context.run.write(path, json.dumps(with_checksum(path, content)))
 
 

@@ -1,9 +1,8 @@
-"""Choosing C, J and c from a grid, told in full: `train` with the grids of the thesis, and how every candidate did.
+"""`tune`: training with a larger grid, and a report of every candidate.
 
-The grids are those of the thesis's experiments (section 4.1, "Methods"): C in 10^-3, 10^-2, ..., 10^4; for latent SVM
-the weight J of the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the share c of most confusing
-windows that negatives ignore in 0, 0.1, ..., 0.9; five folds. The models come out as
-`train` with the same values would write them: the choice is the same code, and the refit as well.
+The grids are those of the thesis (section 4.1, "Methods"): C in 10^-3, 10^-2, ..., 10^4; for latent SVM the weight J of
+the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the trimmed share c in 0, 0.1, ..., 0.9; five
+folds. The models are those of `train` with the same values, because the code is the same.
 """
 
 import csv
@@ -30,25 +29,18 @@ COLUMNS = ("class", *CONSTANTS, "fold", "image_ap", "agreement")
 
 
 def run(context: RunContext) -> None:
-    """Train the classes whose model is not there yet, write tuning.json and tuning.csv, and print the table.
+    """Train the classes that have no model yet, write tuning.json and tuning.csv, and print the table.
 
-    Raises
-    ------
-    OptionError
-        If there is nothing to choose from.
-    StageError, SettingsError
-        As `train.run`.
+    Raises OptionError if there is only one candidate, and the errors of `train`.
     """
     train = context.settings.train
-    more = (train.J, train.trim) if train.learner == "latent_svm" else ()
-    choices = math.prod(len(set(values)) for values in (train.C, *more))
+    others = (train.J, train.trim) if train.learner == "latent_svm" else ()
+    choices = math.prod(len(set(values)) for values in (train.C, *others))
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    results = {
-        one.class_name: provenance_value(one, "result")
-        for one in load_detectors(context, "tune", context.trained_model)
-    }
+    detectors = load_detectors(context, "tune", context.trained_model)
+    results = {detector.class_name: provenance_value(detector, "result") for detector in detectors}
     table = tuning_table(context.settings, results)
     as_json, as_csv = context.run.tuning_files
     context.run.files.claim([as_json])
@@ -59,7 +51,7 @@ def run(context: RunContext) -> None:
 
 
 def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what tuning.json holds: per class its choice, and how each candidate did in the folds."""
+    """Return the content of tuning.json: the choice of each class, and the scores of each candidate in the folds."""
     train = settings.train
     return {
         "learner": train.learner,
@@ -72,14 +64,13 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
 
 
 def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of one class."""
     candidates = [
-        {**one, "mean": statistics.fmean(one["folds"]), "std": statistics.stdev(one["folds"])}
-        for one in result["held_out_image_ap"]
+        {**entry, "mean": statistics.fmean(entry["folds"]), "std": statistics.stdev(entry["folds"])}
+        for entry in result["held_out_image_ap"]
     ]
-    for one, agreeing in zip(candidates, result.get("held_out_agreement", ()), strict=False):
-        values = agreeing["folds"]
-        one |= {"agreement": values, "agreement_mean": statistics.fmean(values)}
+    for entry, agreement in zip(candidates, result.get("held_out_agreement", ()), strict=False):
+        values = agreement["folds"]
+        entry |= {"agreement": values, "agreement_mean": statistics.fmean(values)}
     return {"chosen": {name: result[name] for name in CONSTANTS if name in result}, "candidates": candidates}
 
 
@@ -89,10 +80,10 @@ def tuning_csv(table: Mapping[str, Any]) -> str:
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for name, entry in table["classes"].items():
-        for one in entry["candidates"]:
-            agreements = one.get("agreement", [""] * len(one["folds"]))
-            for fold, (value, agreement) in enumerate(zip(one["folds"], agreements, strict=True), start=1):
-                row = {"class": name, **one, "fold": fold, "image_ap": value, "agreement": agreement}
+        for candidate in entry["candidates"]:
+            agreements = candidate.get("agreement", [""] * len(candidate["folds"]))
+            for fold, (value, agreement) in enumerate(zip(candidate["folds"], agreements, strict=True), start=1):
+                row = {"class": name, **candidate, "fold": fold, "image_ap": value, "agreement": agreement}
                 writer.writerow(row)
     return text.getvalue()
 
@@ -102,19 +93,18 @@ def print_tuning(table: Mapping[str, Any]) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for name, entry in table["classes"].items():
         title = f"{name}: held-out image AP, {table['folds']} folds"
-        console.print(_printed(title, entry["chosen"], entry["candidates"]))
+        console.print(_rich_table(title, entry["chosen"], entry["candidates"]))
 
 
-def _printed(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of one class."""
+def _rich_table(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
     printed = Table(title=title, title_justify="left")
-    agreeing = "agreement_mean" in candidates[0]
-    for column in (*chosen, "mean", "std", *(["agreement"] if agreeing else [])):
+    agreement = ["agreement"] if "agreement_mean" in candidates[0] else []
+    for column in (*chosen, "mean", "std", *agreement):
         printed.add_column(column, justify="right")
     printed.add_column("")
-    for one in candidates:
-        constants = {name: one[name] for name in chosen}
+    for candidate in candidates:
+        constants = {name: candidate[name] for name in chosen}
         numbers = [f"{value:.4g}" for value in constants.values()]
-        numbers += [f"{one[column]:.3f}" for column in ("mean", "std", "agreement_mean") if column in one]
+        numbers += [f"{candidate[key]:.3f}" for key in ("mean", "std", "agreement_mean") if key in candidate]
         printed.add_row(*numbers, "*" if constants == chosen else "")
     return printed

@@ -1,4 +1,4 @@
-"""Pictures that are told apart without choosing a window: said when it is so, and only then."""
+"""Mean probe: a warning if the mean windows separate the pictures, and only then."""
 
 import numpy as np
 import pytest
@@ -79,9 +79,9 @@ def entry(*folds):
     ],
 )
 def test_what_is_perfect_is_told_in_a_sentence_each(result, words):
-    told = data_warnings("cat", result)
-    assert len(told) == len(words)
-    for sentence, part in zip(told, words, strict=True):
+    sentences = data_warnings("cat", result)
+    assert len(sentences) == len(words)
+    for sentence, part in zip(sentences, words, strict=True):
         assert part in sentence
         assert sentence.startswith("cat: ")
         assert sentence.endswith(".")
@@ -100,7 +100,7 @@ def two_worlds(folder):
     (folder / "labels.csv").write_text("\n".join(rows) + "\n")
 
 
-def test_a_set_of_two_worlds_is_told_on_the_command_line_and_on_the_page(tmp_path, command):
+def test_separable_sets_are_reported_on_the_command_line_and_on_the_page(tmp_path, command):
     root, out = tmp_path / "pictures", tmp_path / "RUN"
     root.mkdir()
     two_worlds(root)
@@ -109,7 +109,9 @@ def test_a_set_of_two_worlds_is_told_on_the_command_line_and_on_the_page(tmp_pat
     result = command(*line, "--C", "1,10", "--folds", "2")
     assert result.status == 0, result.err
     said = result.err.splitlines()
-    assert any(sentence.startswith("train: across: pictures with and without it") for sentence in said)
+    assert any(
+        sentence.startswith("train: across: the mean of a picture's windows alone separates") for sentence in said
+    )
     assert any("2 of 2 candidates" in sentence for sentence in said)
     assert Detector.load(out / "models" / "across.safetensors").provenance["result"]["mean_probe_image_ap"] == 1.0
     page = (out / "page" / "index.html").read_text()
@@ -117,7 +119,7 @@ def test_a_set_of_two_worlds_is_told_on_the_command_line_and_on_the_page(tmp_pat
     assert "2 of 2 candidates" in page
 
 
-def test_digits_on_the_same_scenery_are_not_warned_of(finished):
+def test_digits_with_the_same_background_cause_no_warning(finished):
     for name in ("six", "three"):
         result = Detector.load(finished / "models" / f"{name}.safetensors").provenance["result"]
         assert 0 < result["mean_probe_image_ap"] < 0.95

@@ -86,7 +86,7 @@ def test_history_and_times_that_cannot_be_written_lose_no_model(run_copy, comman
     result = command("train", "--out", run_copy)
     assert result.status == 0, result.err
     assert "history.csv is not written: " in result.err
-    assert "the times of train are not kept: " in result.err
+    assert "the times of train are not stored: " in result.err
     assert made(run_copy, "models/*") == expected
     assert command("report", "--out", run_copy).status == 0
 
@@ -127,7 +127,7 @@ def check_done_again(run, name, verb, finished, digits, fast, command, made):
     }[verb]
     result = command(*line, "--out", run)
     assert result.status == 0, result.err
-    assert f"{run / name} is not what was written; it is ignored" in " ".join(result.err.split())
+    assert f"{run / name} is damaged; it is ignored" in " ".join(result.err.split())
     assert made(run, "models/*") == made(finished, "models/*")
     assert not (run / name).exists()
 
@@ -191,7 +191,7 @@ def test_a_protocols_cell_that_was_damaged_or_edited_is_made_again(tmp_path, edi
     assert cells.get("latent_ap", 0.0, make) == first
     assert len(made) == 2
     assert path.read_text() == whole
-    assert "is not what was written" in said[0]
+    assert "is damaged" in said[0]
 
 
 RESULTS = ("detections.json", "comp3_det_test_six.txt")

@@ -4,9 +4,9 @@
 
     python interrupted_run.py SIGNAL TIMES SEED OUT ARGUMENTS...
 
-First the command ``lapsvm ARGUMENTS... --out OUT/undisturbed`` runs to its end, which tells how long its stages take.
-The same with ``--out OUT/interrupted`` then gets the signal TIMES times, each time in a new process, and runs to its
-end. Every moment is printed. Processes are forked off this one, so that importing is paid once.
+First the command ``lapsvm ARGUMENTS... --out OUT/undisturbed`` runs to its end and gives the times of its stages.
+The same command with ``--out OUT/interrupted`` then gets the signal TIMES times, each time in a new process, and runs
+to its end. Every moment is printed. Processes are forked from this one, so that imports are paid once.
 """
 
 import json
@@ -19,7 +19,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from lapsvm.pipelines.commands import verbs as cli
+from lapsvm.pipelines.cli.signals import LINE
+from lapsvm.pipelines.commands.verbs import main as lapsvm_main
 from lapsvm.pipelines.stages import report, train  # noqa: F401 - imported once, for all forks
 
 import lapsvm.windows  # noqa: F401
@@ -33,8 +34,8 @@ def say(line):
     sys.stdout.flush()
 
 
-def begun(arguments, out, log):
-    """Begin a run in a process of its own and return its id; what it says goes into a file."""
+def start(arguments, out, log):
+    """Start a run in a new process and return its id; its output goes into a file."""
     process = os.fork()
     if process:
         return process
@@ -43,7 +44,7 @@ def begun(arguments, out, log):
     os.dup2(descriptor, 2)
     status = 1
     try:
-        cli.main([*arguments, "--out", str(out)])
+        lapsvm_main([*arguments, "--out", str(out)])
     except SystemExit as exit_:
         status = exit_.code
     finally:
@@ -72,7 +73,7 @@ def shards(out):
 def whole_run(arguments, out, log):
     """Run to the end and return how long extraction and the rest took."""
     begin = time.monotonic()
-    status = ended(begun(arguments, out, log), 600)
+    status = ended(start(arguments, out, log), 600)
     assert status == 0, (status, log.read_text())
     seconds = {name: entry["seconds"] for name, entry in json.loads((out / "timings.json").read_text()).items()}
     extraction = sum(value for name, value in seconds.items() if name.startswith("extract"))
@@ -91,7 +92,7 @@ def interrupted(arguments, out, log, number, where, delay, wanted):
     if where == "extraction" and len(shards(out)) == wanted.shards:
         for path in shards(out)[::2]:
             path.unlink()
-    process = begun(arguments, out, log)
+    process = start(arguments, out, log)
     while where == "rest" and len(shards(out)) < wanted.shards and ended(process, 0.002) is None:
         pass
     status = ended(process, delay)
@@ -122,7 +123,7 @@ def main(name, times, seed, folder, *arguments):
             begin_again(target)
             continue
         said = [line for line in log.read_text().splitlines() if line.strip()]
-        expected = (-9, []) if number == signal.SIGKILL else (130, [cli.LINE])
+        expected = (-9, []) if number == signal.SIGKILL else (130, [LINE])
         assert (status, said) == expected, (status, said)
         statuses.append(status)
     whole_run(arguments, target, log)

@@ -1,0 +1,55 @@
+"""The trainer: the same solutions for any number of problems in a batch, and every outer step is received."""
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.fitting import trainer
+from lapsvm.pipelines.fitting.trainer import Trainer, training_progress
+from lapsvm.pipelines.run.progress import Reporter
+
+from lapsvm.bags import Bags
+from lapsvm.latent import LatentProblem
+
+VALUES = [[1.0], [10.0, 0.1], [0.01]]
+
+
+@pytest.fixture
+def bags():
+    rng = np.random.default_rng(0)
+    return Bags.from_arrays([rng.normal(i < 6, 1.0, (5, 8)) for i in range(16)])
+
+
+@pytest.fixture
+def problems():
+    y = np.where(np.arange(16) < 6, 1, -1).astype(np.int8)
+    return [LatentProblem(y, C=values[0]) for values in VALUES]
+
+
+class Received:
+    def __init__(self):
+        self.indices = set()
+
+    def update(self, index, record):
+        assert record["objective"] >= 0
+        self.indices.add(index)
+
+
+@pytest.mark.parametrize("size", [1, 2, 512])
+def test_batches_change_no_solution(bags, problems, size, monkeypatch):
+    expected = [solution.coef.tobytes() for solution in Trainer().fit(problems, bags)]
+    monkeypatch.setattr(trainer, "SIDE_BY_SIDE", size)
+    received = Received()
+    assert [solution.coef.tobytes() for solution in Trainer(received).fit(problems, bags)] == expected
+    assert received.indices == {0, 1, 2}
+    paths = Trainer().fit_paths(problems, VALUES, bags)
+    assert [len(path) for path in paths] == [1, 2, 1]
+    assert paths[2][0].coef.tobytes() == expected[2]
+
+
+def test_trainings_that_stop_early_are_reported_after_the_bar(bags, problems, capsys):
+    short = [LatentProblem(problem.y, C=100.0, max_iter=1) for problem in problems for _ in range(2)]
+    with training_progress(Reporter(), "train", ["cat"] * 6, None) as progress:
+        Trainer(progress).fit(short, bags)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("train: training stopped at a duality gap of ") for line in lines[:3])
+    assert lines[3] == "train: 3 more of 6 trainings stopped early."
