@@ -142,7 +142,7 @@ def test_missing_tables_sets_and_classes_are_named(tmp_path):
     with pytest.raises(MissingError, match=r"holds no metadata\.jsonl or metadata\.csv"):
         open_dataset("imagefolder", tmp_path)
     write_jsonl(tmp_path, [GOOD])
-    with pytest.raises(OptionError, match="class 'dog' is not there"):
+    with pytest.raises(OptionError, match="class 'dog' does not exist"):
         open_dataset("imagefolder", tmp_path, classes=("dog",))
-    with pytest.raises(OptionError, match="set 'test' is not there"):
+    with pytest.raises(OptionError, match="set 'test' does not exist"):
         open_dataset("imagefolder", tmp_path).records("test")
