@@ -1,9 +1,9 @@
 """A supervised ceiling for a run's windows and features: `python benchmarks/recipes/supervised_ceiling.py RUN`.
 
-The supervised counterpart of a finished run, for comparison only. It trains on boxes and on RUN's shards. For each class
-the positives of a linear SVM are the windows with an IoU of 0.7 or more with an object (at most ten per object; the best
-one if its IoU is 0.5 or more), the negatives are windows with an IoU below 0.3: the twenty highest-scored of each
-picture, mined three times. `--C` is its constant (default 0.3).
+The supervised counterpart of a finished run, for comparison only. It trains on boxes and on RUN's shards. For each
+class the positives of a linear SVM are the windows with an IoU of 0.7 or more with an object (at most ten per object;
+the best one if its IoU is 0.5 or more), the negatives are windows with an IoU below 0.3: the twenty highest-scored of
+each picture, mined three times. `--C` is its constant (default 0.3).
 """
 
 import sys

@@ -65,7 +65,7 @@ def test_train_and_val_are_the_halves_of_trainval_and_test_is_apart(dataset):
 
 def test_the_digits_of_trainval_and_test_are_different_samples():
     train, test = digits._samples(0)
-    for first, second in [(train.others, test.others), *((train.wanted[n], test.wanted[n]) for n in CLASSES)]:
+    for first, second in [(train.others, test.others), *((train.by_class[n], test.by_class[n]) for n in CLASSES)]:
         assert abs(len(first) - len(second)) <= 1
         assert not {sample.tobytes() for sample in first} & {sample.tobytes() for sample in second}
 

@@ -117,7 +117,7 @@ def test_pictures_that_would_share_an_id_are_refused(tmp_path):
         (["1.jpg", "cat/1.jpg"], r"picture .*1\.jpg must lie in the folder of its class"),
         (["trainval/cat/1.jpg", "1.jpg"], r"picture .*1\.jpg must lie in the folder of its class"),
         (["trainval/cat/1.jpg", "trainval/1.jpg"], r"picture .*trainval/1\.jpg must lie in the folder of its class"),
-        (["trainval/cat/1.jpg", "dog/1.jpg"], "folder .*dog must be a set that holds classes, as trainval beside it"),
+        (["trainval/cat/1.jpg", "dog/1.jpg"], "folder .*dog must be a set that holds classes, as trainval do"),
         (["trainval/cat/1.jpg", "test/1.jpg"], "folder .*test must be a set that holds classes"),
         (["cat/more/1.jpg", "cat/1.jpg"], "folder .*cat must hold the pictures of a class, got the folder 'more'"),
         (["a\\b/1.jpg"], "a class name must be printable"),

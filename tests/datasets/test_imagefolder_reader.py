@@ -111,7 +111,7 @@ BAD = {
     "too few boxes": ([GOOD | {"objects": {"categories": ["a"], "bbox": []}}], "one box per category"),
     "an empty box": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 0, 1]]}}], "width and a height above 0"),
     "a box without an end": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 10**400, 1]]}}], "above 0"),
-    "boxes of some": ([GOOD, {"file_name": "b", "objects": OBJECTS}], "must have boxes as others of its set"),
+    "boxes of some": ([GOOD, {"file_name": "b", "objects": OBJECTS}], "must have boxes because other rows of its set"),
 }
 
 
