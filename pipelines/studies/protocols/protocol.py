@@ -33,26 +33,26 @@ from .pictures import load_pictures
 from .study import Study, describe
 from .tables import Results, label, markdown, protocol_table
 
-DEVICE_AND_REDO = ("device", "redo")  # protocols run on the CPU and keep cells of other settings
+DEVICE_AND_REDO = ("device", "redo")  # nothing here runs on another device, and cells of other settings are kept
 Numbers = tuple[float, ...]
 
 PROTOCOL: Group = {
     "methods": ("", Annotated[str, typer.Option("--methods", help="Learners; the first one is the reference.")]),
     "shares": (
         "",
-        Annotated[str, typer.Option("--shares", help="Percent of the oracle windows that training gets.")],
+        Annotated[str, typer.Option("--shares", help="Percent of the positive pictures whose window is known.")],
     ),
     "swap": (
         "",
         Annotated[
             bool,
-            typer.Option("--swap", help="Also train every learner on the windows that each learner chose at 0 %."),
+            typer.Option("--swap", help="Train every learner on the windows that each one chose, too; after S = 0."),
         ],
     ),
-    "first": ("", Annotated[int, typer.Option("--first", help="Windows of a picture to use, from the first.", min=1)]),
+    "first": ("", Annotated[int, typer.Option("--first", help="Use the first T windows of a picture.", min=1)]),
     "pictures": (
         "",
-        Annotated[int | None, typer.Option("--pictures", help="Training pictures to use, from the first.", min=2)],
+        Annotated[int | None, typer.Option("--pictures", help="Train on the first so many pictures.", min=2)],
     ),
     "rank_C": ("", Annotated[str, typer.Option("--C", help="Values of C for rank losses.")]),
     "hinge_C": ("", Annotated[str, typer.Option("--hinge-C", help="Values of C for the hinge loss.")]),
@@ -60,13 +60,10 @@ PROTOCOL: Group = {
         "",
         Annotated[str, typer.Option("--J", help="Weights of positives, times labelled pictures per positive one.")],
     ),
-    "hinge_c": ("", Annotated[str, typer.Option("--c", help="Shares of the windows of a negative picture to ignore.")]),
+    "hinge_c": ("", Annotated[str, typer.Option("--c", help="Shares of a negative's windows that are ignored.")]),
     "fold_count": ("", Annotated[int, typer.Option("--folds", help="Folds for choosing constants.", min=2)]),
-    "starts": (
-        "",
-        Annotated[int, typer.Option("--starts", help="Random starts; 0: from the mean windows.", min=0)],
-    ),
-    "top": ("", Annotated[float, typer.Option("--top", help="Windows that represent a positive picture.")]),
+    "starts": ("", Annotated[int, typer.Option("--starts", help="Random starts; 0: from the means.", min=0)]),
+    "top": ("", Annotated[float, typer.Option("--top", help="Windows that stand for a positive picture.")]),
     "draws": (
         "",
         Annotated[int, typer.Option("--draws", help="Bootstrap draws of the pictures.", min=1, max=MAX_DRAWS)],
@@ -88,7 +85,7 @@ DEFAULTS: dict[str, Any] = {
     "draws": 500,
     "seeds": 1,
 }
-COMMON_OPTIONS: Group = {name: entry for name, entry in COMMON.items() if name not in DEVICE_AND_REDO}
+TAKEN: Group = {name: entry for name, entry in COMMON.items() if name not in DEVICE_AND_REDO}
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class ProtocolOptions:
 def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
     """Return the function ``main(arguments)`` of a protocol; `defaults` replace the shared ones."""
 
-    @taking(OUT, DATA, WINDOWS, FEATURES, PROTOCOL, COMMON_OPTIONS, **(DEFAULTS | defaults))
+    @taking(OUT, DATA, WINDOWS, FEATURES, PROTOCOL, TAKEN, **(DEFAULTS | defaults))
     def protocol(options: dict[str, Any]) -> None:
         run_protocol(protocol_options(name, options), options)
 
