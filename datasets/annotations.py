@@ -1,6 +1,6 @@
-"""Boxes from PASCAL VOC annotation files. Evaluation alone comes here; labels never do.
+"""Boxes from PASCAL VOC annotation files, for evaluation only: image-level labels come from lists.
 
-The files are parsed by defusedxml, which refuses entity definitions and outside references.
+defusedxml parses the files; it refuses entity definitions and external references.
 """
 
 import os
@@ -22,7 +22,7 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class VocObject(NamedTuple):
-    """One ``<object>``: its class, its corners as written (VOC pixels) and whether it is difficult."""
+    """One ``<object>``: its class, its corners in the file (VOC pixels) and whether it is difficult."""
 
     name: str
     corners: tuple[float, ...]
@@ -40,8 +40,8 @@ def read_objects(path: Path) -> list[VocObject]:
     Raises
     ------
     AnnotationError
-        If it cannot be read, is no well-formed XML or defines entities, or an object lacks its name or a corner,
-        or a corner is no finite number, or ``<difficult>`` is neither 0 nor 1.
+        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name or a corner,
+        if a corner is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
     """
     root = _parse(path)
     if root.tag != "annotation":
@@ -58,23 +58,23 @@ def has_annotations(folder: Path, image_ids: Sequence[str]) -> bool:
 def read_ground_truth(
     folder: Path, image_ids: Sequence[str], classes: Sequence[str]
 ) -> dict[str, dict[str, GroundTruth]]:
-    """Return class -> picture id -> objects for every picture and class, empty where there is none.
+    """Return class -> picture id -> objects for every picture and class, empty where there are none.
 
     Raises
     ------
     AnnotationError
-        If a picture has no annotation file, or one is broken; the first is named.
+        If a picture has no annotation file, or a file is broken; it names the first.
     """
     names = _names(folder)
     for image_id in image_ids:
         if f"{image_id}.xml" not in names:
             raise AnnotationError(f"annotation {folder / image_id}.xml is not there.")
-    nothing = _ground_truth([])
-    truth: dict[str, dict[str, GroundTruth]] = {name: dict.fromkeys(image_ids, nothing) for name in classes}
+    empty = _ground_truth([])
+    truth: dict[str, dict[str, GroundTruth]] = {name: dict.fromkeys(image_ids, empty) for name in classes}
     for image_id in image_ids:
         objects = read_objects(folder / f"{image_id}.xml")
-        for name in {found.name for found in objects}.intersection(truth):
-            truth[name][image_id] = _ground_truth([found for found in objects if found.name == name])
+        for name in {item.name for item in objects}.intersection(truth):
+            truth[name][image_id] = _ground_truth([item for item in objects if item.name == name])
     return truth
 
 
@@ -94,7 +94,7 @@ def _parse(path: Path) -> Any:
 
 
 def _object(path: Path, element: Any) -> VocObject:
-    """Return one object, checked."""
+    """Return the checked object of an ``<object>`` element."""
     name = _text(element, "name")
     if not name:
         raise AnnotationError(f"annotation {path} has an <object> without a <name>.")
@@ -108,7 +108,7 @@ def _object(path: Path, element: Any) -> VocObject:
 
 
 def _corner(path: Path, box: Any, name: str) -> float:
-    """Return one corner of a box, a finite number."""
+    """Return a corner of a box; AnnotationError unless it is a finite number."""
     text = _text(box, name)
     try:
         value = float(text)
@@ -120,16 +120,16 @@ def _corner(path: Path, box: Any, name: str) -> float:
 
 
 def _text(element: Any, tag: str) -> str:
-    """Return the text of a child, "" if there is none."""
+    """Return the text of a child element, "" if there is none."""
     return (element.findtext(tag) or "").strip()
 
 
 def _names(folder: Path) -> set[str]:
-    """Return the file names in a folder; none if it is not there."""
+    """Return the file names in a folder; none if it does not exist."""
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def _ground_truth(objects: Sequence[VocObject]) -> GroundTruth:
     """Return objects of one class as arrays."""
-    boxes = from_voc([found.corners for found in objects])
-    return GroundTruth(boxes, np.array([found.difficult for found in objects], dtype=bool))
+    boxes = from_voc([item.corners for item in objects])
+    return GroundTruth(boxes, np.array([item.difficult for item in objects], dtype=bool))

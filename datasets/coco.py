@@ -1,13 +1,13 @@
-"""COCO annotations: labels from the categories of a picture's objects, boxes for evaluation alone.
+"""COCO annotations: labels from the categories of a picture's objects, boxes for evaluation only.
 
 ::
 
     ROOT/annotations/instances_<set>.json    pictures in ROOT/<set>/, ROOT/images/<set>/, ROOT/images/ or ROOT/
-    ROOT/<set>/_annotations.coco.json        pictures beside it
+    ROOT/<set>/_annotations.coco.json        pictures in the same folder
     ROOT/annotations.json                    one set; pictures in ROOT/images/ or ROOT/
 
-A picture is positive for every category that it has an annotation of, and negative for the others. A category of which
-it has crowd regions alone is 0: left out of training. Crowd regions are difficult in evaluation.
+A picture is positive for the categories of its annotations and negative for the others. A category of which it has only
+crowd regions has label 0: training leaves it out. Crowd regions are difficult in evaluation.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -24,7 +24,7 @@ from lapsvm.files import is_named
 from .labelled import labelled_records
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 
-_PREFIX, _BESIDE, _SINGLE = "instances_", "_annotations.coco.json", "annotations.json"
+_PREFIX, _IN_SET, _SINGLE = "instances_", "_annotations.coco.json", "annotations.json"
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class CocoSet:
     ----------
     annotations : Path
     folders : tuple of Path
-        Where its pictures may lie, in the order in which they are tried.
+        Folders to search for its pictures, in this order.
     """
 
     annotations: Path
     folders: tuple[Path, ...]
 
     def picture_folder(self, file_names: Sequence[str]) -> Path:
-        """Return the first folder that holds the first picture; the first of all if none does."""
+        """Return the first folder that contains the first picture; the first folder if none does."""
         first = next(iter(file_names), "")
         return next((folder for folder in self.folders if (folder / first).is_file()), self.folders[0])
 
@@ -65,32 +65,32 @@ class CocoDataset:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Names of the sets there are."""
+        """Names of the sets."""
         return order_sets(self.coco_sets)
 
     def records(self, set_name: str) -> list[ImageRecord]:
-        """Return the pictures of a set, in file order; no box is looked at.
+        """Return the pictures of a set, in file order, without reading boxes.
 
         Raises
         ------
         OptionError
             If there is no such set.
         AnnotationError, LabelsError
-            If the file is broken, or a picture's name leads out of its folder or differs in its suffix alone.
+            If the file is broken, or a picture's path leaves its folder or differs from another one only in its suffix.
         """
         file = self._file(set_name)
         names = _picture_names(file)
         folder = self.coco_sets[set_name].picture_folder(list(names.values()))
         positive, crowd = _labels(file)
-        nothing: set[str] = set()
+        empty: set[str] = set()
         records = labelled_records(
-            ((name, folder / name, positive.get(key, nothing)) for key, name in names.items()), self.classes
+            ((name, folder / name, positive.get(key, empty)) for key, name in names.items()), self.classes
         )
-        known = {*self.classes}
-        unsure = [crowd.get(key, nothing) & known for key in names]
+        classes = {*self.classes}
+        crowd_only = [crowd.get(key, empty) & classes for key in names]
         return [
             replace(record, labels={**record.labels, **dict.fromkeys(zeros, 0)}) if zeros else record
-            for record, zeros in zip(records, unsure, strict=True)
+            for record, zeros in zip(records, crowd_only, strict=True)
         ]
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
@@ -99,7 +99,7 @@ class CocoDataset:
         Raises
         ------
         OptionError, AnnotationError, LabelsError
-            As `records`; AnnotationError also if a box is empty or no four numbers.
+            As `records`; AnnotationError also if a box is empty or not four numbers.
         """
         check_set(set_name, self.sets)
         file = read_coco(self.coco_sets[set_name].annotations, boxes=True)
@@ -107,17 +107,17 @@ class CocoDataset:
         truth: dict[str, dict[str, list[tuple[object, bool]]]] = {
             name: {image_id: [] for image_id in ids.values()} for name in self.classes
         }
-        for one in file.annotations:
-            name = file.categories[one.category_id]
+        for annotation in file.annotations:
+            name = file.categories[annotation.category_id]
             if name in truth:
-                truth[name][ids[one.image_id]].append((one.corners, one.is_crowd))
+                truth[name][ids[annotation.image_id]].append((annotation.corners, annotation.is_crowd))
         return {
             name: {image_id: _ground_truth(rows) for image_id, rows in of_class.items()}
             for name, of_class in truth.items()
         }
 
     def _file(self, set_name: str) -> CocoFile:
-        """Return the annotations of a set without boxes, read once."""
+        """Return the annotations of a set without boxes; a second call does not read the file again."""
         check_set(set_name, self.sets)
         if set_name not in self._files:
             self._files[set_name] = read_coco(self.coco_sets[set_name].annotations)
@@ -135,9 +135,9 @@ def open_coco(
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: every category of the files of `train_set` and `test_set`, by name; of all files if neither is there.
+        Default: all categories in the files of `train_set` and `test_set`, by name; of all files if neither exists.
     train_set, test_set : str
-        Names of the sets; `train_set` is also that of a single ``annotations.json``.
+        Names of the sets; `train_set` is also the set of a single ``annotations.json``.
 
     Returns
     -------
@@ -146,25 +146,25 @@ def open_coco(
     Raises
     ------
     MissingError
-        If `root` is not there or holds no file of annotations.
+        If `root` does not exist or contains no annotation file.
     AnnotationError
         If a file is broken, or a set has two.
     OptionError
-        If a class is not there.
+        If a class does not exist.
     LabelsError
-        If a class has a name that cannot be part of a file name.
+        If the name of a class cannot be part of a file name.
     """
     root = Path(root)
     check_folder("data folder", root)
     sets = _find_sets(root, train_set)
     if not sets:
         raise MissingError(
-            f"data folder {root} holds no annotations/{_PREFIX}<set>.json, <set>/{_BESIDE} or {_SINGLE}."
+            f"data folder {root} holds no annotations/{_PREFIX}<set>.json, <set>/{_IN_SET} or {_SINGLE}."
         )
     dataset = CocoDataset((), sets)
-    wanted = [name for name in (train_set, test_set) if name in sets] or list(sets)
-    found = {name for set_name in wanted for name in dataset._file(set_name).categories.values()}
-    chosen = choose_classes(classes, found)
+    used = [name for name in (train_set, test_set) if name in sets] or list(sets)
+    categories = {name for set_name in used for name in dataset._file(set_name).categories.values()}
+    chosen = choose_classes(classes, categories)
     for name in chosen:
         check_file_name("class", name, str(root))
     return replace(dataset, classes=chosen)
@@ -177,38 +177,38 @@ def _find_sets(root: Path, train_set: str) -> dict[str, CocoSet]:
         name = path.stem.removeprefix(_PREFIX)
         folders = (root / name, root / "images" / name, root / "images", root)
         _add(sets, name, CocoSet(path, folders))
-    for path in sorted(root.glob(f"*/{_BESIDE}")):
+    for path in sorted(root.glob(f"*/{_IN_SET}")):
         _add(sets, path.parent.name, CocoSet(path, (path.parent,)))
     if is_named(root / _SINGLE):
         _add(sets, train_set, CocoSet(root / _SINGLE, (root / "images", root)))
     return sets
 
 
-def _add(sets: dict[str, CocoSet], name: str, found: CocoSet) -> None:
-    """Add a set; AnnotationError if it is there already."""
+def _add(sets: dict[str, CocoSet], name: str, coco_set: CocoSet) -> None:
+    """Add a set; AnnotationError if the name is taken."""
     if name in sets:
         raise AnnotationError(
-            f"set {name!r} must have one file of annotations, got {sets[name].annotations} and {found.annotations}."
+            f"set {name!r} must have one file of annotations, got {sets[name].annotations} and {coco_set.annotations}."
         )
-    sets[name] = found
+    sets[name] = coco_set
 
 
 def _picture_names(file: CocoFile) -> dict[Hashable, str]:
-    """Return image id -> path of the picture below its folder."""
+    """Return image id -> path of the picture relative to its folder."""
     return {key: check_picture_path(name, f"{file.path}: image {key}") for key, name in file.file_names.items()}
 
 
 def _labels(file: CocoFile) -> tuple[dict[Hashable, set[str]], dict[Hashable, set[str]]]:
-    """Return image id -> names of its categories, and image id -> names of those that are crowds alone."""
+    """Return image id -> names of its categories, and image id -> names of categories with crowd regions only."""
     positive: dict[Hashable, set[str]] = {}
     crowd: dict[Hashable, set[str]] = {}
-    for one in file.annotations:
-        labels = crowd if one.is_crowd else positive
-        labels.setdefault(one.image_id, set()).add(file.categories[one.category_id])
+    for annotation in file.annotations:
+        labels = crowd if annotation.is_crowd else positive
+        labels.setdefault(annotation.image_id, set()).add(file.categories[annotation.category_id])
     return positive, {key: names - positive.get(key, set()) for key, names in crowd.items()}
 
 
 def _ground_truth(rows: Sequence[tuple[object, bool]]) -> GroundTruth:
-    """Return objects given as (corners, crowd)."""
+    """Return the ground truth of objects (corners, crowd)."""
     boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
     return GroundTruth(boxes, np.array([is_crowd for _, is_crowd in rows], dtype=bool))

@@ -1,9 +1,9 @@
 """Digits: an embedded data set of real handwritten digits among clutter, generated from a seed.
 
 scikit-learn's 1,797 handwritten digits of 8x8 pixels (test part of the UCI "Optical Recognition of Handwritten
-Digits" set) are pasted at several sizes, inks and places on textured backgrounds, together with strokes, blobs,
-pieces of digits and digits of the other kinds, and written in the VOC layout. The digits of trainval and of test are
-different samples. Small or half-hidden ones are marked difficult.
+Digits" set) are pasted at several sizes, inks and positions on textured backgrounds, together with strokes, blobs,
+pieces of digits and digits of other kinds, and written in the VOC layout. The digits of trainval and of test are
+different samples. Small or half-hidden digits are marked difficult.
 
 The same parameters give the same bytes (with the same releases of NumPy, scikit-learn and OpenCV).
 """
@@ -28,26 +28,26 @@ from .voc import VocDataset, open_voc
 from .voc_writer import VocPicture, write_lists, write_pictures
 
 VERSION = 2
-"""Goes up whenever the same parameters would give other bytes."""
+"""Increases whenever the same parameters give other bytes."""
 
 CLASSES = {"zero": 0, "three": 3, "six": 6, "eight": 8}
-"""Class name -> the digit it stands for; the other digits are distractors."""
+"""Class name -> digit; the other digits are distractors."""
 
 MIN_PICTURES = 10
 SIZES = (26, 110)
-"""The least and the most height of a glyph in pixels, drawn evenly."""
+"""Minimum and maximum height of a glyph in pixels, drawn uniformly."""
 
 CLUTTER = {"digit": (1, 3), "piece": (0, 2), "stroke": (0, 2), "blob": (0, 1)}
-"""Kind of clutter -> the least and the most of it in a picture."""
+"""Kind of clutter -> its minimum and maximum number in a picture."""
 
 OVERLAPS = (0.0, 0.2, 0.4)
-"""Shares of a glyph's place that may be taken already, one of them drawn for each glyph."""
+"""Shares of a glyph's box that earlier glyphs may cover, one of them drawn for each glyph."""
 
 DIFFICULT_SIZE = 30
 """A digit whose longer side has fewer pixels is difficult."""
 
-DIFFICULT_SEEN = 0.6
-"""A digit of which less is seen is difficult."""
+MIN_VISIBLE_SHARE = 0.6
+"""A digit with a smaller visible share is difficult."""
 
 _SETTINGS = "digits.toml"
 _HEIGHTS, _WIDTHS = (120, 161), (120, 201)
@@ -63,7 +63,7 @@ def open_digits(
     n_train: int = 240,
     n_test: int = 240,
 ) -> VocDataset:
-    """Open the digits in a folder; generate them there first if it is absent or empty.
+    """Open the digits in a folder, which are generated first if it is absent or empty.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def open_digits(
     InputError
         If a parameter breaks its rule.
     SettingsError
-        If the folder holds something else, or digits made with other parameters.
+        If the folder holds other files, or digits of other parameters.
     """
     root = Path(root)
     settings = _settings(seed, n_train, n_test)
@@ -96,7 +96,7 @@ def open_digits(
 
 
 def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
-    """Generate the digits in the VOC layout, whole or not at all.
+    """Generate the digits in the VOC layout, all or nothing.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test:
         raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")
     root.parent.mkdir(parents=True, exist_ok=True)
     partial = root.parent / f".{root.name}.{token_hex(4)}.partial"
-    partial.mkdir()  # one that is there is somebody else's
+    partial.mkdir()  # an existing one belongs to another process
     try:
         _write(partial, seed, n_train, n_test)
         (partial / _SETTINGS).write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
@@ -131,14 +131,14 @@ def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Digits to paste: the kinds that are classes, by class name, and the others."""
+    """Digits to paste: those of classes by class name, and the others."""
 
-    wanted: dict[str, Float32]
+    by_class: dict[str, Float32]
     others: Float32
 
     def draw(self, rng: np.random.Generator, name: str | None) -> Float32:
         """Return a sample of a class, or of no class, shape (8, 8)."""
-        pool = self.others if name is None else self.wanted[name]
+        pool = self.others if name is None else self.by_class[name]
         return np.asarray(pool[rng.integers(len(pool))])
 
 
@@ -155,7 +155,7 @@ def _write(root: Path, seed: int, n_train: int, n_test: int) -> None:
 
 
 def _samples(seed: int) -> tuple[_Samples, _Samples]:
-    """Return the digits of trainval and those of test: every kind is halved at random."""
+    """Return the digits of trainval and of test, a random half of every kind each."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -163,14 +163,14 @@ def _samples(seed: int) -> tuple[_Samples, _Samples]:
     images, kinds = digits.images[order].astype(np.float32), digits.target[order]
 
     def part(start: int) -> _Samples:
-        wanted = {name: images[kinds == kind][start::2] for name, kind in CLASSES.items()}
-        return _Samples(wanted, images[~np.isin(kinds, list(CLASSES.values()))][start::2])
+        by_class = {name: images[kinds == kind][start::2] for name, kind in CLASSES.items()}
+        return _Samples(by_class, images[~np.isin(kinds, list(CLASSES.values()))][start::2])
 
     return part(0), part(1)
 
 
 def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -> Iterator[VocPicture]:
-    """Yield pictures; a fifth has no wanted digit, the others have each class equally often, in a random order."""
+    """Yield pictures in random order; a fifth has no class, the others have each class equally often."""
     mains = [*CLASSES, None] * (count // (len(CLASSES) + 1) + 1)
     order = np.random.default_rng([seed, 3, part]).permutation(count)
     for number in range(count):
@@ -179,18 +179,18 @@ def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -
 
 
 def _picture(rng: np.random.Generator, samples: _Samples, image_id: str, main: str | None) -> VocPicture:
-    """Return one picture: the clutter and digits in a random order, so that any may hide any."""
+    """Return one picture: clutter and digits in a random order, so that any may hide any other."""
     height, width = int(rng.integers(*_HEIGHTS)), int(rng.integers(*_WIDTHS))
     canvas = scene.Canvas(scene.background(rng, height, width))
     names = [] if main is None else [main, *rng.choice(list(CLASSES), rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1]))]
     kinds = names + [kind for kind, (least, most) in CLUTTER.items() for _ in range(rng.integers(least, most + 1))]
     placed = []
     for kind in rng.permutation(kinds).tolist():
-        found = _place(rng, canvas, samples, kind)
-        if found is not None and kind in CLASSES:
-            placed.append((kind, found))
-    # only now is it known what hides what
-    return VocPicture(image_id, canvas.finish(rng), [_object(canvas, name, found) for name, found in placed])
+        glyph = _place(rng, canvas, samples, kind)
+        if glyph is not None and kind in CLASSES:
+            placed.append((kind, glyph))
+    # objects come last: visible shares need all glyphs
+    return VocPicture(image_id, canvas.finish(rng), [_object(canvas, name, glyph) for name, glyph in placed])
 
 
 def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
@@ -207,12 +207,12 @@ def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
 
 
 def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: _Samples, kind: str) -> scene.Placed | None:
-    """Paint a new glyph where there is room; None if three glyphs, of different sizes, found none."""
+    """Paint a new glyph at a free position; None if three glyphs of different sizes fit nowhere."""
     overlap = rng.choice(OVERLAPS)
     for _ in range(3):
         glyph = _glyph(rng, samples, kind)
         size = glyph.shape[0], glyph.shape[1]
-        corner = canvas.free_place(rng, size, overlap)
+        corner = canvas.free_corner(rng, size, overlap)
         if corner is not None:
             return canvas.paint(glyph, corner, scene.ink_on(rng, canvas.mean_near(size, corner)))
     return None
@@ -221,13 +221,13 @@ def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: _Samples, ki
 def _object(canvas: scene.Canvas, name: str, placed: scene.Placed) -> VocObject:
     """Return a placed digit as an object."""
     x1, y1, x2, y2 = placed.box
-    hidden = canvas.seen_share(placed.number) < DIFFICULT_SEEN
+    hidden = canvas.visible_share(placed.number) < MIN_VISIBLE_SHARE
     difficult = hidden or max(x2 - x1, y2 - y1) < DIFFICULT_SIZE
     return VocObject(name, (x1 + 1, y1 + 1, x2, y2), difficult)
 
 
 def _settings(seed: int, n_train: int, n_test: int) -> dict[str, int]:
-    """Return the parameters, checked, as the settings file records them."""
+    """Return the checked parameters as in the settings file."""
     for name, value, least in (("seed", seed, 0), ("n_train", n_train, MIN_PICTURES), ("n_test", n_test, MIN_PICTURES)):
         if not isinstance(value, int | np.integer) or value < least:
             raise InputError(f"{name} must be an integer of at least {least}, got {value!r}.")
@@ -240,14 +240,14 @@ def _is_vacant(root: Path) -> bool:
 
 
 def _check_settings(root: Path, settings: dict[str, int]) -> None:
-    """Raise SettingsError unless a folder holds digits of these settings."""
+    """Raise SettingsError unless a folder contains digits of these settings."""
     path = root / _SETTINGS
     if not path.is_file():
         raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        stored: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except NOT_PARSED as error:
         raise SettingsError(f"settings {path} cannot be read: {error}.") from None
     for key, value in settings.items():
-        if found.get(key) != value:
-            raise SettingsError(f"folder {root} holds digits made with {key} {found.get(key)}, not {value}.")
+        if stored.get(key) != value:
+            raise SettingsError(f"folder {root} holds digits made with {key} {stored.get(key)}, not {value}.")

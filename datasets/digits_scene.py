@@ -1,7 +1,7 @@
-"""Pictures of handwritten digits among clutter: backgrounds, glyphs, and a canvas that knows what is still seen.
+"""Pictures of handwritten digits among clutter: backgrounds, glyphs, and a canvas that records what is visible.
 
-A glyph is a mask in [0, 1]. Whatever is painted, wanted or not, has the same inks, sizes and softness, so that only
-the shape tells the classes apart.
+A glyph is a mask in [0, 1]. Digits and clutter have the same inks, sizes and softness, so that only their shape
+distinguishes the classes.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import Pixels
 
 VISIBLE = 0.35
-"""The ink of a glyph that counts as part of it: the box of an object encloses what has more."""
+"""Threshold of a glyph's mask: the box of an object encloses the pixels above it."""
 
 
 class Placed(NamedTuple):
@@ -26,13 +26,13 @@ class Placed(NamedTuple):
 
 @dataclass
 class Canvas:
-    """A picture being painted.
+    """A picture in progress.
 
     Attributes
     ----------
     pixels : ndarray of shape (h, w, 3), float32, 0..255
     owner : ndarray of shape (h, w), int
-        Number of the glyph on top at each pixel, -1 where there is none.
+        Number of the top glyph at each pixel, -1 where there is none.
     inked : list of int
         Number of pixels of each glyph when it was painted.
     """
@@ -44,10 +44,10 @@ class Canvas:
     def __post_init__(self) -> None:
         self.owner = np.full(self.pixels.shape[:2], -1, dtype=np.int32)
 
-    def free_place(self, rng: np.random.Generator, size: tuple[int, int], overlap: float) -> tuple[int, int] | None:
-        """Return the corner (x, y) of a random place for a glyph of `size` (h, w); None if twenty draws found none.
+    def free_corner(self, rng: np.random.Generator, size: tuple[int, int], overlap: float) -> tuple[int, int] | None:
+        """Return the corner (x, y) of a random position for a glyph of `size` (h, w); None after twenty failed draws.
 
-        At most a share `overlap` of the place is covered by earlier glyphs.
+        Earlier glyphs cover at most a share `overlap` of the position.
         """
         height, width = self.owner.shape
         if size[0] > height or size[1] > width:
@@ -59,25 +59,25 @@ class Canvas:
         return None
 
     def paint(self, glyph: Float32, corner: tuple[int, int], ink: Float32) -> Placed:
-        """Paint a glyph with an ink, shape (3,), at a corner (x, y); return where its ink lies."""
+        """Paint a glyph with an ink, shape (3,), at a corner (x, y), and return its number and box."""
         x, y = corner
         height, width = glyph.shape
-        place = np.s_[y : y + height, x : x + width]
-        self.pixels[place] += glyph[:, :, None] * (ink - self.pixels[place])
+        region = np.s_[y : y + height, x : x + width]
+        self.pixels[region] += glyph[:, :, None] * (ink - self.pixels[region])
         number = len(self.inked)
         seen = glyph > VISIBLE
-        self.owner[place][seen] = number
+        self.owner[region][seen] = number
         self.inked.append(int(seen.sum()))
         rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
         box = (int(x + columns[0]), int(y + rows[0]), int(x + columns[-1] + 1), int(y + rows[-1] + 1))
         return Placed(number, box)
 
-    def seen_share(self, number: int) -> float:
-        """Return the share of a glyph's ink that nothing painted later hides."""
+    def visible_share(self, number: int) -> float:
+        """Return the share of a glyph's pixels that later glyphs do not hide."""
         return int((self.owner == number).sum()) / self.inked[number]
 
     def mean_near(self, glyph_size: tuple[int, int], corner: tuple[int, int]) -> Float32:
-        """Return the mean colour of the place, shape (3,)."""
+        """Return the mean colour under a glyph at a corner, shape (3,)."""
         x, y = corner
         mean: Float32 = self.pixels[y : y + glyph_size[0], x : x + glyph_size[1]].mean(axis=(0, 1))
         return mean
@@ -99,16 +99,16 @@ def background(rng: np.random.Generator, height: int, width: int) -> Float32:
 
 
 def digit_glyph(rng: np.random.Generator, sample: Float32, size: int) -> Float32:
-    """Return an 8x8 digit (0..16) as a glyph about `size` pixels high, slanted and turned a little."""
+    """Return an 8x8 digit (0..16) as a glyph about `size` pixels high, slightly slanted and rotated."""
     import cv2
 
     scale = size / 8
     angle, slant, stretch = rng.normal(0, 0.10), rng.normal(0, 0.12), rng.uniform(0.85, 1.15)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    linear = turn @ np.array([[stretch, slant], [0, 1]]) * scale
+    rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    linear = rotation @ np.array([[stretch, slant], [0, 1]]) * scale
     side = int(np.ceil(size * 1.6))
     shift = np.array([side / 2, side / 2]) - linear @ np.array([3.5, 3.5])
-    # cubic, with a border of paper around the 8x8 sample: strokes that touch its edge stay whole
+    # an empty border around the 8x8 sample keeps strokes at its edge complete
     padded = np.pad(sample, 2)
     to_padded = np.hstack([linear, (shift - linear @ np.array([2.0, 2.0]))[:, None]])
     smooth = cv2.warpAffine(padded, to_padded, (side, side), flags=cv2.INTER_CUBIC) / 16
@@ -152,13 +152,13 @@ def ink_on(rng: np.random.Generator, paper: Float32) -> Float32:
     """Return an ink, shape (3,), darker or lighter than the paper by a random, sometimes faint, contrast."""
     grey = float(paper.mean())
     contrast = rng.uniform(26, 100)
-    room_above, room_below = 255 - grey, grey
-    lighter = rng.random() < 0.5 if min(room_above, room_below) > contrast else room_above > room_below
+    above, below = 255 - grey, grey
+    lighter = rng.random() < 0.5 if min(above, below) > contrast else above > below
     return np.clip(grey + (contrast if lighter else -contrast) + rng.normal(0, 16, 3), 0, 255).astype(np.float32)
 
 
 def _cropped(glyph: Array) -> Array:
-    """Return a glyph without its empty margin; a dot if it has no ink that is seen."""
+    """Return a glyph without its empty margin; a dot if it has no visible ink."""
     seen = glyph > VISIBLE
     if not seen.any():
         return np.ones((3, 3), np.float32)
@@ -182,7 +182,7 @@ def _clouds(rng: np.random.Generator, height: int, width: int) -> Float32:
 
 
 def _stripes(rng: np.random.Generator, height: int, width: int) -> Float32:
-    """Return waving stripes in one direction."""
+    """Return wavy stripes in a random direction."""
     angle, wave = rng.uniform(0, np.pi), rng.uniform(8, 30)
     y, x = np.mgrid[:height, :width]
     phase = (x * np.cos(angle) + y * np.sin(angle)) / wave * 2 * np.pi
@@ -190,7 +190,7 @@ def _stripes(rng: np.random.Generator, height: int, width: int) -> Float32:
 
 
 def _tiles(rng: np.random.Generator, height: int, width: int) -> Float32:
-    """Return flat cells of random levels, the nearest of scattered points."""
+    """Return Voronoi cells of scattered points with random levels."""
     count = int(rng.integers(6, 16))
     points, levels = rng.uniform(0, 1, (count, 2)) * (height, width), rng.normal(0, 1, count)
     y, x = np.mgrid[:height, :width]
@@ -199,7 +199,7 @@ def _tiles(rng: np.random.Generator, height: int, width: int) -> Float32:
 
 
 def _slope(rng: np.random.Generator, height: int, width: int) -> Float32:
-    """Return an even slope from one side to the other."""
+    """Return a linear gradient in a random direction."""
     angle = rng.uniform(0, 2 * np.pi)
     y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
     return np.asarray(1.5 * (x * np.cos(angle) + y * np.sin(angle)), dtype=np.float32)

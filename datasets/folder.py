@@ -1,4 +1,4 @@
-"""Pictures sorted into one folder per class, with no boxes at all.
+"""Pictures sorted into one folder per class, without boxes.
 
 ::
 
@@ -18,7 +18,7 @@ from .labelled import LabelledPictures, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
-"""What a picture's name ends in, in either case; other files are passed over."""
+"""Suffixes of pictures, in either case; other files are skipped."""
 
 NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
 """Names, in any case, of folders whose pictures belong to no class."""
@@ -29,21 +29,21 @@ def open_folder(
 ) -> LabelledPictures:
     """Open a folder of pictures sorted by class.
 
-    A folder directly in `root` is a set if it is called trainval, train, val, test or as `train_set` or `test_set`
-    says, and holds folders. Without any, the folders in `root` are the classes of one set called `train_set`. Files
-    and folders whose name starts with a dot are passed over. Symbolic links are followed.
+    A folder directly in `root` is a set if it is called trainval, train, val, test, `train_set` or `test_set` and
+    contains folders. Otherwise the folders in `root` are the classes of one set called `train_set`. Files and folders
+    whose name starts with a dot are skipped. Symbolic links are followed.
 
-    A picture's id is its path below its set, without the suffix: ``cat/img1``. White space and ``%`` in it are
-    written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. The pictures are in
-    the order of their classes' names, then of their own.
+    A picture's id is its path relative to its set, without the suffix: ``cat/img1``. White space and ``%`` in it are
+    written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are ordered
+    by the names of their classes, then by their names.
 
     Parameters
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: every folder of a class, by name. Pictures of a class that is not asked for stay, as negatives.
+        Default: all class folders, by name. Pictures of other classes are negatives.
     train_set, test_set : str
-        Names taken for sets besides trainval, train, val and test.
+        Names of sets besides trainval, train, val and test.
 
     Returns
     -------
@@ -52,23 +52,23 @@ def open_folder(
     Raises
     ------
     MissingError
-        If `root` is not there.
+        If `root` does not exist.
     LabelsError
-        If there is no class, a set has no picture, folders are nested deeper, pictures lie beside the folders of
-        classes, or two pictures differ in their suffix alone.
+        If there is no class, a set has no picture, folders are nested deeper, pictures are outside class folders, or
+        two pictures differ only in their suffix.
     OptionError
-        If a class is not there.
+        If a class does not exist.
     """
     root = Path(root)
     check_folder("data folder", root)
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
-    found = {name: _class_folders(folder) for name, folder in sets.items()}
-    names = {folder.name for folders in found.values() for folder in folders if not _is_no_class(folder)}
+    class_folders = {name: _class_folders(folder) for name, folder in sets.items()}
+    names = {folder.name for folders in class_folders.values() for folder in folders if not _is_no_class(folder)}
     if not names:
         raise LabelsError(f"data folder {root} holds no folder of a class.")
     chosen = choose_classes(classes, names)
     pictures = {}
-    for set_name, folders in found.items():
+    for set_name, folders in class_folders.items():
         pictures[set_name] = labelled_records(_pictures(sets[set_name], folders), chosen)
         if not pictures[set_name]:
             raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
@@ -83,25 +83,25 @@ def _sets(root: Path, known: set[str]) -> dict[str, Path]:
         _refuse_pictures(root)
     for folder in folders:
         if sets and folder.name not in sets:
-            raise LabelsError(f"folder {folder} must be a set that holds classes, as {', '.join(sets)} beside it.")
+            raise LabelsError(f"folder {folder} must be a set that holds classes, as {', '.join(sets)} do.")
     return sets
 
 
 def _class_folders(folder: Path) -> list[Path]:
-    """Return the folders of the classes of a set."""
+    """Return the class folders of a set."""
     _refuse_pictures(folder)
     for class_folder in _folders(folder):
         check_file_name("class", class_folder.name, str(class_folder))
         for nested in _folders(class_folder):
             raise LabelsError(
                 f"folder {class_folder} must hold the pictures of a class, got the folder {nested.name!r} in it; "
-                f"sets are called trainval, train, val or test, or as train_set and test_set say."
+                f"sets are called trainval, train, val, test, or as train_set and test_set name them."
             )
     return _folders(folder)
 
 
 def _refuse_pictures(folder: Path) -> None:
-    """Raise LabelsError if a picture lies directly in a folder."""
+    """Raise LabelsError if there is a picture directly in a folder."""
     for path in _files(folder):
         raise LabelsError(f"picture {path} must lie in the folder of its class.")
 
@@ -120,12 +120,12 @@ def _is_no_class(folder: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, by name.
+    """Return the subfolders of a folder, by name.
 
     Raises
     ------
     LabelsError
-        If a link leads to nothing, for it may stand for a folder; one called like a picture is named when it is read.
+        If a link is broken, because it may stand for a folder; reading reports a broken link to a picture.
     """
     folders = []
     for path in sorted(folder.iterdir()):
@@ -134,12 +134,12 @@ def _folders(folder: Path) -> list[Path]:
         if path.is_dir():
             folders.append(path)
         elif path.suffix.lower() not in SUFFIXES and path.is_symlink() and not path.exists():
-            raise LabelsError(f"link {path} leads to nothing; mend it or remove it.")
+            raise LabelsError(f"link {path} leads to nothing; repair or remove it.")
     return folders
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the pictures in a folder, by name; one that is no file, or a link to nothing, is named when it is read."""
+    """Yield the pictures in a folder, by name, also broken links, which reading reports."""
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and not path.is_dir():
             yield path

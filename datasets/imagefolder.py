@@ -1,13 +1,13 @@
-"""Folders of pictures with a table of metadata, as Hugging Face's ImageFolder reads and writes them.
+"""Folders of pictures with a metadata table, in the layout of Hugging Face's ImageFolder.
 
 ::
 
     ROOT/<set>/metadata.jsonl    or metadata.csv: one row per picture of the set
     ROOT/metadata.jsonl          the same for one set
 
-A row has ``file_name``, the picture's path below its table, and the labels: ``label`` (one), ``labels`` (several), or
-``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels, which only
-evaluation reads. Numbers are taken as names: "0", "1" and so on.
+A row has ``file_name``, the path of the picture relative to the table, and the labels: ``label`` (one), ``labels``
+(several), or ``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels,
+which only evaluation reads. Numeric labels become names: "0", "1" and so on.
 """
 
 import csv
@@ -43,9 +43,9 @@ class MetadataRow:
         File and line.
     file_name : str
     labels : tuple of str
-        In order, those of objects once per object.
+        In file order; a class of several objects is repeated.
     objects : mapping or None
-        As they stand in the table; their boxes are looked at by `ImageFolder.ground_truth` alone.
+        Unparsed; only `ImageFolder.ground_truth` parses their boxes.
     """
 
     where: str
@@ -71,18 +71,18 @@ class ImageFolder:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Names of the sets there are."""
+        """Names of the sets."""
         return order_sets(self.tables)
 
     def records(self, set_name: str) -> list[ImageRecord]:
-        """Return the pictures of a set, in the order of its table; no box is looked at.
+        """Return the pictures of a set, in the order of its table, without parsing boxes.
 
         Raises
         ------
         OptionError
             If there is no such set.
         LabelsError
-            If two pictures differ in their suffix alone.
+            If two pictures differ only in their suffix.
         """
         check_set(set_name, self.sets)
         folder, rows = self.tables[set_name]
@@ -96,7 +96,7 @@ class ImageFolder:
         OptionError
             If there is no such set.
         AnnotationError
-            If only some rows have boxes, or a box is empty or no four finite numbers.
+            If only some rows have boxes, or a box is empty or not four finite numbers.
         """
         check_set(set_name, self.sets)
         _, rows = self.tables[set_name]
@@ -104,7 +104,7 @@ class ImageFolder:
             return None
         objects = {image_id_of(row.file_name): _boxes(row) for row in rows}
         return {
-            name: {image_id: _of_class(found, name) for image_id, found in objects.items()} for name in self.classes
+            name: {image_id: _of_class(listed, name) for image_id, listed in objects.items()} for name in self.classes
         }
 
 
@@ -113,7 +113,7 @@ def open_imagefolder(
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
-    test_set: str = "test",  # noqa: ARG001 - every reader takes it
+    test_set: str = "test",  # noqa: ARG001 - part of the interface of readers
 ) -> ImageFolder:
     """Open folders of pictures with tables of metadata.
 
@@ -121,11 +121,11 @@ def open_imagefolder(
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: every label, by name.
+        Default: all labels, by name.
     train_set : str
-        The name of the one set of a table directly in `root`.
+        Name of the set of a table directly in `root`.
     test_set : str
-        Not used: folders name their own sets.
+        Not used: the folders name the sets.
 
     Returns
     -------
@@ -134,18 +134,18 @@ def open_imagefolder(
     Raises
     ------
     MissingError
-        If `root` is not there or has no table.
+        If `root` does not exist or has no table.
     LabelsError
-        If a table cannot be read, has no label column, or a row breaks its rule.
+        If a table is unreadable or has no label column, or a row breaks a rule.
     OptionError
-        If a class is not there.
+        If a class does not exist.
     """
     root = Path(root)
     check_folder("data folder", root)
-    found = {train_set: root} if _table(root) else {f.name: f for f in sorted(root.iterdir()) if _table(f)}
-    if not found:
+    folders = {train_set: root} if _table(root) else {f.name: f for f in sorted(root.iterdir()) if _table(f)}
+    if not folders:
         raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")
-    tables = {name: (folder, _read_rows(folder)) for name, folder in found.items()}
+    tables = {name: (folder, _read_rows(folder)) for name, folder in folders.items()}
     labels = {label for _, rows in tables.values() for row in rows for label in row.labels}
     if not labels:
         raise LabelsError(f"no table in {root} gives a picture a label.")
@@ -158,7 +158,7 @@ def _table(folder: Path) -> Path | None:
 
 
 def _read_rows(folder: Path) -> list[MetadataRow]:
-    """Return the rows of a folder's table, each picture once."""
+    """Return the rows of the table in a folder; LabelsError if a picture is repeated."""
     path = _table(folder) or folder / TABLES[0]
     rows: dict[str, MetadataRow] = {}
     try:
@@ -178,13 +178,13 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
 
 
 def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return place and values of each line."""
+    """Return the location and the values of each line."""
     lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     return [(where, json.loads(line)) for where, line in lines]
 
 
 def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return place and values of each row; lists and objects stand in a cell as JSON."""
+    """Return the location and the values of each row; lists and objects in a cell are JSON."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
     for where, values in rows:
@@ -197,7 +197,7 @@ def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _row(where: str, values: Any) -> MetadataRow:
-    """Return a row, its labels checked."""
+    """Return the checked row of a table."""
     if not isinstance(values, dict) or not isinstance(values.get("file_name"), str):
         raise LabelsError(f"{where}: a row must have a file_name, got {str(values)[:60]}.")
     if not any(column in values for column in _LABEL_COLUMNS):
@@ -207,21 +207,21 @@ def _row(where: str, values: Any) -> MetadataRow:
     if objects is not None and not isinstance(objects, dict):
         raise LabelsError(f"{where}: objects must be an object with categories and bbox, got {str(objects)[:60]!r}.")
     several = values.get("labels") or []
-    listed = [one.strip() for one in several.split(",")] if isinstance(several, str) else several
-    given = [*_one(values.get("label")), *_list(where, "labels", listed), *_categories(where, objects)]
-    labels = tuple(_name(where, label) for label in given)
+    listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
+    raw = [*_single(values.get("label")), *_list(where, "labels", listed), *_categories(where, objects)]
+    labels = tuple(_name(where, label) for label in raw)
     for label in labels:
         check_file_name("class", label, where)
     return MetadataRow(where, name, labels, objects)
 
 
-def _one(label: Any) -> list[Any]:
-    """Return one label as a list; none for a picture of no class."""
+def _single(label: Any) -> list[Any]:
+    """Return a list of the label; an empty list for a picture of no class."""
     return [] if label is None or label == "" else [label]
 
 
 def _list(where: str, what: str, values: Any) -> list[Any]:
-    """Return a list of labels."""
+    """Return `values`; LabelsError unless it is a list."""
     if not isinstance(values, list):
         raise LabelsError(f"{where}: {what} must be a list, got {str(values)[:60]!r}.")
     return values
@@ -238,7 +238,7 @@ def _categories(where: str, objects: Mapping[str, Any] | None) -> list[Any]:
 
 
 def _name(where: str, label: Any) -> str:
-    """Return a label as a name."""
+    """Return the name of a label; LabelsError unless it is text or a whole number."""
     if isinstance(label, str) and label:
         return label
     if isinstance(label, int) and not isinstance(label, bool):
@@ -254,22 +254,22 @@ def _has_boxes(row: MetadataRow) -> bool:
 def _boxes(row: MetadataRow) -> list[tuple[str, tuple[float, ...]]]:
     """Return the class and the corners of each object of a row."""
     if row.objects is None or "bbox" not in row.objects:
-        raise AnnotationError(f"{row.where}: a row must have boxes as others of its set have, got none.")
-    names, boxes = [_name(row.where, one) for one in _categories(row.where, row.objects)], row.objects["bbox"]
+        raise AnnotationError(f"{row.where}: a row must have boxes because other rows of its set have, got none.")
+    names, boxes = [_name(row.where, label) for label in _categories(row.where, row.objects)], row.objects["bbox"]
     if not isinstance(boxes, list) or len(boxes) != len(names):
         raise AnnotationError(f"{row.where}: bbox must be a list of one box per category, got {str(boxes)[:60]}.")
     return [(name, _corners(row.where, box)) for name, box in zip(names, boxes, strict=True)]
 
 
 def _corners(where: str, box: Any) -> tuple[float, ...]:
-    """Return x1, y1, x2, y2 of a box given as x, y, width and height."""
+    """Return (x1, y1, x2, y2) of a box (x, y, width, height)."""
     corners = corners_of_bbox(box)
     if corners is not None and corners[0] < corners[2] and corners[1] < corners[3]:
         return corners
     raise AnnotationError(f"{where}: a box must be x, y and a width and a height above 0, got {str(box)[:60]}.")
 
 
-def _of_class(found: Sequence[tuple[str, tuple[float, ...]]], name: str) -> GroundTruth:
+def _of_class(objects: Sequence[tuple[str, tuple[float, ...]]], name: str) -> GroundTruth:
     """Return the objects of one class."""
-    boxes = [corners for label, corners in found if label == name]
+    boxes = [corners for label, corners in objects if label == name]
     return GroundTruth(np.array(boxes, dtype=np.float64).reshape(-1, 4), np.zeros(len(boxes), dtype=bool))

@@ -1,4 +1,4 @@
-"""Pictures with labels and no boxes: what the readers of folders and of tables give."""
+"""Data sets of labelled pictures without boxes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .names import check_set, image_id_of, order_sets
 
 @dataclass(frozen=True)
 class LabelledPictures:
-    """A data set held in memory, without boxes.
+    """A data set without boxes, in memory.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class LabelledPictures:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Names of the sets there are."""
+        """Names of the sets."""
         return order_sets(self.pictures)
 
     def records(self, set_name: str) -> list[ImageRecord]:
@@ -59,14 +59,14 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
     Raises
     ------
     LabelsError
-        If two pictures of the set differ in their suffix alone, so that they would share an id.
+        If two pictures of the set differ only in their suffix, so that they would share an id.
     """
     records: dict[str, ImageRecord] = {}
-    shared = dict.fromkeys(classes)
+    shared_classes = dict.fromkeys(classes)
     for relative, path, positive in pictures:
         image_id = image_id_of(relative)
         if image_id in records:
             other = records[image_id].path.name
             raise LabelsError(f"picture {path} must differ from {other} in more than its suffix: ids leave it out.")
-        records[image_id] = ImageRecord(image_id, path, PresentClasses(shared, positive))
+        records[image_id] = ImageRecord(image_id, path, PresentClasses(shared_classes, positive))
     return list(records.values())

@@ -1,4 +1,4 @@
-"""Pictures and a table of their labels, ROOT/labels.csv, with no boxes at all.
+"""Pictures and a table of their labels, ROOT/labels.csv, without boxes.
 
 ::
 
@@ -8,7 +8,7 @@
     both.jpg,dog,trainval
     street.jpg,,test
 
-One row per picture and class; the label is empty for a picture of no class. The column ``set`` may be left out.
+One row per picture and class; the label is empty for a picture of no class. The column ``set`` is optional.
 """
 
 import csv
@@ -29,7 +29,7 @@ _HEADERS = (["image", "label"], ["image", "label", "set"])
 
 
 class _Row(NamedTuple):
-    """One row, and where it stands."""
+    """One row and its location."""
 
     where: str
     image: str
@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 @dataclass
 class _Picture:
-    """What the rows say of a picture."""
+    """A picture: its first row and the labels of all its rows."""
 
     first: _Row
     labels: set[str] = field(default_factory=set)
@@ -50,25 +50,25 @@ def open_csv(
     *,
     classes: Sequence[str] | None = None,
     train_set: str = "trainval",
-    test_set: str = "test",  # noqa: ARG001 - every reader takes it
+    test_set: str = "test",  # noqa: ARG001 - part of the interface of readers
 ) -> LabelledPictures:
     """Open a folder with a table of labels.
 
     The table is UTF-8 text, with or without a byte order mark, with commas, and quotes where they are needed; blank
-    lines and white space around a value are passed over. Each picture is named by its path below `root`, with ``/``
+    lines and white space around a value are ignored. The column image is the path relative to `root`, with ``/``
     between folders. Its id is that path without the suffix; white space and ``%`` in it are written as ``%20``, ``%25``
-    and so on, because a line of a result file splits at white space. The pictures are in the order of their first
+    and so on, because a line of a result file splits at white space. Pictures are in the order of their first
     rows.
 
     Parameters
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: every label in the table, by name.
+        Default: all labels in the table, by name.
     train_set : str
-        The name of the one set of a table without the column ``set``.
+        Name of the set of a table without the column ``set``.
     test_set : str
-        Not used: a table names its own sets.
+        Not used: the table names the sets.
 
     Returns
     -------
@@ -77,13 +77,13 @@ def open_csv(
     Raises
     ------
     MissingError
-        If `root` or its table is not there.
+        If `root` or its table does not exist.
     LabelsError
-        If the table cannot be read; has another header, a row of another length, a path that is empty, absolute or
-        leads out of `root`, no picture or no label; names a picture in two sets, or one of its labels twice, or with
-        a label and with an empty one; or two pictures differ in their suffix alone.
+        If the table is unreadable; has another header, a row of another length, a path that is empty, absolute or
+        leaves `root`, no picture or no label; if a picture is in two sets, has a label twice, or has a label and an
+        empty one; or two pictures differ only in their suffix.
     OptionError
-        If a class is not there.
+        If a class does not exist.
     """
     root = Path(root)
     check_folder("data folder", root)
@@ -93,14 +93,16 @@ def open_csv(
         raise LabelsError(f"table {root / TABLE} gives no picture a label.")
     chosen = choose_classes(classes, labels)
     records = {
-        set_name: labelled_records(((image, root / image, found.labels) for image, found in pictures.items()), chosen)
+        set_name: labelled_records(
+            ((image, root / image, picture.labels) for image, picture in pictures.items()), chosen
+        )
         for set_name, pictures in sets.items()
     }
     return LabelledPictures("csv", chosen, records)
 
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:
-    """Yield the rows below the header, each checked by itself."""
+    """Yield the checked rows below the header."""
     try:
         with TextIOWrapper(open_regular(path, "table of labels"), newline="", encoding="utf-8-sig") as file:
             yield from _parsed(path, csv.reader(file, strict=True), default_set)
@@ -111,7 +113,7 @@ def _rows(path: Path, default_set: str) -> Iterator[_Row]:
 
 
 def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
-    """Yield the rows that a CSV reader gives."""
+    """Yield the checked rows of a CSV reader."""
     header: list[str] = []
     for values in reader:
         where, row = f"{path}, line {reader.line_num}", [value.strip() for value in values]
@@ -130,7 +132,7 @@ def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:
 
 
 def _checked(row: _Row) -> _Row:
-    """Return a row whose path, label and set can be used."""
+    """Return a row with a normalised path; LabelsError unless its path, label and set are valid."""
     path = check_picture_path(row.image, row.where)
     if not row.set_name:
         raise LabelsError(f"{row.where}: set must be a name, got ''.")
@@ -140,26 +142,26 @@ def _checked(row: _Row) -> _Row:
 
 
 def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, _Picture]]:
-    """Return set -> path -> picture, checked against each other."""
+    """Return set -> path -> picture; LabelsError if rows contradict each other."""
     pictures: dict[str, _Picture] = {}
     for row in rows:
-        found = pictures.setdefault(row.image, _Picture(row))
-        _check_beside(row, found)
-        found.labels |= {row.label} - {""}
+        picture = pictures.setdefault(row.image, _Picture(row))
+        _check_repeated(row, picture)
+        picture.labels |= {row.label} - {""}
     sets: dict[str, dict[str, _Picture]] = {}
     for image, picture in pictures.items():
         sets.setdefault(picture.first.set_name, {})[image] = picture
     return sets
 
 
-def _check_beside(row: _Row, found: _Picture) -> None:
+def _check_repeated(row: _Row, picture: _Picture) -> None:
     """Raise LabelsError if a row contradicts or repeats an earlier row of its picture."""
-    first, where = found.first, f"{row.where}: {row.image!r}"
+    first, where = picture.first, f"{row.where}: {row.image!r}"
     if row.set_name != first.set_name:
         raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
     if row is first:
         return
     if "" in (row.label, first.label):
         raise LabelsError(f"{where} must have an empty label in its only row, got {row.label!r} after {first.label!r}.")
-    if row.label in found.labels:
+    if row.label in picture.labels:
         raise LabelsError(f"{where} must have each label once, got {row.label!r} again.")

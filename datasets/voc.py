@@ -5,7 +5,7 @@
     ROOT/ImageSets/Main/<set>.txt            one picture id per line: the set and its order
     ROOT/ImageSets/Main/<class>_<set>.txt    "id flag" per line; 1 positive, -1 negative, 0 difficult objects only
     ROOT/JPEGImages/<id>.jpg                 or .jpeg or .png
-    ROOT/Annotations/<id>.xml                opened by `VocDataset.ground_truth` and `read_annotations` alone
+    ROOT/Annotations/<id>.xml                opened only by `VocDataset.ground_truth` and `read_annotations`
 """
 
 import os
@@ -26,7 +26,7 @@ _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".JPEG", ".png", ".PNG")
 
 @dataclass(frozen=True)
 class VocLists:
-    """The lists in ImageSets/Main, told apart by their names: nothing is opened.
+    """The lists in ImageSets/Main, classified by their names without opening them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class VocLists:
 
 @dataclass(frozen=True)
 class VocDataset:
-    """A folder in the VOC layout, read when it is asked.
+    """A folder in the VOC layout; its files are read on demand.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class VocDataset:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Names of the sets there are."""
+        """Names of the sets."""
         return self.lists.set_names
 
     def records(self, set_name: str) -> list[ImageRecord]:
-        """Return the pictures of a set, in the order of its list; no annotation is opened.
+        """Return the pictures of a set, in the order of its list, without opening annotations.
 
-        A set that has a list of ids but no list of any class gives pictures without labels. Whether a picture's file
-        is there shows when it is read.
+        A set with a list of ids but without class lists gives pictures without labels. A missing picture file is
+        reported when it is read.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class VocDataset:
         return image_ids, flags
 
     def _label_files(self, set_name: str) -> dict[str, Path]:
-        """Return the list of each class in a set; none at all if no class, asked for or not, has one there."""
+        """Return the list of each class in a set; an empty mapping if the set has no class list."""
         if not any(owner == set_name for _, owner in self.lists.labels):
             return {}
         for name in self.classes:
@@ -146,12 +146,12 @@ def open_voc(
     ----------
     root : str or Path
     classes : sequence of str, optional
-        Default: every class that has a list ``<class>_<set>.txt``, by name.
+        Default: all classes that have a list ``<class>_<set>.txt``, by name.
     train_set, test_set : str
-        Names taken for sets besides trainval, train, val and test. Needed only for a set of another name that has
-        class lists and no ``<set>.txt``.
+        Names of sets besides trainval, train, val and test. Needed only for a set of another name with class lists
+        and without ``<set>.txt``.
     boxes_only : bool, default False
-        The folder is opened for its ground truth: `classes` must be named, and no class list is looked at.
+        Open the folder for its ground truth: `classes` is required, and class lists are not read.
 
     Returns
     -------
@@ -160,9 +160,9 @@ def open_voc(
     Raises
     ------
     MissingError
-        If `root` or its ImageSets/Main is not there.
+        If `root` or its ImageSets/Main does not exist.
     LabelsError
-        If there is no class list at all.
+        If there is no class list.
     OptionError
         If a class has no list, or none is named for `boxes_only`.
     """
@@ -187,7 +187,7 @@ def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) ->
     root : str or Path
     set_name : str
     classes : sequence of str
-        Names as in the annotations; one that has no object gets empty entries.
+        Names as in the annotations; a class without objects gets empty entries.
 
     Returns
     -------
@@ -197,34 +197,34 @@ def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) ->
     Raises
     ------
     MissingError, OptionError, LabelsError
-        If `root` or the set's list is not there, or it is malformed.
+        If `root` or the list of the set does not exist, or the list is malformed.
     AnnotationError
-        If a picture's annotation is not there or is broken.
+        If an annotation is missing or broken.
     """
-    found = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
-    if found is None:
+    truth = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
+    if truth is None:
         raise AnnotationError(f"set {set_name!r} in {root} must have annotations, got none.")
-    return found
+    return truth
 
 
 def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
-    """Return the lists in ImageSets/Main, told apart by their names.
+    """Return the lists in ImageSets/Main, classified by their names.
 
-    A file is a class list if it is called ``<class>_<set>.txt`` for a known set (the longest that fits), otherwise
-    it is the list of a set. So ``train_val.txt`` holds the class "train" in the set "val".
+    A file is a class list if it is called ``<class>_<set>.txt`` for a known set (the longest that matches), otherwise
+    it is the list of a set. So ``train_val.txt`` is the list of the class "train" in the set "val".
 
     Parameters
     ----------
     root : str or Path
     set_names : sequence of str
-        Known sets besides trainval, train, val and test; every ``<set>.txt`` makes another one.
+        Known sets besides trainval, train, val and test; every ``<set>.txt`` adds another one.
 
     Raises
     ------
     MissingError
-        If `root` or its ImageSets/Main is not there.
+        If `root` or its ImageSets/Main does not exist.
     LabelsError
-        If a class has an impossible name.
+        If the name of a class cannot be part of a file name.
     """
     root = Path(root)
     check_folder("data folder", root)
@@ -232,7 +232,7 @@ def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
     check_folder("folder of lists", folder)
     known = {*SET_NAMES, *set_names}
     sets, labels = {}, {}
-    # by length: the list of a set, "dev", is met before the lists that end in its name, "cat_dev"
+    # by length: the list of a set, "dev", comes before the lists that end in its name, "cat_dev"
     for path in sorted(folder.glob("*.txt"), key=lambda path: (len(path.stem), path.stem)):
         owner = _class_and_set(path.stem, known)
         if owner is None:
@@ -245,16 +245,16 @@ def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
 
 
 def _class_and_set(stem: str, known: set[str]) -> tuple[str, str] | None:
-    """Return class and set of a class list's name; None if it is no class list."""
+    """Return class and set from the name of a class list; None if it is no class list."""
     if stem in known:
         return None
-    cuts = (place for place, letter in enumerate(stem) if letter == "_" and place)
-    cut = next((place for place in cuts if stem[place + 1 :] in known), None)  # the first leaves the longest set
+    cuts = (index for index, letter in enumerate(stem) if letter == "_" and index)
+    cut = next((index for index in cuts if stem[index + 1 :] in known), None)  # the first leaves the longest set
     return None if cut is None else (stem[:cut], stem[cut + 1 :])
 
 
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the words of each line that is not blank."""
+    """Yield the location and the words of each line that is not blank."""
     try:
         text = read_regular(path, "list").decode("utf-8-sig")
     except MissingError as error:
@@ -291,7 +291,7 @@ def _read_flags(path: Path) -> dict[str, int]:
 
 
 def _check_new(image_id: str, seen: Mapping[str, object], where: str) -> None:
-    """Raise LabelsError if an id is no plain name or was there before."""
+    """Raise LabelsError if an id is not a plain name or is repeated."""
     check_image_id(image_id, where)
     if image_id in seen:
         raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")
@@ -308,13 +308,13 @@ def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: 
     for image_id in image_ids:
         if image_id not in flags:
             raise LabelsError(f"list {path} must have every picture of {source.name}, but lacks {image_id!r}.")
-    stray = flags.keys() - set(image_ids)
-    if stray:
-        raise LabelsError(f"list {path} must have only pictures of {source.name}, got {min(stray)!r}.")
+    unexpected = flags.keys() - set(image_ids)
+    if unexpected:
+        raise LabelsError(f"list {path} must have only pictures of {source.name}, got {min(unexpected)!r}.")
 
 
 def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
-    """Return the file of each picture; <id>.jpg, which reading will name, where there is none."""
+    """Return the file of each picture; <id>.jpg where there is none, so that reading reports it."""
     check_folder("folder of pictures", folder)
     names = set(os.listdir(folder))
     return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]

@@ -1,4 +1,4 @@
-"""Writing the VOC layout, for generators."""
+"""Writer of the VOC layout, for generators."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ _ANNOTATION = """<annotation>
 
 
 class VocPicture(NamedTuple):
-    """A picture and its objects, ready to be written."""
+    """A picture and its objects."""
 
     image_id: str
     pixels: Pixels
@@ -32,7 +32,7 @@ class VocPicture(NamedTuple):
 
 
 def write_pictures(root: Path, pictures: Iterable[VocPicture]) -> dict[str, Sequence[VocObject]]:
-    """Write JPEGImages and Annotations; return picture id -> objects, in order.
+    """Write JPEGImages and Annotations, and return picture id -> objects, in order.
 
     The names in the objects must need no escaping in XML.
     """
@@ -55,13 +55,13 @@ def write_lists(root: Path, set_name: str, objects: Mapping[str, Sequence[VocObj
     folder = root / "ImageSets" / "Main"
     _write_lines(folder / f"{set_name}.txt", objects)
     for name in classes:
-        lines = (f"{image_id} {_flag(name, found):2d}" for image_id, found in objects.items())
+        lines = (f"{image_id} {_flag(name, listed):2d}" for image_id, listed in objects.items())
         _write_lines(folder / f"{name}_{set_name}.txt", lines)
 
 
 def _flag(name: str, objects: Sequence[VocObject]) -> int:
-    """Return the image-level label that objects give."""
-    difficult = [found.difficult for found in objects if found.name == name]
+    """Return the image-level label of a class from the objects of a picture."""
+    difficult = [item.difficult for item in objects if item.name == name]
     if not difficult:
         return -1
     return 0 if all(difficult) else 1
@@ -70,10 +70,10 @@ def _flag(name: str, objects: Sequence[VocObject]) -> int:
 def _annotation(image_id: str, pixels: Pixels, objects: Sequence[VocObject]) -> str:
     """Return the text of an annotation file."""
     height, width = pixels.shape[:2]
-    parts = (_OBJECT.format(*found.corners, name=found.name, difficult=found.difficult) for found in objects)
+    parts = (_OBJECT.format(*item.corners, name=item.name, difficult=item.difficult) for item in objects)
     return _ANNOTATION.format(image_id=image_id, width=width, height=height, objects="".join(parts))
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, each with its end."""
+    """Write lines, each with a line break."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Your own torch network as the extractor.
+"""Use your own torch network as the extractor.
 
-``lapsvm`` imports a factory by name, here `edge_network` of this file, and pools the map that the network gives over
+``lapsvm`` imports a factory by name, here `edge_network` of this file, and pools the feature map of the network over
 each window::
 
     python examples/own_torch_backbone.py pictures RUN
 
-Put your own network in place of `edge_network`; weights come by ``?weights=FILE``, or the factory loads them itself.
+Replace `edge_network` with your network; ``?weights=FILE`` names its weights, or the factory loads them.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import torch
 
 
 def edge_network() -> torch.nn.Module:
-    """Return a small network whose map has a quarter of the picture's sides: random filters, drawn with ``seed``."""
+    """Return a small network of random filters with stride 4; the option ``seed`` decides its weights."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 5, stride=2, padding=2),
         torch.nn.ReLU(),
@@ -32,11 +32,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pictures", type=Path, help="one folder per class")
     parser.add_argument("run", type=Path, help="run folder to make")
-    given, options = parser.parse_known_args()
+    arguments, options = parser.parse_known_args()
     here = str(Path(__file__).resolve().parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "lapsvm.pipelines", "run", "--data", "folder", "--root", str(given.pictures)]
-    command += ["--extractor", "torch:own_torch_backbone:edge_network?size=128", "--out", str(given.run), *options]
+    command = [sys.executable, "-m", "lapsvm.pipelines", "run", "--data", "folder", "--root", str(arguments.pictures)]
+    command += ["--extractor", "torch:own_torch_backbone:edge_network?size=128", "--out", str(arguments.run), *options]
     sys.exit(subprocess.run(command, check=False, env=environment).returncode)
 
 

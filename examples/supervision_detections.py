@@ -1,12 +1,12 @@
-"""Boxes for new pictures as ``supervision.Detections``.
+"""Detections in new pictures as ``supervision.Detections``.
 
 ::
 
     python examples/supervision_detections.py RUN/models photo.jpg other.jpg
 
-``lapsvm predict`` gives JSON; `detection_arrays` turns one picture of it into the arrays that
-``supervision.Detections`` takes. Boxes need no change: both count pixels from 0, with x2 and y2 behind the box. A score
-is not a probability; where ``predict`` gives a probability, that is the confidence.
+``lapsvm predict`` writes JSON; `detection_arrays` converts one picture of it to the arguments of
+``supervision.Detections``. Boxes need no change: both formats are 0-based and half-open. A score is not a probability;
+if ``predict`` writes a probability, it is the confidence.
 """
 
 import argparse
@@ -19,23 +19,23 @@ import numpy as np
 
 
 def predictions(model: str, pictures: list[str], options: list[str]) -> list[dict[str, Any]]:
-    """Return what ``lapsvm predict`` says of some pictures."""
+    """Return the JSON of ``lapsvm predict`` for some pictures."""
     command = [sys.executable, "-m", "lapsvm.pipelines", "predict", "--model", model, *pictures, *options]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    pictures_json: list[dict[str, Any]] = json.loads(done.stdout)
+    return pictures_json
 
 
 def detection_arrays(picture: dict[str, Any], classes: list[str]) -> dict[str, Any]:
     """Return the arguments of ``supervision.Detections`` for one picture."""
-    found = picture["detections"]
+    detections = picture["detections"]
     return {
-        "xyxy": np.array([one["box"] for one in found], dtype=np.float32).reshape(-1, 4),
-        "confidence": np.array([one.get("probability", one["score"]) for one in found], dtype=np.float32),
-        "class_id": np.array([classes.index(one["class"]) for one in found], dtype=int),
-        "data": {"class_name": np.array([one["class"] for one in found], dtype=str)},
+        "xyxy": np.array([detection["box"] for detection in detections], dtype=np.float32).reshape(-1, 4),
+        "confidence": np.array([item.get("probability", item["score"]) for item in detections], dtype=np.float32),
+        "class_id": np.array([classes.index(detection["class"]) for detection in detections], dtype=int),
+        "data": {"class_name": np.array([detection["class"] for detection in detections], dtype=str)},
     }
 
 
@@ -44,17 +44,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="a model file, or a folder of them")
     parser.add_argument("pictures", nargs="+")
-    given, options = parser.parse_known_args()
-    found = predictions(given.model, given.pictures, options)
-    classes = sorted({one["class"] for picture in found for one in picture["detections"]})
+    arguments, options = parser.parse_known_args()
+    predicted = predictions(arguments.model, arguments.pictures, options)
+    classes = sorted({detection["class"] for picture in predicted for detection in picture["detections"]})
     try:
         import supervision
     except ImportError:
         supervision = None
-        print("supervision is not installed (pip install supervision): these are its arguments")
-    for picture in found:
-        arguments = detection_arrays(picture, classes)
-        print(picture["image"], arguments if supervision is None else supervision.Detections(**arguments))
+        print("supervision is not installed (pip install supervision): the arguments of Detections follow")
+    for picture in predicted:
+        arrays = detection_arrays(picture, classes)
+        print(picture["image"], arrays if supervision is None else supervision.Detections(**arrays))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Average precision of bags: LatentRankSVM("ap") and LatentSVM beside the MI-SVM loop over LinearSVC.
+"""Average precision of bags: LatentRankSVM("ap") and LatentSVM compared with an MI-SVM loop over LinearSVC.
 
     python benchmarks/passes/bags_ap.py
 
 300 bags of 100 windows with 256 standard normal features; 30 % are positive and hold five windows shifted by 3 along
-one direction. C is chosen by 3-fold cross-validation on the training bags; 300 other bags are the test. Every method
-starts from the bags' means and searches as many values of C.
+one direction. C is chosen by 3-fold cross-validation on the training bags; 300 other bags are for testing. Every method
+starts from the means of the bags and searches the same number of values of C.
 """
 
 import time
@@ -38,13 +38,13 @@ def as_bags(windows: np.ndarray) -> Bags:
 
 
 def latent(model: LatentRankSVM | LatentSVM, windows: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """Search C with all folds side by side, then train with the best; return C and the direction."""
+    """Return the C of the best cross-validated AP, and the weights trained with it."""
     bags = as_bags(windows)
     bags = bags.scaled(1 / bags.mean_norm())
     held_out = [part for _, part in StratifiedKFold(3, shuffle=True, random_state=0).split(y, y)]
     folds = [np.where(np.isin(np.arange(N_BAGS), part), 0, y) for part in held_out]
     problems = [replace(model.problem(fold), C=C) for C in GRID for fold in folds]
-    scores = bags.best(np.stack([found.coef for found in fit_many(problems, bags)], axis=1)).score
+    scores = bags.best(np.stack([solution.coef for solution in fit_many(problems, bags)], axis=1)).score
     parts = held_out * len(GRID)
     quality = [average_precision_score(y[part], scores[part, j]) for j, part in enumerate(parts)]
     best = GRID[int(np.argmax(np.reshape(quality, (len(GRID), 3)).mean(axis=1)))]
@@ -52,7 +52,7 @@ def latent(model: LatentRankSVM | LatentSVM, windows: np.ndarray, y: np.ndarray)
 
 
 def witness_loop(windows: np.ndarray, y: np.ndarray, C: float) -> np.ndarray:
-    """Train LinearSVC on one window per positive bag and all windows of the others, choose anew, until at rest."""
+    """Alternate LinearSVC and the choice of one window per positive bag until the windows converge; return weights."""
     negatives, witnesses = windows[y < 0].reshape(-1, DIM), windows[y > 0].mean(axis=1)
     for _ in range(10):
         X = np.vstack([witnesses, negatives])

@@ -2,34 +2,23 @@
 
     python benchmarks/passes/bags_pass.py [float16|bfloat16|float32] [features]
 
-The floor is the time in which as many threads sum the same bytes as 64-bit integers; with another number of features
-there are as many numbers. All are measured by turns, and the least of some rounds counts. Needs 1 GB, or 2 for float32.
+The floor is the time in which as many threads sum the same bytes as 64-bit integers; the number of windows depends on
+the number of features. All are measured in alternation, and the minimum of the rounds counts. Needs 1 GB, or 2 for
+float32.
 """
 
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from timing import minimum_times
 
 from lapsvm.bags import Bags
 from lapsvm.bfloat16 import named_type, narrowed, type_name
 
 NUMBERS, PER_BAG, ROUNDS = 512_000_000, 625, 7
 VECTORS = (1, 2, 3, 5, 8, 20, 60)
-
-
-def by_turns(works: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
-    """Return the least wall and CPU seconds of each work, measured one after the other, round after round."""
-    least = dict.fromkeys(works, (np.inf, np.inf))
-    for _ in range(rounds):
-        for name, work in works.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            work()
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            least[name] = (min(wall, least[name][0]), min(cpu, least[name][1]))
-    return least
 
 
 def summing(features: np.ndarray, threads: int) -> Callable[[], object]:
@@ -54,13 +43,13 @@ def main() -> None:
     for k in VECTORS:
         weights = rng.standard_normal((dim, k))
         works[f"best, k = {k}"] = lambda weights=weights: bags.best(weights)  # type: ignore[misc]
-    least = by_turns(works)
-    floor, one = least["floor: sum of the bytes"], least["best, k = 1"]
+    minima = minimum_times(works, ROUNDS)
+    floor, single = minima["floor: sum of the bytes"], minima["best, k = 1"]
     gigabytes = features.nbytes / 1e9
     print(f"{type_name(dtype)}, {n_windows:,} x {dim}, {gigabytes:.2f} GB, {bags.threads} threads\n")
     print("| work | wall ms | CPU ms | GB/s | times the floor | times k = 1 |\n|---|---|---|---|---|---|")
-    for name, (wall, cpu) in least.items():
-        ratios = f"{wall / floor[0]:.2f} | {wall / one[0]:.2f}"
+    for name, (wall, cpu) in minima.items():
+        ratios = f"{wall / floor[0]:.2f} | {wall / single[0]:.2f}"
         print(f"| {name} | {1e3 * wall:.0f} | {1e3 * cpu:.0f} | {gigabytes / wall:.1f} | {ratios} |")
 
 

@@ -1,11 +1,11 @@
-"""Full passes of the plain solver and of candidates between passes, on the training set of a run folder.
+"""Full passes of the plain solver and of the solver with candidates, on the training set of a run folder.
 
     python benchmarks/passes/full_passes.py RUN [WINDOWS]
 
-For each class and C in 0.3, 10, 100 both solvers train one after the other in one process: passes over all windows,
-objective, CPU seconds. WINDOWS is how many windows of each picture take part, the first ones; 0, the default, is all.
-The last lines train all classes and values of C side by side on candidates, which is what a run does; the plain
-solver would share passes too, and need as many as the slowest row.
+For each class and C in 0.3, 10, 100 both solvers train in one process: passes over all windows,
+objective, CPU seconds. WINDOWS is the number of windows of each picture, from the first; 0, the default, is all.
+The last lines train all classes and values of C together on candidates, as a run does; the plain solver would share
+passes too, and need as many as its slowest row.
 """
 
 import sys
@@ -59,10 +59,10 @@ def main(folder: str, windows: int = 0) -> None:
         for name, y in labels.items():
             problem = LatentProblem(y, C=C)
             (plain,), _, plain_seconds = timed([problem], bags, 0)
-            (found,), _, seconds = timed([problem], bags, CANDIDATES)
+            (solution,), _, seconds = timed([problem], bags, CANDIDATES)
             print(
-                f"| {name} | {C:g} | {plain.n_passes} | {found.n_passes} | {found.n_candidate_calls} "
-                f"| {plain.objective:.5g} | {found.objective / plain.objective:.4f} "
+                f"| {name} | {C:g} | {plain.n_passes} | {solution.n_passes} | {solution.n_candidate_calls} "
+                f"| {plain.objective:.5g} | {solution.objective / plain.objective:.4f} "
                 f"| {plain_seconds:.1f} | {seconds:.1f} |",
                 flush=True,
             )

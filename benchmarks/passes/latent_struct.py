@@ -1,4 +1,4 @@
-"""The latent structural SVM beside latent AP-SVM: quality and time on planted bags, and what its inference misses.
+"""The latent structural SVM and latent AP-SVM: quality and time on planted bags, and errors of its inference.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/passes/latent_struct.py
 
@@ -49,10 +49,10 @@ def compare_models() -> None:
             scores.append(search.score(list(test), labels))
             chosen.append(search.best_params_["C"])
             calls.append(search.best_estimator_.n_iter_)
-        spent = (process_time() - start) / len(scores)
+        cpu_seconds = (process_time() - start) / len(scores)
         each, Cs = ", ".join(f"{score:.3f}" for score in scores), ", ".join(f"{C:g}" for C in chosen)
         counts = ", ".join(map(str, calls))
-        print(f"| `{name}` | {np.mean(scores):.3f} | {each} | {Cs} | {counts} | {spent:.1f} |", flush=True)
+        print(f"| `{name}` | {np.mean(scores):.3f} | {each} | {Cs} | {counts} | {cpu_seconds:.1f} |", flush=True)
 
 
 def drawn(rng: np.random.Generator, n_pos: int, n_neg: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,13 +64,15 @@ def drawn(rng: np.random.Generator, n_pos: int, n_neg: int) -> tuple[np.ndarray,
 def best_value(high: np.ndarray, low: np.ndarray, n_pos: int) -> float:
     """Return the largest Delta + F over all rankings and windows."""
     n_neg, values = len(high) - n_pos, []
-    for places in itertools.combinations(range(len(high)), n_pos):
-        above = np.array(places) - np.arange(n_pos)
+    for positions in itertools.combinations(range(len(high)), n_pos):
+        above = np.array(positions) - np.arange(n_pos)
         below = np.searchsorted(above, np.arange(n_neg), side="right")  # positives above the k-th negative
         coefficients = np.append(n_neg - 2.0 * above, n_pos - 2.0 * below) / (n_pos * n_neg)
         best = [
-            max(np.maximum(c * high[side], c * low[side]).sum() for c in map(np.array, itertools.permutations(own)))
-            for side, own in (
+            max(
+                np.maximum(c * high[side], c * low[side]).sum() for c in map(np.array, itertools.permutations(per_side))
+            )
+            for side, per_side in (
                 (slice(0, n_pos), coefficients[:n_pos]),
                 (slice(n_pos, None), coefficients[n_pos:]),
             )
@@ -80,7 +82,7 @@ def best_value(high: np.ndarray, low: np.ndarray, n_pos: int) -> float:
 
 
 def count_misses(repeats: int = 200) -> None:
-    print("\n| P | N | not the best ranking | mean lack where not | largest |\n|---|---|---|---|---|")
+    print("\n| P | N | not the best ranking | mean shortfall | largest |\n|---|---|---|---|---|")
     for n_pos, n_neg in ((2, 2), (2, 3), (3, 3), (3, 4)):
         rng, lacks = np.random.default_rng(0), []
         for _ in range(repeats):

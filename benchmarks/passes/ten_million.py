@@ -3,13 +3,13 @@
     python benchmarks/passes/ten_million.py FOLDER
     python benchmarks/passes/ten_million.py FOLDER --windows 1000000 --memory 500M
 
-FOLDER gets 10 million windows of 512 float16 features in 5,000 pictures, in shards of our own writer; they are drawn
-once (about 10 GB, some minutes) and stay there. 20 classes are planted, each in 5 % of the pictures: in such a picture
-three windows are shifted along the class's direction. All windows of a picture share half of its scenery.
+FOLDER gets 10 million windows of 512 float16 features in 5,000 pictures, in shards of lapsvm; they are drawn
+once (about 10 GB, some minutes) and kept. 20 classes are planted, each in 5 % of the pictures: in such a picture
+three windows are shifted along the class's direction. All windows of a picture share half of their features.
 
-Each part runs in a process of its own, whose peak memory is told: passes, training, and both again with `--memory`, by
-default six tenths of the store. Prints Markdown. Floors are bytes over bandwidth: for windows in memory the rate at
-which as many threads sum them as 64-bit integers, for windows in files the rate at which one thread reads them.
+Every measurement runs in a separate process and reports its peak memory: passes, training, and both again with
+`--memory`, by default 0.6 of the store. Prints Markdown. Floors are bytes over bandwidth: for windows in memory the
+rate of summing them as 64-bit integers on as many threads, for windows in files the read rate of one thread.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from timing import minimum_times, timed
 
 from lapsvm.bags import Bags
 from lapsvm.bags.stores.memory import as_bytes
@@ -33,7 +34,7 @@ from lapsvm.features import PictureWindows, assemble_shard, open_shards, shard_n
 from lapsvm.latent import LatentProblem, fit_many
 
 DIM, PER_PICTURE, PER_SHARD, CLASSES, SHARE = 512, 2000, 50, 20, 0.05
-SHIFT, SHIFTED, SCENERY = 9.0, 3, 0.5
+SHIFT, SHIFTED, SHARED = 9.0, 3, 0.5
 SET, LABELS = "trainval", "labels.npy"
 ROUNDS, C, GAP = 5, 100.0, 1e-3
 
@@ -75,7 +76,7 @@ def picture(number: int, labels: np.ndarray, directions: np.ndarray) -> PictureW
     """Draw the windows of one picture."""
     rng = np.random.default_rng([1, number])
     features = rng.standard_normal((PER_PICTURE, DIM), dtype=np.float32)
-    features += SCENERY * rng.standard_normal(DIM, dtype=np.float32)
+    features += SHARED * rng.standard_normal(DIM, dtype=np.float32)
     for name in np.flatnonzero(labels[:, number] > 0):
         features[rng.integers(1, PER_PICTURE, SHIFTED)] += np.float32(SHIFT) * directions[name].astype(np.float32)
     boxes = np.tile(np.float32([0, 0, 9, 9]), (PER_PICTURE, 1))
@@ -87,44 +88,31 @@ def write_store(folder: Path, n_pictures: int) -> str:
     shards, (labels, directions) = folder / "shards" / SET, planted(n_pictures)
     shards.mkdir(parents=True, exist_ok=True)
     np.save(folder / LABELS, labels)
-    wanted = range(0, n_pictures, PER_SHARD)
-    begun = time.perf_counter()
+    firsts = range(0, n_pictures, PER_SHARD)
+    start = time.perf_counter()
 
-    def one(first: int) -> int:
+    def write(first: int) -> int:
         path = shards / shard_name(first // PER_SHARD)
         if path.exists():
             return 0
         chosen = range(first, min(first + PER_SHARD, n_pictures))
         pictures = [picture(number, labels, directions) for number in chosen]
-        write_shard(path, assemble_shard(pictures, {"pictures": n_pictures, "planted": [SHIFT, SHIFTED, SCENERY]}))
+        write_shard(path, assemble_shard(pictures, {"pictures": n_pictures, "planted": [SHIFT, SHIFTED, SHARED]}))
         return 1
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        written = sum(pool.map(one, wanted))
-    found = open_shards(shards)
-    if found.n_images != n_pictures:
-        raise SystemExit(f"{folder} holds {found.n_images} pictures; give another folder for {n_pictures}.")
-    return f"{written} of {len(wanted)} shards written in {time.perf_counter() - begun:.0f} s"
+        written = sum(pool.map(write, firsts))
+    n_stored = open_shards(shards).n_images
+    if n_stored != n_pictures:
+        raise SystemExit(f"{folder} holds {n_stored} pictures; give another folder for {n_pictures}.")
+    return f"{written} of {len(firsts)} shards written in {time.perf_counter() - start:.0f} s"
 
 
-# what is measured -----------------------------------------------------------------------------------------------------
-
-
-def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Return wall and CPU seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
-def by_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float]]:
-    """Return the least wall and CPU seconds of each work, measured by turns."""
-    rows = [{name: timed(work) for name, work in works.items()} for _ in range(rounds)]
-    return {name: tuple(min(row[name][i] for row in rows) for i in (0, 1)) for name in works}  # type: ignore[misc]
+# measurements --------------------------------------------------------------------------------------------------------
 
 
 def on_threads(work: Callable[[Any], object], parts: Sequence[Any]) -> Callable[[], object]:
-    """Return the work on all parts, a thread for each."""
+    """Return a function that does the work on all parts, one thread per part."""
 
     def all_parts() -> None:
         with ThreadPoolExecutor(len(parts)) as pool:
@@ -134,20 +122,20 @@ def on_threads(work: Callable[[Any], object], parts: Sequence[Any]) -> Callable[
 
 
 def opened(folder: Path, memory: str | None) -> tuple[CountedBags, float]:
-    """Return the bags, scaled to a mean norm of 1, and the seconds it took."""
-    begun = time.perf_counter()
+    """Return the bags, scaled to a mean norm of 1, and the seconds to open them."""
+    start = time.perf_counter()
     bags = CountedBags.open(folder, SET, memory=memory)
-    return bags.scaled(1 / bags.mean_norm()), time.perf_counter() - begun  # type: ignore[return-value]
+    return bags.scaled(1 / bags.mean_norm()), time.perf_counter() - start  # type: ignore[return-value]
 
 
 def read_rate(folder: Path) -> float:
     """Return the bytes per second at which one thread reads some shards, as the pass does."""
-    room, paths = bytearray(8 << 20), sorted((folder / "shards" / SET).glob("*.safetensors"))[-10:]
+    buffer, paths = bytearray(8 << 20), sorted((folder / "shards" / SET).glob("*.safetensors"))[-10:]
 
     def read() -> None:
         for path in paths:
             with path.open("rb", buffering=0) as file:
-                while file.readinto(room):
+                while file.readinto(buffer):
                     pass
 
     return sum(path.stat().st_size for path in paths) / min(timed(read)[0] for _ in range(2))
@@ -169,15 +157,15 @@ def passes(folder: Path, memory: str | None) -> dict[str, Any]:
         works["sum of the bytes"] = on_threads(np.sum, np.array_split(bits, bags.threads))
         pairs = zip(np.array_split(room, bags.threads), np.array_split(some, bags.threads), strict=True)
         works["copy"] = on_threads(lambda pair: np.copyto(*pair), list(pairs))
-    least = by_turns(works, ROUNDS if whole is not None else 2)
-    singles = timed(lambda: [bags.best(column) for column in weights.T]) if whole is not None else None
+    minima = minimum_times(works, ROUNDS if stored is not None else 2)
+    singles = timed(lambda: [bags.best(column) for column in weights.T]) if stored is not None else None
     resident = sum(part.n_rows for part in bags._store.parts if part.resident) / bags.n_windows
     size = bags.n_windows * DIM * 2
     return {
         "threads": bags.threads,
         "bytes": size,
         "open": seconds,
-        "least": least,
+        "least": minima,
         "20 passes": singles,
         "resident": resident,
         "read rate": read_rate(folder) if resident < 1 else None,
@@ -186,16 +174,16 @@ def passes(folder: Path, memory: str | None) -> dict[str, Any]:
 
 
 def training(folder: Path, memory: str | None) -> dict[str, Any]:
-    """Train all classes side by side."""
+    """Train all classes together."""
     bags, seconds = opened(folder, memory)
     labels = np.load(folder / LABELS)
     problems = [LatentProblem(y, C=C, tol=GAP) for y in labels]
     before, read = dict(CountedBags.counted), bytes_read()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        begun, cpu = time.perf_counter(), time.process_time()
-        found = fit_many(problems, bags)
-        wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        wall, cpu = time.perf_counter(), time.process_time()
+        solutions = fit_many(problems, bags)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     counted = {name: CountedBags.counted[name] - before[name] for name in before}
     return {
         "open": seconds,
@@ -204,19 +192,19 @@ def training(folder: Path, memory: str | None) -> dict[str, Any]:
         "counted": counted,
         "passes": counted["windows"] / bags.n_windows,
         "file bytes": bytes_read() - read,
-        "gap": max(one.gap for one in found),
-        "objective": float(np.mean([one.objective for one in found])),
-        "outer": max(len(one.history) for one in found),
-        "warnings": len(told),
+        "gap": max(solution.gap for solution in solutions),
+        "objective": float(np.mean([solution.objective for solution in solutions])),
+        "outer": max(len(solution.history) for solution in solutions),
+        "warnings": len(caught),
         "peak": peak(),
-        "checksum": float(sum(np.abs(one.coef).sum() for one in found)),
+        "checksum": float(sum(np.abs(solution.coef).sum() for solution in solutions)),
     }
 
 
 def peak() -> float:
     """Return the most memory of this process, bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # what getrusage tells here is at least the parent's
+    if status.exists():  # getrusage includes the peak of the parent
         return 1024.0 * int(status.read_text().split("VmHWM:")[1].split()[0])
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * (1 if sys.platform == "darwin" else 1024)
 
@@ -231,46 +219,47 @@ def bytes_read() -> int:
 
 
 def in_own_process(folder: Path, part: str, memory: str | None) -> dict[str, Any]:
-    """Run one part in a process of its own."""
+    """Run one measurement in a separate process."""
     command = [sys.executable, __file__, str(folder), "--part", part, *(["--memory", memory] if memory else [])]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 
-def pass_rows(found: dict[str, Any], title: str) -> None:
+def pass_rows(result: dict[str, Any], title: str) -> None:
     """Print the table of passes."""
-    size, least = found["bytes"], found["least"]
-    print(f"\nPasses, {title}; opening took {found['open']:.1f} s, peak memory {found['peak'] / 1e9:.1f} GB.\n")
+    size, minima = result["bytes"], result["least"]
+    print(f"\nPasses, {title}; opening took {result['open']:.1f} s, peak memory {result['peak'] / 1e9:.1f} GB.\n")
     print("| work | wall s | CPU s | GB/s | floor s | times the floor |\n|---|---|---|---|---|---|")
-    rate = size / least["sum of the bytes"][0] if "sum of the bytes" in least else found["read rate"]
-    left = size if "sum of the bytes" in least else size * (1 - found["resident"])
-    rows = {name: least[name] for name in ("sum of the bytes", "one class", "20 classes") if name in least}
-    if found["20 passes"] is not None:
-        rows["20 passes for one class"] = found["20 passes"]
+    rate = size / minima["sum of the bytes"][0] if "sum of the bytes" in minima else result["read rate"]
+    left = size if "sum of the bytes" in minima else size * (1 - result["resident"])
+    rows = {name: minima[name] for name in ("sum of the bytes", "one class", "20 classes") if name in minima}
+    if result["20 passes"] is not None:
+        rows["20 passes for one class"] = result["20 passes"]
     for name, (wall, cpu) in rows.items():
         floor = left / rate * (20 if "passes" in name else 1)
         print(f"| {name} | {wall:.3f} | {cpu:.3f} | {size / wall / 1e9:.1f} | {floor:.3f} | {wall / floor:.2f} |")
-    if "copy" in least:
+    if "copy" in minima:
         print(
-            f"\nCopying runs at {size / 8 / least['copy'][0] / 1e9:.1f} GB/s, each byte read once and written once.",
+            f"\nCopying runs at {size / 8 / minima['copy'][0] / 1e9:.1f} GB/s, each byte read once and written once.",
             end=" ",
         )
-        share = least["sum of the bytes"][0] / least["one class"][0]
+        share = minima["sum of the bytes"][0] / minima["one class"][0]
         print(f"A pass for one class runs at {share:.0%} of the sum's bandwidth.", end=" ")
     else:
         print(
             f"\nFiles are read at {rate / 1e9:.2f} GB/s; the floor is that of the {left / size:.0%} in files.", end=" "
         )
-    print(f"20 classes take {least['20 classes'][0] / least['one class'][0]:.1f} times one.")
+    print(f"20 classes take {minima['20 classes'][0] / minima['one class'][0]:.1f} times one.")
 
 
-def training_row(found: dict[str, Any], title: str, single: float) -> str:
+def training_row(result: dict[str, Any], title: str, single: float) -> str:
     """Return a row of the table of training; the floor is that of the passes."""
-    floor = found["passes"] * single
+    floor = result["passes"] * single
     return (
-        f"| {title} | {found['wall']:.1f} | {found['cpu']:.1f} | {found['passes']:.1f} | {found['counted']['calls']} | "
-        f"{found['counted']['vectors']} | {found['file bytes'] / 1e9:.1f} | {floor:.1f} | {found['peak'] / 1e9:.1f} | "
-        f"{found['outer']} | {found['gap']:.1e} | {found['objective']:.6g} |"
+        f"| {title} | {result['wall']:.1f} | {result['cpu']:.1f} | {result['passes']:.1f} "
+        f"| {result['counted']['calls']} | {result['counted']['vectors']} | {result['file bytes'] / 1e9:.1f} "
+        f"| {floor:.1f} | {result['peak'] / 1e9:.1f} | "
+        f"{result['outer']} | {result['gap']:.1e} | {result['objective']:.6g} |"
     )
 
 
@@ -296,15 +285,15 @@ def main() -> None:
     limit = f"{as_bytes(budget) / 1e9:.2f} GB"
     pass_rows(all_in, f"all in memory, {all_in['threads']} threads")
     pass_rows(less, f"a budget of {limit} ({less['resident']:.0%} stay in memory)")
-    print(f"\nTraining of {CLASSES} classes side by side, C = {C:g}, to a gap of {GAP:g}.\n")
+    print(f"\nTraining of {CLASSES} classes together, C = {C:g}, to a gap of {GAP:g}.\n")
     head = (
         "wall s|CPU s|passes' worth|calls|vectors|GB from files|floor s|peak GB|CCCP steps|largest gap|mean objective"
     )
     print("| memory | " + " | ".join(head.split("|")) + " |\n|" + 12 * "---|")
     floors = all_in["least"]["sum of the bytes"][0], size * (1 - less["resident"]) / less["read rate"]
     rows = [in_own_process(given.folder, "training", memory) for memory in (None, budget)]
-    for found, title, floor in zip(rows, ("all", limit), floors, strict=True):
-        print(training_row(found, title, floor), flush=True)
+    for result, title, floor in zip(rows, ("all", limit), floors, strict=True):
+        print(training_row(result, title, floor), flush=True)
     same = "the same" if rows[0]["checksum"] == rows[1]["checksum"] else "DIFFERENT"
     print(f"\nThe weights are {same}, bit for bit. {sum(row['warnings'] for row in rows)} warnings.")
 

@@ -1,7 +1,7 @@
-"""What box voting gives with other constants: `python benchmarks/pictures/voting.py RUN`.
+"""Box voting with other constants: `python benchmarks/pictures/voting.py RUN`.
 
-RUN is a finished run, whose other settings of detection stay. The table is of its training pictures, with boxes read to
-evaluate alone: mean 11-point AP and CorLoc over the classes, for every temperature (0 is no voting) and overlap.
+RUN is a finished run; its other detection settings are kept. The table has the mean 11-point AP and CorLoc over the
+classes on the training pictures, for every temperature (0 is no voting) and overlap. Boxes are for evaluation only.
 """
 
 import sys
@@ -49,14 +49,14 @@ def main(folder: str) -> None:
 def _measured(
     pictures: list[Picture], names: list[str], settings: DetectSettings, truth: Mapping[str, Mapping[str, GroundTruth]]
 ) -> tuple[float | None, float | None]:
-    """Return the mean AP and the mean CorLoc of what is detected with these settings."""
-    found = {
+    """Return the mean AP and the mean CorLoc of detections with these settings."""
+    detections = {
         name: Detections.from_images(
             (image, *detect_windows(scores[:, column], boxes, settings)) for image, boxes, scores in pictures
         )
         for column, name in enumerate(names)
     }
-    return evaluate_voc(found, truth).mean_ap_11point, corloc(found, truth).mean_corloc
+    return evaluate_voc(detections, truth).mean_ap_11point, corloc(detections, truth).mean_corloc
 
 
 if __name__ == "__main__":

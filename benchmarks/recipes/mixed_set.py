@@ -1,9 +1,9 @@
-"""A VOC folder of one class whose negatives come from another VOC folder: `python benchmarks/recipes/mixed_set.py ...`.
+"""Make a VOC folder of one class with negatives from another VOC folder: `python benchmarks/recipes/mixed_set.py ...`.
 
     python benchmarks/recipes/mixed_set.py RACCOON raccoon VOC bird,cat,cow,dog,horse,sheep OUT
 
-makes OUT with every picture of RACCOON as a positive of raccoon, and as negatives those pictures of VOC that show
-none of the named classes, set by set (trainval, test). Pictures and annotations are links to the originals.
+OUT has all pictures of RACCOON as positives of raccoon, and as negatives the pictures of VOC without the named classes,
+set by set (trainval, test). Pictures and annotations are links to the originals.
 """
 
 import sys
@@ -17,21 +17,23 @@ def main(positives: str, name: str, negatives: str, without: str, out: str) -> N
     mixed = Path(out)
     for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
         (mixed / folder).mkdir(parents=True, exist_ok=True)
-    for one in SETS:
-        flags = dict.fromkeys(_ids(Path(positives), one), 1)
+    for set_name in SETS:
+        flags = dict.fromkeys(_ids(Path(positives), set_name), 1)
         _link(Path(positives), list(flags), mixed)
-        shown = set().union(*(_ids(Path(negatives), f"{other}_{one}", "1 0") for other in without.split(",")))
-        others = [image_id for image_id in _ids(Path(negatives), one) if image_id not in shown]
+        shown = set().union(*(_ids(Path(negatives), f"{other}_{set_name}", "1 0") for other in without.split(",")))
+        others = [image_id for image_id in _ids(Path(negatives), set_name) if image_id not in shown]
         _link(Path(negatives), others, mixed)
         flags |= dict.fromkeys(others, -1)
         lists = mixed / "ImageSets" / "Main"
-        (lists / f"{one}.txt").write_text("".join(f"{image_id}\n" for image_id in flags))
-        (lists / f"{name}_{one}.txt").write_text("".join(f"{image_id} {flag:2d}\n" for image_id, flag in flags.items()))
-        print(f"{one}: {len(flags) - len(others)} positives, {len(others)} negatives")
+        (lists / f"{set_name}.txt").write_text("".join(f"{image_id}\n" for image_id in flags))
+        (lists / f"{name}_{set_name}.txt").write_text(
+            "".join(f"{image_id} {flag:2d}\n" for image_id, flag in flags.items())
+        )
+        print(f"{set_name}: {len(flags) - len(others)} positives, {len(others)} negatives")
 
 
 def _ids(root: Path, list_name: str, flags: str = "") -> list[str]:
-    """Return the ids of a list; of a class's list those with one of these flags."""
+    """Return the ids of a list, or those with one of `flags` in a class list."""
     file = root / "ImageSets" / "Main" / f"{list_name}.txt"
     rows = [line.split() for line in file.read_text().splitlines()]
     return [row[0] for row in rows if not flags or row[1] in flags.split()]

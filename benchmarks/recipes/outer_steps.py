@@ -1,7 +1,7 @@
-"""How the chosen windows fare from outer step to outer step: `python benchmarks/recipes/outer_steps.py RUN`.
+"""CorLoc of the chosen windows by outer step: `python benchmarks/recipes/outer_steps.py RUN`.
 
-The run's training pictures, its first C and its `top`; plain passes. Each row stops training after so many outer steps,
-or at rest, with the tolerance given. Boxes are read for CorLoc alone.
+Training pictures, first C and `top` of RUN; passes over all windows. Each row stops training after the maximum of outer
+steps or at convergence, at its tolerance. Boxes are read for CorLoc only.
 """
 
 import sys
@@ -24,7 +24,7 @@ STEPS = ((1, 0.01), (2, 0.01), (50, 0.01), (50, 0.001))
 
 def main(folder: str) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")  # training that is stopped early says so
+    warnings.simplefilter("ignore")  # early stops are intended
     run = RunFolder(Path(folder))
     context = RunContext(run, run.settings(), 2, Reporter(True))
     train = context.settings.train
@@ -32,22 +32,20 @@ def main(folder: str) -> None:
     tasks, (bags, _, _) = fit_tasks(context, shards), training_bags(context, shards)
     boxes = np.concatenate([shard.boxes for shard in shards]).astype(float)
     truth = context.data.dataset.ground_truth(context.settings.data.train_set)
-    print(
-        f"| most steps | tol | {' | '.join(task.name for task in tasks)} | mean |\n|---|---|{'---|' * len(tasks)}---|"
-    )
-    for most, tol in STEPS:
-        problems = [LatentProblem(task.y, C=train.C[0], tol=tol, top=train.top, max_iter=most) for task in tasks]
-        found = fit_many(problems, bags, candidates=0)
-        best = bags.best(np.stack([one.coef for one in found], axis=1)).index
+    print(f"| max steps | tol | {' | '.join(task.name for task in tasks)} | mean |\n|---|---|{'---|' * len(tasks)}---|")
+    for max_iter, tol in STEPS:
+        problems = [LatentProblem(task.y, C=train.C[0], tol=tol, top=train.top, max_iter=max_iter) for task in tasks]
+        solutions = fit_many(problems, bags, candidates=0)
+        best = bags.best(np.stack([solution.coef for solution in solutions], axis=1)).index
         windows = {
             task.name: Detections.from_images(
-                (image, boxes[[place]], np.zeros(1)) for image, place in zip(shards.image_ids, chosen, strict=True)
+                (image, boxes[[row]], np.zeros(1)) for image, row in zip(shards.image_ids, chosen, strict=True)
             )
             for task, chosen in zip(tasks, (bags.offsets[:-1, None] + best).T, strict=True)
         }
         report = corloc(windows, truth)
         shares = [report.classes[task.name].corloc for task in tasks] + [report.mean_corloc]
-        print(f"| {most} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} |", flush=True)
+        print(f"| {max_iter} | {tol:g} | {' | '.join(f'{share:.3f}' for share in shares)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What the same windows and features reach with the true boxes: `python benchmarks/recipes/supervised_ceiling.py RUN`.
+"""A supervised ceiling for a run's windows and features: `python benchmarks/recipes/supervised_ceiling.py RUN`.
 
-The supervised counterpart of a finished run, for comparison only: nothing here is part of the product, and boxes never
-reach its training. RUN's shards are read. For each class a linear SVM learns the windows that overlap an object by 0.7
-or more (at most ten an object; the best one if it overlaps by 0.5) against windows that overlap none by 0.3, the most
-confusing twenty of each picture mined three times. `--C` is its constant (default 0.3).
+The supervised counterpart of a finished run, for comparison only. It trains on boxes and on RUN's shards. For each
+class the positives of a linear SVM are the windows with an IoU of 0.7 or more with an object (at most ten per object;
+the best one if its IoU is 0.5 or more), the negatives are windows with an IoU below 0.3: the twenty highest-scored of
+each picture, mined three times. `--C` is its constant (default 0.3).
 """
 
 import sys
@@ -22,7 +22,7 @@ from lapsvm.boxes import iou
 from lapsvm.evaluation import Detections, corloc, evaluate_voc
 from lapsvm.features import open_shards
 
-NEAR, LEAST, FAR = 0.7, 0.5, 0.3
+POSITIVE_IOU, MIN_IOU, NEGATIVE_IOU = 0.7, 0.5, 0.3
 PER_OBJECT, PER_PICTURE, ROUNDS = 10, 20, 3
 
 
@@ -37,7 +37,7 @@ def main(folder: str, C: float = 0.3) -> None:
     truth = context.data.dataset.ground_truth(data.train_set)
     models = []
     for name in names:
-        sides = [_sides(own, truth[name][image]) for own, image in zip(boxes, shards.image_ids, strict=True)]
+        sides = [_sides(windows, truth[name][image]) for windows, image in zip(boxes, shards.image_ids, strict=True)]
         models.append(_fitted(bags, sides, C))
     weights = np.stack([coef * scale for coef, _ in models], axis=1)
     biases = np.array([bias for _, bias in models])
@@ -45,45 +45,45 @@ def main(folder: str, C: float = 0.3) -> None:
         (data.test_set, evaluate_voc, ("ap_11point", "ap_area")),
         (data.train_set, corloc, ("corloc",)),
     ):
-        found = detect_shards(
-            context, open_shards(run.shards(set_name)), names, lambda one: one.features @ weights + biases, set_name
-        )
+        shards = open_shards(run.shards(set_name))
+        detections = detect_shards(context, shards, names, lambda shard: shard.features @ weights + biases, set_name)
         rows = evaluate(
-            {name: Detections.from_images(images) for name, images in found.items()},
+            {name: Detections.from_images(images) for name, images in detections.items()},
             context.data.dataset.ground_truth(set_name),
         ).rows()
         for measure in measures:
             values = [rows[name][measure] for name in names]
-            told = " ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
-            print(f"{set_name} {measure}: {told}; mean {np.mean(values):.3f}")
+            text = " ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
+            print(f"{set_name} {measure}: {text}; mean {np.mean(values):.3f}")
 
 
 def _sides(boxes: np.ndarray, objects) -> tuple[np.ndarray, np.ndarray]:
-    """Return the windows of a picture that are an object of the class, and whether each is none."""
+    """Return the positive windows of a picture, and for every window whether it is negative."""
     overlaps = iou(boxes, np.asarray(objects.boxes).reshape(-1, 4))
-    near = []
+    positive = []
     for column in np.flatnonzero(~np.asarray(objects.difficult, dtype=bool)):
         order = np.argsort(-overlaps[:, column], kind="stable")[:PER_OBJECT]
-        good = order[overlaps[order, column] >= NEAR]
-        near += good.tolist() or order[:1][overlaps[order[:1], column] >= LEAST].tolist()
-    return np.unique(np.array(near, dtype=int)), overlaps.max(axis=1, initial=0) < FAR
+        good = order[overlaps[order, column] >= POSITIVE_IOU]
+        positive += good.tolist() or order[:1][overlaps[order[:1], column] >= MIN_IOU].tolist()
+    return np.unique(np.array(positive, dtype=int)), overlaps.max(axis=1, initial=0) < NEGATIVE_IOU
 
 
 def _fitted(bags, sides, C: float) -> tuple[np.ndarray, float]:
-    """Return weights and bias of one class."""
-    owners = np.concatenate([np.full(len(near), bag) for bag, (near, _) in enumerate(sides)])
-    positives = bags.rows(owners, np.concatenate([near for near, _ in sides]))
+    """Return the weights and the bias of one class."""
+    owners = np.concatenate([np.full(len(positive), bag) for bag, (positive, _) in enumerate(sides)])
+    positives = bags.rows(owners, np.concatenate([positive for positive, _ in sides]))
     rng = np.random.default_rng(0)
-    mined = [set(rng.permutation(np.flatnonzero(none))[: PER_PICTURE // 2].tolist()) for _, none in sides]
-    for turn in range(ROUNDS + 1):
+    mined = [set(rng.permutation(np.flatnonzero(negative))[: PER_PICTURE // 2].tolist()) for _, negative in sides]
+    for mining_round in range(ROUNDS + 1):
         negatives = np.concatenate(list(_rows(bags, mined)))
         x = np.concatenate([positives, negatives])
         model = LinearSVC(C=C, tol=1e-3, max_iter=5000).fit(x, np.repeat([1, 0], [len(positives), len(negatives)]))
-        if turn < ROUNDS:
+        if mining_round < ROUNDS:
             scores = np.split(bags.score_windows(model.coef_[0]) + model.intercept_[0], bags.offsets[1:-1])
-            for found, own, (_, none) in zip(mined, scores, sides, strict=True):
-                worst = np.argsort(-np.where(none, own, -np.inf), kind="stable")[:PER_PICTURE]
-                found |= set(worst[np.where(none, own, -np.inf)[worst] > -1].tolist())
+            for windows, values, (_, negative) in zip(mined, scores, sides, strict=True):
+                candidates = np.where(negative, values, -np.inf)
+                hardest = np.argsort(-candidates, kind="stable")[:PER_PICTURE]
+                windows |= set(hardest[candidates[hardest] > -1].tolist())
     return model.coef_[0], float(model.intercept_[0])
 
 

@@ -79,9 +79,9 @@ def test_classes_and_sets_are_chosen(tmp_path):
     assert (dataset.classes, dataset.sets) == (("dog",), ("train2017", "val2017"))
     assert list(dataset.records("val2017")[0].labels) == ["dog"]
     assert open_dataset("coco", tmp_path, train_set="train2017", test_set="val2017").classes[-1] == "fox"
-    with pytest.raises(OptionError, match="set 'test' is not there"):
+    with pytest.raises(OptionError, match="set 'test' does not exist"):
         dataset.records("test")
-    with pytest.raises(OptionError, match="class 'cow' is not there"):
+    with pytest.raises(OptionError, match="class 'cow' does not exist"):
         open_dataset("coco", tmp_path, classes=("cow",))
 
 

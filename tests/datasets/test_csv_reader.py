@@ -108,7 +108,7 @@ def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
     with pytest.raises(MissingError, match=r"table of labels .*labels\.csv is not there"):
         open_csv(tmp_path)
     write(tmp_path, "image,label\na.jpg,cat\n")
-    with pytest.raises(OptionError, match="class 'dog' is not there; choose from cat"):
+    with pytest.raises(OptionError, match="class 'dog' does not exist; choose from cat"):
         open_csv(tmp_path, classes=["dog"])
-    with pytest.raises(OptionError, match="set 'test' is not there; choose from trainval"):
+    with pytest.raises(OptionError, match="set 'test' does not exist; choose from trainval"):
         open_csv(tmp_path).records("test")

@@ -65,7 +65,7 @@ def test_train_and_val_are_the_halves_of_trainval_and_test_is_apart(dataset):
 
 def test_the_digits_of_trainval_and_test_are_different_samples():
     train, test = digits._samples(0)
-    for first, second in [(train.others, test.others), *((train.wanted[n], test.wanted[n]) for n in CLASSES)]:
+    for first, second in [(train.others, test.others), *((train.by_class[n], test.by_class[n]) for n in CLASSES)]:
         assert abs(len(first) - len(second)) <= 1
         assert not {sample.tobytes() for sample in first} & {sample.tobytes() for sample in second}
 
@@ -123,18 +123,18 @@ def test_a_digit_that_is_mostly_hidden_is_difficult():
     first = canvas.paint(np.ones((40, 40), np.float32), (0, 0), ink)
     assert not digits._object(canvas, "six", first).difficult
     canvas.paint(np.ones((40, 18), np.float32), (0, 0), ink)
-    assert canvas.seen_share(first.number) == 1 - 18 / 40
+    assert canvas.visible_share(first.number) == 1 - 18 / 40
     assert digits._object(canvas, "six", first).difficult
 
 
-def test_a_glyph_finds_a_free_place_or_none():
+def test_a_glyph_needs_a_free_position():
     canvas = digits.scene.Canvas(np.zeros((50, 50, 3), np.float32))
     rng = np.random.default_rng(0)
-    assert canvas.free_place(rng, (51, 10), 0.0) is None
-    assert canvas.free_place(rng, (50, 50), 0.0) == (0, 0)
+    assert canvas.free_corner(rng, (51, 10), 0.0) is None
+    assert canvas.free_corner(rng, (50, 50), 0.0) == (0, 0)
     canvas.paint(np.ones((50, 25), np.float32), (0, 0), np.ones(3, np.float32))
-    assert canvas.free_place(rng, (50, 26), 0.0) is None
-    assert canvas.free_place(rng, (50, 26), 1.0) is not None
+    assert canvas.free_corner(rng, (50, 26), 0.0) is None
+    assert canvas.free_corner(rng, (50, 26), 1.0) is not None
 
 
 def test_objects_overlap_here_and_there_but_do_not_coincide(medium):
@@ -223,5 +223,5 @@ def test_a_parameter_that_breaks_its_rule_is_named(tmp_path, parameters, sentenc
 
 
 def test_an_unknown_class_is_refused_with_those_there_are(small):
-    with pytest.raises(OptionError, match="class 'seven' is not there; choose from eight, six, three, zero"):
+    with pytest.raises(OptionError, match="class 'seven' does not exist; choose from eight, six, three, zero"):
         open_digits(small, classes=["seven"], seed=3, **SMALL)

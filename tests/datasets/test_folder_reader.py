@@ -117,7 +117,7 @@ def test_pictures_that_would_share_an_id_are_refused(tmp_path):
         (["1.jpg", "cat/1.jpg"], r"picture .*1\.jpg must lie in the folder of its class"),
         (["trainval/cat/1.jpg", "1.jpg"], r"picture .*1\.jpg must lie in the folder of its class"),
         (["trainval/cat/1.jpg", "trainval/1.jpg"], r"picture .*trainval/1\.jpg must lie in the folder of its class"),
-        (["trainval/cat/1.jpg", "dog/1.jpg"], "folder .*dog must be a set that holds classes, as trainval beside it"),
+        (["trainval/cat/1.jpg", "dog/1.jpg"], "folder .*dog must be a set that holds classes, as trainval do"),
         (["trainval/cat/1.jpg", "test/1.jpg"], "folder .*test must be a set that holds classes"),
         (["cat/more/1.jpg", "cat/1.jpg"], "folder .*cat must hold the pictures of a class, got the folder 'more'"),
         (["a\\b/1.jpg"], "a class name must be printable"),
@@ -133,10 +133,10 @@ def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
     make(tmp_path, "cat/1.jpg", "none/1.jpg")
     with pytest.raises(MissingError, match=r"data folder .*nowhere is not there"):
         open_folder(tmp_path / "nowhere")
-    with pytest.raises(OptionError, match="class 'none' is not there; choose from cat"):
+    with pytest.raises(OptionError, match="class 'none' does not exist; choose from cat"):
         open_folder(tmp_path, classes=["none"])
     for ask in (open_folder(tmp_path).records, open_folder(tmp_path).ground_truth):
-        with pytest.raises(OptionError, match="set 'test' is not there; choose from trainval"):
+        with pytest.raises(OptionError, match="set 'test' does not exist; choose from trainval"):
             ask("test")
 
 

@@ -111,7 +111,7 @@ BAD = {
     "too few boxes": ([GOOD | {"objects": {"categories": ["a"], "bbox": []}}], "one box per category"),
     "an empty box": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 0, 1]]}}], "width and a height above 0"),
     "a box without an end": ([GOOD | {"objects": {"categories": ["a"], "bbox": [[1, 1, 10**400, 1]]}}], "above 0"),
-    "boxes of some": ([GOOD, {"file_name": "b", "objects": OBJECTS}], "must have boxes as others of its set"),
+    "boxes of some": ([GOOD, {"file_name": "b", "objects": OBJECTS}], "must have boxes because other rows of its set"),
 }
 
 
@@ -142,7 +142,7 @@ def test_missing_tables_sets_and_classes_are_named(tmp_path):
     with pytest.raises(MissingError, match=r"holds no metadata\.jsonl or metadata\.csv"):
         open_dataset("imagefolder", tmp_path)
     write_jsonl(tmp_path, [GOOD])
-    with pytest.raises(OptionError, match="class 'dog' is not there"):
+    with pytest.raises(OptionError, match="class 'dog' does not exist"):
         open_dataset("imagefolder", tmp_path, classes=("dog",))
-    with pytest.raises(OptionError, match="set 'test' is not there"):
+    with pytest.raises(OptionError, match="set 'test' does not exist"):
         open_dataset("imagefolder", tmp_path).records("test")

@@ -256,11 +256,11 @@ def test_what_is_not_there_is_refused_with_what_there_is(voc):
         open_voc(voc / "nowhere")
     with pytest.raises(MissingError, match=r"folder of lists .*Main is not there"):
         open_voc(voc / "JPEGImages")
-    with pytest.raises(OptionError, match="class 'cow' is not there; choose from cat, dog"):
+    with pytest.raises(OptionError, match="class 'cow' does not exist; choose from cat, dog"):
         open_voc(voc, classes=("cat", "cow"))
-    with pytest.raises(OptionError, match="set 'val' is not there; choose from trainval, test"):
+    with pytest.raises(OptionError, match="set 'val' does not exist; choose from trainval, test"):
         open_voc(voc).records("val")
-    with pytest.raises(OptionError, match="set 'val' is not there; choose from trainval, test"):
+    with pytest.raises(OptionError, match="set 'val' does not exist; choose from trainval, test"):
         open_voc(voc).ground_truth("val")
     (voc / "JPEGImages").rmdir()
     with pytest.raises(MissingError, match=r"folder of pictures .*JPEGImages is not there"):
@@ -335,7 +335,7 @@ def test_opened_for_boxes_alone_no_class_list_is_looked_at(voc):
 
 
 def test_evaluation_needs_the_sets_list_and_every_annotation(voc):
-    with pytest.raises(OptionError, match="set 'val' is not there; choose from trainval, test"):
+    with pytest.raises(OptionError, match="set 'val' does not exist; choose from trainval, test"):
         read_annotations(voc, "val", ["cat"])
     with pytest.raises(AnnotationError, match=r"set 'test' in .* must have annotations, got none"):
         read_annotations(voc, "test", ["cat"])

@@ -58,7 +58,7 @@ VARIANTS: dict[str, Values] = {
     "candidates-20": {"train.candidates": 20},
     "tol-0.001": {"train.tol": 0.001},
     "refine-top-1": {"refine.top": 1.0},
-    "refine-neg-min-iou-0": {"refine.neg_min_iou": 0.0},
+    "no-neg-min-iou": {"refine.neg_min_iou": 0.0},
     "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},

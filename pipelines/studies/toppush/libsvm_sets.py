@@ -12,7 +12,7 @@ TABLES = ("spambase",)
 """Sets that come as a table `<name>.data`: numbers separated by commas, the class (0 or 1) last."""
 
 SPLIT_SUFFIX = "_toppush_official_split.mat"
-"""Of the file with the arrays Xtr, ytr, Xte, yte beside a set."""
+"""Suffix of the file with the arrays Xtr, ytr, Xte, yte of a set."""
 
 
 class Samples(NamedTuple):
@@ -23,7 +23,7 @@ class Samples(NamedTuple):
 
 
 def read_set(root: Path, name: str) -> Samples:
-    """Read a set; for one in the LIBSVM format a test file `<name>.t` beside it is read too.
+    """Read a set; for one in the LIBSVM format a test file `<name>.t` is read too.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def test_the_one_set_of_a_table_is_called_as_asked(tmp_path, command):
 
 def test_a_test_set_that_was_asked_for_must_be_there(digits, tmp_path, refused):
     said = refused("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--test-set", "tset")
-    assert "set 'tset' is not there" in said
+    assert "set 'tset' does not exist" in said
     assert not (tmp_path / "RUN").exists()
 
 
