@@ -105,7 +105,8 @@ cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
     return 0
 
 
-cdef inline void _keep(double score, const Grid* grid, int32_t* next_slot, double* values, size_t capacity) noexcept nogil:
+cdef inline void _keep(double score, const Grid* grid, int32_t* next_slot, double* values,
+                       size_t capacity) noexcept nogil:
     """Copy one negative; one comparison finds a bucket without a slot (-1) and a slot behind the end."""
     cdef Py_ssize_t b = bucket_of(grid, score)
     if <size_t>next_slot[b] < capacity:
@@ -237,8 +238,8 @@ cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* fir
                       Candidates* candidates) except -1 nogil:
     """Fill task.sizes, the cuts and first[b], the number of cuts in buckets before b; grid.last is given.
 
-    False if a negative is not usable. If candidates.capacity stays >= 0, all negatives but candidates.indices have rank P + 1.
-    task.values is not used; separate memory holds the negatives that counting does not rank.
+    False if a negative is not usable. If candidates.capacity stays >= 0, all negatives except the candidates
+    have rank P + 1. task.values is not used; separate memory holds the negatives that counting does not rank.
     """
     cdef Py_ssize_t buckets = grid.last + 1, n_ranks = sample.n_pos + 2
     cdef char* memory = <char*>malloc(buckets * (sizeof(Range) + 8) + 8 + n_ranks * sizeof(Py_ssize_t))

@@ -139,12 +139,13 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
         memory.candidates.capacity = -1
     centre = memory.positives[n_pos - 1]
     if memory.candidates.capacity >= 0:
-        output.weighted = write_few_ranks(sample.scores, memory.candidates.indices, memory.candidates.n, sample.positives,
-                                    n_pos, n_neg, &grid, memory.first, &cuts, centre, output.ranks,
-                                    output.coefficients)
+        output.weighted = write_few_ranks(
+            sample.scores, memory.candidates.indices, memory.candidates.n, sample.positives, n_pos, n_neg, &grid,
+            memory.first, &cuts, centre, output.ranks, output.coefficients)
     else:
-        output.weighted = write_ranks(sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre,
-                                output.ranks, output.coefficients)
+        output.weighted = write_ranks(
+            sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre, output.ranks,
+            output.coefficients)
     output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
     return True
 
@@ -161,7 +162,7 @@ cdef int _check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
 
 
 def first_violation(const Py_ssize_t[::1] order, const Py_ssize_t[::1] ranks, const Py_ssize_t[::1] starts,
-               const double[::1] values, Py_ssize_t n_pos, double slack):
+                    const double[::1] values, Py_ssize_t n_pos, double slack):
     """Return the row and the column of the first derivative that is more than `slack` below an earlier row's.
 
     Row k gives ranks[k], ranks[k] + 1, ..., each of 1 .. n_pos, the values starts[k] .. starts[k + 1] - 1; rows are

@@ -107,9 +107,10 @@ cdef double _write_run(const double* scores, Py_ssize_t n, const Grid* grid, con
     return -unit * total
 
 
-cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices, const Py_ssize_t* positives,
-                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
-                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil:
+cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
+                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
+                            double* coefficients) noexcept nogil:
     """Write the ranks and coefficients of the negatives at these indices (ascending); all others have rank P + 1."""
     cdef Py_ssize_t k, p = 0
     cdef double total = 0, unit = 2.0 / (n_pos * <double>n_neg)
@@ -124,8 +125,8 @@ cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssi
 
 
 cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                  const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                  Py_ssize_t* ranks, double* coefficients) noexcept nogil:
+                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        Py_ssize_t* ranks, double* coefficients) noexcept nogil:
     """Write every negative's rank and coefficient, run by run between the positives (ascending)."""
     cdef Py_ssize_t p, start = 0, end, done = 0
     cdef double total = 0, unit = 2.0 / (n_pos * <double>(n - n_pos))

@@ -40,12 +40,13 @@ cdef void add_cuts(Cuts* cuts, const double* values, Py_ssize_t n, const Py_ssiz
                    Py_ssize_t low, Py_ssize_t high) noexcept nogil
 
 cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                  const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                  Py_ssize_t* ranks, double* coefficients) noexcept nogil
+                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        Py_ssize_t* ranks, double* coefficients) noexcept nogil
 
-cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices, const Py_ssize_t* positives,
-                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
-                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil
+cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
+                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
+                            double* coefficients) noexcept nogil
 
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 
