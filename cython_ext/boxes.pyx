@@ -79,10 +79,10 @@ cdef Py_ssize_t _nms(
 
 def nms(const double[:, ::1] boxes, double threshold, Py_ssize_t limit):
     """Return the rows kept of boxes (n, 4) sorted best first, at most `limit` of them, intp of shape (k,)."""
-    cdef Py_ssize_t room = min(limit, boxes.shape[0]), count
-    rows = np.empty(room, dtype=np.intp)
+    cdef Py_ssize_t capacity = min(limit, boxes.shape[0]), count
+    rows = np.empty(capacity, dtype=np.intp)
     cdef Py_ssize_t[::1] kept = rows
-    cdef double[:, ::1] chosen = np.empty((room, 4))
+    cdef double[:, ::1] chosen = np.empty((capacity, 4))
     with nogil:
-        count = _nms(boxes, threshold, room, chosen, kept)
+        count = _nms(boxes, threshold, capacity, chosen, kept)
     return rows[:count]

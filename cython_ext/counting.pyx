@@ -1,9 +1,10 @@
 """Inference by counting, exact for the same losses as OptRanks.
 
-opt(j, s), the best rank of a negative with score s at position j, never falls as j grows or s falls (condition C2).
-So when a histogram tells how many negatives lie above the edge of a bucket, opt at the edges bounds every rank
-between them. Where the bounds meet, a whole bucket gets its rank without being looked at again; the few negatives
-of the other buckets are gathered and left to OptRanks.
+opt(j, s), the best rank of a negative with score s at position j, does not decrease as j grows or s decreases
+(condition C2).
+A histogram gives the number of negatives above each bucket edge, so that opt at the edges bounds every rank between
+them. Where the bounds are equal, all negatives of a bucket have this rank. OptRanks ranks the few negatives of the
+other buckets.
 """
 
 from libc.math cimport INFINITY, fabs
@@ -31,19 +32,19 @@ cdef struct Histogram:
     Py_ssize_t n_ranges
     Range* ranges       # [buckets] in order
     int32_t* before     # [buckets + 1] negatives in earlier buckets
-    int32_t* slots      # [buckets] where in `values` a bucket's negatives go; -1: nowhere
+    int32_t* next_slot      # [buckets] next free entry of `values` for the bucket; -1: none
 
 cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, const Grid* grid, int32_t* counts,
-                     Candidates* found) noexcept nogil:
-    """Count the negatives start .. end - 1 and note the candidates; False if one is not usable."""
+                     Candidates* candidates) noexcept nogil:
+    """Count the negatives start .. end - 1 and record the candidates; False if one is not usable."""
     cdef Py_ssize_t k
     cdef int32_t below = 0
     cdef double score, bottom = grid.bottom
     if not all_usable(scores + start, end - start):
         return False
-    if found.room - found.n < end - start:
-        found.room = -1
-    if found.room < 0:
+    if candidates.capacity - candidates.n < end - start:
+        candidates.capacity = -1
+    if candidates.capacity < 0:
         for k in range(start, end):
             counts[bucket_of(grid, scores[k])] += 1
         return True
@@ -53,20 +54,20 @@ cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, con
             below += 1
         else:
             counts[bucket_of(grid, score)] += 1
-            found.places[found.n] = k
-            found.n += 1
+            candidates.indices[candidates.n] = k
+            candidates.n += 1
     counts[grid.last] += below
     return True
 
 
-cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* found) noexcept nogil:
+cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* candidates) noexcept nogil:
     """Count the negatives of each bucket, a few at a time so that they are read from memory once."""
     cdef Py_ssize_t p, start = 0, end, stop
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         while start < end:
             stop = min(start + BLOCK, end)
-            if not _count_run(sample.scores, start, stop, grid, counts, found):
+            if not _count_run(sample.scores, start, stop, grid, counts, candidates):
                 return False
             start = stop
         start = end + 1
@@ -104,43 +105,44 @@ cdef int _bound(const Task* task, const Grid* grid, Histogram* histogram,
     return 0
 
 
-cdef inline void _keep(double score, const Grid* grid, int32_t* slots, double* values, size_t room) noexcept nogil:
+cdef inline void _keep(double score, const Grid* grid, int32_t* next_slot, double* values,
+                       size_t capacity) noexcept nogil:
     """Copy one negative; one comparison finds a bucket without a slot (-1) and a slot behind the end."""
     cdef Py_ssize_t b = bucket_of(grid, score)
-    if <size_t>slots[b] < room:
-        values[slots[b]] = score
-        slots[b] += 1
+    if <size_t>next_slot[b] < capacity:
+        values[next_slot[b]] = score
+        next_slot[b] += 1
 
 
-cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* found, int32_t* slots,
-                  double* values, size_t room) noexcept nogil:
-    """Copy the negatives of each bucket with a slot there; the slot moves to their end.
+cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* candidates, int32_t* next_slot,
+                  double* values, size_t capacity) noexcept nogil:
+    """Copy the negatives of each bucket with a slot and advance the slot.
 
     The scores are read a second time, so another thread may have moved one to another bucket since it was counted:
-    no write goes beyond `room`, and the caller checks the copies before it orders them.
+    no write goes beyond `capacity`, and the caller checks the copies before it orders them.
     """
     cdef Py_ssize_t p, k, start = 0, end
-    if found.room >= 0:
-        for k in range(found.n):
-            _keep(sample.scores[found.places[k]], grid, slots, values, room)
+    if candidates.capacity >= 0:
+        for k in range(candidates.n):
+            _keep(sample.scores[candidates.indices[k]], grid, next_slot, values, capacity)
         return
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            _keep(sample.scores[k], grid, slots, values, room)
+            _keep(sample.scores[k], grid, next_slot, values, capacity)
         start = end + 1
 
 
-cdef Py_ssize_t _give_slots(Histogram* histogram, Py_ssize_t n_buckets) noexcept nogil:
-    """Reserve room, in order, for the buckets whose ranks are unknown. Return its size."""
+cdef Py_ssize_t _assign_slots(Histogram* histogram, Py_ssize_t n_buckets) noexcept nogil:
+    """Reserve slots, in order, for the buckets whose ranks are unknown. Return their number."""
     cdef Py_ssize_t k, needed = 0
-    cdef const Range* part
-    memset(histogram.slots, 0xFF, n_buckets * sizeof(int32_t))
+    cdef const Range* range_
+    memset(histogram.next_slot, 0xFF, n_buckets * sizeof(int32_t))
     for k in range(histogram.n_ranges):
-        part = histogram.ranges + k
-        if part.low < part.high:
-            histogram.slots[part.first] = needed
-            needed += histogram.before[part.first + 1] - histogram.before[part.first]
+        range_ = histogram.ranges + k
+        if range_.low < range_.high:
+            histogram.next_slot[range_.first] = needed
+            needed += histogram.before[range_.first + 1] - histogram.before[range_.first]
     return needed
 
 
@@ -183,21 +185,21 @@ cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssi
     it, ranks would fall from one bucket to the next, and there would be more cuts than P.
     """
     cdef Py_ssize_t b = 0, k, n, low, high
-    cdef const Range* part
+    cdef const Range* range_
     cuts.rank[0] = 0
     for k in range(histogram.n_ranges):
-        part = histogram.ranges + k
-        while b <= part.first:
+        range_ = histogram.ranges + k
+        while b <= range_.first:
             first[b] = cuts.n
             b += 1
-        n = histogram.before[part.last + 1] - histogram.before[part.first]
-        low = max(<Py_ssize_t>part.low, cuts.rank[cuts.n])
-        high = max(<Py_ssize_t>part.high, low)
-        if part.low == part.high:
+        n = histogram.before[range_.last + 1] - histogram.before[range_.first]
+        low = max(<Py_ssize_t>range_.low, cuts.rank[cuts.n])
+        high = max(<Py_ssize_t>range_.high, low)
+        if range_.low == range_.high:
             task.sizes[low] += n
             _cut_before(cuts, low)
         else:
-            task.before = histogram.before[part.first]
+            task.before = histogram.before[range_.first]
             _solve(task, n, low, high, sizes, cuts)
     while b <= last + 1:
         first[b] = cuts.n
@@ -206,7 +208,7 @@ cdef int _settle(Task* task, const Histogram* histogram, Py_ssize_t last, Py_ssi
 
 
 cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* histogram, Py_ssize_t* sizes,
-                       int32_t* first, Cuts* cuts, Candidates* found) except -1 nogil:
+                       int32_t* first, Cuts* cuts, Candidates* candidates) except -1 nogil:
     """Do the work of count_ranks in the memory given."""
     cdef Py_ssize_t b
     cdef vector[double] values
@@ -214,7 +216,7 @@ cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* 
     if not lay_grid(task, sample, grid):
         return False
     memset(first, 0, (grid.last + 1) * sizeof(int32_t))
-    if not _count(sample, grid, first, found):
+    if not _count(sample, grid, first, candidates):
         return False
     histogram.before[0] = 0
     for b in range(grid.last + 1):
@@ -222,9 +224,9 @@ cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* 
     _bound(task, grid, histogram, 0, grid.last, 1, sample.n_pos + 1)
     lowest = histogram.ranges + histogram.n_ranges - 1
     if lowest.last == grid.last and lowest.low < sample.n_pos + 1:
-        found.room = -1
-    values.resize(_give_slots(histogram, grid.last + 1))
-    _gather(sample, grid, found, histogram.slots, values.data(), values.size())
+        candidates.capacity = -1
+    values.resize(_assign_slots(histogram, grid.last + 1))
+    _gather(sample, grid, candidates, histogram.next_slot, values.data(), values.size())
     if not all_usable(values.data(), values.size()):
         return False
     task.values = values.data()
@@ -233,11 +235,11 @@ cdef bint _count_ranks(Task* task, const Sample* sample, Grid* grid, Histogram* 
 
 
 cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,
-                      Candidates* found) except -1 nogil:
+                      Candidates* candidates) except -1 nogil:
     """Fill task.sizes, the cuts and first[b], the number of cuts in buckets before b; grid.last is given.
 
-    False if a negative is not usable. If found.room stays >= 0, all negatives but found.places have rank P + 1.
-    task.values is not used; memory of its own holds the negatives that are not settled by counting.
+    False if a negative is not usable. If candidates.capacity stays >= 0, all negatives except the candidates
+    have rank P + 1. task.values is not used; separate memory holds the negatives that counting does not rank.
     """
     cdef Py_ssize_t buckets = grid.last + 1, n_ranks = sample.n_pos + 2
     cdef char* memory = <char*>malloc(buckets * (sizeof(Range) + 8) + 8 + n_ranks * sizeof(Py_ssize_t))
@@ -249,8 +251,8 @@ cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* fir
     histogram.n_ranges = 0
     histogram.ranges = <Range*>(sizes + n_ranks)
     histogram.before = <int32_t*>(histogram.ranges + buckets)
-    histogram.slots = histogram.before + buckets + 1
+    histogram.next_slot = histogram.before + buckets + 1
     try:
-        return _count_ranks(task, sample, grid, &histogram, sizes, first, cuts, found)
+        return _count_ranks(task, sample, grid, &histogram, sizes, first, cuts, candidates)
     finally:
         free(memory)

@@ -45,7 +45,7 @@ cdef Py_ssize_t grid_size(Py_ssize_t n_neg) noexcept nogil:
 
 
 cdef Py_ssize_t _negative_place(const Sample* sample, Py_ssize_t k) noexcept nogil:
-    """Return the place in the input of the k-th negative (0-based)."""
+    """Return the input index of the k-th negative (0-based)."""
     cdef Py_ssize_t low = 0, high = sample.n_pos, middle
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """Hierarchical grouping of regions (Uijlings et al., IJCV 2013, section 3.1) with a heap of similarities.
 
-A similarity is a whole number of 1/32767, so that equal regions are equal exactly and the order is one fixed thing.
+A similarity is a whole number of 1/32767, so that comparisons are exact and the order is deterministic.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef struct State:
-    int32_t* counts       # (leaves, dims): the row of a union is that of its first part
+    int32_t* counts       # (leaves, dims): a union uses the row of its first member
     int16_t* shares       # (leaves, dims): counts as shares of ONE
     int32_t* row          # (2 leaves - 1,) region -> row
     int64_t* sizes
@@ -83,7 +83,7 @@ cdef int64_t _similarity(State* s, int32_t a, int32_t b) noexcept nogil:
 
 
 cdef inline uint64_t _entry(State* s, int32_t a, int32_t b) noexcept nogil:
-    """Return the heap's key of a pair: the similarity first, then the lower numbers (a < b)."""
+    """Return the heap key of a pair: similarity, then lower numbers first (a < b)."""
     return (<uint64_t> _similarity(s, a, b) << (2 * ID_BITS)) | (
         <uint64_t> (ID_MASK - a) << ID_BITS) | <uint64_t> (ID_MASK - b)
 
@@ -110,7 +110,7 @@ cdef void _unite(State* s, int32_t a, int32_t b, int32_t union_) noexcept nogil:
 cdef void _inherit(
     State* s, vector[vector[int32_t]]& near, int32_t part, int32_t union_, vector[int32_t]& met, vector[uint64_t]& heap
 ) noexcept nogil:
-    """Make the living neighbours of a part neighbours of the union, and push their similarities."""
+    """Make the living neighbours of a merged region neighbours of the union, and push their similarities."""
     cdef int32_t other
     cdef size_t i
     for i in range(near[part].size()):
@@ -170,7 +170,7 @@ def group(
     merged, around = np.empty((n - 1, 2), np.int32), np.empty((2 * n - 1, 4), np.int32)
     around[:n] = boxes
     cdef int32_t[:, ::1] merges = merged, out_boxes = around
-    cdef vector[int32_t] own, row
+    cdef vector[int32_t] counts_copy, row
     cdef vector[int16_t] shares
     cdef vector[int64_t] all_sizes
     cdef vector[uint8_t] alive
@@ -178,14 +178,14 @@ def group(
     if n < 2:
         return merged, around
     with nogil:
-        own.assign(&counts[0, 0], &counts[0, 0] + n * counts.shape[1])
+        counts_copy.assign(&counts[0, 0], &counts[0, 0] + n * counts.shape[1])
         shares.resize(n * counts.shape[1])
         row.resize(2 * n)
         all_sizes.resize(2 * n)
         alive.assign(2 * n, 0)
         for i in range(n):
             row[i], all_sizes[i], alive[i] = <int32_t> i, sizes[i], 1
-        s.counts, s.shares, s.row, s.sizes = own.data(), shares.data(), row.data(), all_sizes.data()
+        s.counts, s.shares, s.row, s.sizes = counts_copy.data(), shares.data(), row.data(), all_sizes.data()
         s.boxes, s.alive, s.dims, s.texture_start = &out_boxes[0, 0], alive.data(), counts.shape[1], texture_start
         s.channels, s.directions, s.pixels, s.cues = channels, directions, pixels, cues
         _group(&s, &pairs[0, 0], pairs.shape[0], <int32_t> n, &merges[0, 0])

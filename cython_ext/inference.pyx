@@ -11,7 +11,7 @@ from lapsvm._ext.counting cimport Candidates, count_ranks
 from lapsvm._ext.greedy cimport greedy_ranks
 from lapsvm._ext.grid cimport LARGEST as _LARGEST
 from lapsvm._ext.grid cimport Sample, all_usable, grid_size
-from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, place, place_few, sort_positives
+from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, sort_positives, write_few_ranks, write_ranks
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport AP, LOG, OBJECT, TABLE, RankLoss, loss_value
 
@@ -41,7 +41,7 @@ cdef struct Memory:
     Py_ssize_t* order       # [P + 2]
     int32_t* first          # [buckets + 1]
     double* values          # [N], NULL for counting
-    Candidates candidates   # places for counting
+    Candidates candidates   # for counting
 
 cdef struct Output:
     Py_ssize_t* ranks       # [N] in input order
@@ -72,10 +72,10 @@ cdef double _place_positives(const Task* task, const Py_ssize_t* order, double c
     return unit * total
 
 
-cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets, Py_ssize_t room) noexcept nogil:
+cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets, Py_ssize_t capacity) noexcept nogil:
     """Return a zeroed block, to be freed, cut into the parts of `memory`; NULL if there is none."""
     cdef Py_ssize_t words = 3 * n_pos + 4 * (n_pos + 2)
-    cdef char* block = <char*>calloc(words * 8 + (buckets + 2 + room) * sizeof(int32_t), 1)
+    cdef char* block = <char*>calloc(words * 8 + (buckets + 2 + capacity) * sizeof(int32_t), 1)
     if block != NULL:
         memory.positives = <double*>block
         memory.gains = memory.positives + n_pos
@@ -85,7 +85,7 @@ cdef char* _allocate(Memory* memory, Py_ssize_t n_pos, Py_ssize_t buckets, Py_ss
         memory.quota = memory.rank + n_pos + 2
         memory.order = memory.quota + n_pos + 2
         memory.first = <int32_t*>(memory.order + n_pos + 2)
-        memory.candidates = Candidates(0, room, memory.first + buckets + 2)
+        memory.candidates = Candidates(0, capacity, memory.first + buckets + 2)
     return block
 
 
@@ -117,7 +117,7 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
     """Write the output; False if a score is not usable.
 
     Another thread may change the scores meanwhile. So what is sorted is a copy, checked after it was made, and what
-    is read again only chooses among places that exist.
+    is read again only chooses among indices that exist.
     """
     cdef Py_ssize_t k, n_neg = loss.n_neg, n_pos = loss.n_pos
     cdef Task task = Task(loss, memory.positives, memory.values, 0, memory.sizes, memory.gains, method == SEARCH)
@@ -136,15 +136,16 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
     else:
         if not _move_ranks(&task, sample, method, &grid, memory, &cuts):
             return False
-        memory.candidates.room = -1
+        memory.candidates.capacity = -1
     centre = memory.positives[n_pos - 1]
-    if memory.candidates.room >= 0:
-        output.weighted = place_few(sample.scores, memory.candidates.places, memory.candidates.n, sample.positives,
-                                    n_pos, n_neg, &grid, memory.first, &cuts, centre, output.ranks,
-                                    output.coefficients)
+    if memory.candidates.capacity >= 0:
+        output.weighted = write_few_ranks(
+            sample.scores, memory.candidates.indices, memory.candidates.n, sample.positives, n_pos, n_neg, &grid,
+            memory.first, &cuts, centre, output.ranks, output.coefficients)
     else:
-        output.weighted = place(sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre,
-                                output.ranks, output.coefficients)
+        output.weighted = write_ranks(
+            sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre, output.ranks,
+            output.coefficients)
     output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
     return True
 
@@ -160,9 +161,9 @@ cdef int _check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
     return 0
 
 
-def first_fall(const Py_ssize_t[::1] order, const Py_ssize_t[::1] ranks, const Py_ssize_t[::1] starts,
-               const double[::1] values, Py_ssize_t n_pos, double slack):
-    """Return the row and the place in it of the first derivative that is more than `slack` below an earlier row's.
+def first_violation(const Py_ssize_t[::1] order, const Py_ssize_t[::1] ranks, const Py_ssize_t[::1] starts,
+                    const double[::1] values, Py_ssize_t n_pos, double slack):
+    """Return the row and the column of the first derivative that is more than `slack` below an earlier row's.
 
     Row k gives ranks[k], ranks[k] + 1, ..., each of 1 .. n_pos, the values starts[k] .. starts[k + 1] - 1; rows are
     taken in `order`. (-1, -1) if none falls; NaN never does.
@@ -191,7 +192,7 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
                   const double[::1] discount, gains, int method):
     """Return ranks, coefficients, negatives above each positive, Delta (0 for a Python loss) and coefficients @ scores.
 
-    `positive` are the positives' places, ascending. None if a score is not finite or beyond LARGEST.
+    `positive` are the positives' indices in ascending order. None if a score is not finite or above LARGEST.
     """
     cdef cnp.npy_intp n = scores.shape[0], n_pos = positive.shape[0], n_neg = n - n_pos
     cdef RankLoss loss = RankLoss(kind, n_pos, n_neg, norm, NULL, <void*>gains)

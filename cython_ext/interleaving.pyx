@@ -92,7 +92,7 @@ cdef inline Py_ssize_t _rank_of(double score, const Grid* grid, const int32_t* f
     return cuts.rank[q]
 
 
-cdef double _place_run(const double* scores, Py_ssize_t n, const Grid* grid, const int32_t* first, Cuts* cuts,
+cdef double _write_run(const double* scores, Py_ssize_t n, const Grid* grid, const int32_t* first, Cuts* cuts,
                        Py_ssize_t n_pos, double unit, double centre, Py_ssize_t* ranks,
                        double* coefficients) noexcept nogil:
     """Write rank and coefficient of n consecutive negatives; return the sum of coefficient * (score - centre)."""
@@ -107,32 +107,33 @@ cdef double _place_run(const double* scores, Py_ssize_t n, const Grid* grid, con
     return -unit * total
 
 
-cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_places, const Py_ssize_t* positives,
-                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
-                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil:
-    """Write the ranks and coefficients of the negatives at these places (ascending); all others have rank P + 1."""
+cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
+                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
+                            double* coefficients) noexcept nogil:
+    """Write the ranks and coefficients of the negatives at these indices (ascending); all others have rank P + 1."""
     cdef Py_ssize_t k, p = 0
     cdef double total = 0, unit = 2.0 / (n_pos * <double>n_neg)
     for k in range(n_neg):
         ranks[k] = n_pos + 1
-    for k in range(n_places):
-        while p < n_pos and positives[p] < places[k]:
+    for k in range(n_indices):
+        while p < n_pos and positives[p] < indices[k]:
             p += 1
-        total += _place_run(scores + places[k], 1, grid, first, cuts, n_pos, unit, centre, ranks + places[k] - p,
-                            coefficients + places[k])
+        total += _write_run(scores + indices[k], 1, grid, first, cuts, n_pos, unit, centre, ranks + indices[k] - p,
+                            coefficients + indices[k])
     return total
 
 
-cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                  const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                  Py_ssize_t* ranks, double* coefficients) noexcept nogil:
-    """Write every negative's rank and coefficient, run by run between the positives' places (ascending)."""
+cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
+                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        Py_ssize_t* ranks, double* coefficients) noexcept nogil:
+    """Write every negative's rank and coefficient, run by run between the positives (ascending)."""
     cdef Py_ssize_t p, start = 0, end, done = 0
     cdef double total = 0, unit = 2.0 / (n_pos * <double>(n - n_pos))
     for p in range(n_pos + 1):
         end = positives[p] if p < n_pos else n
         if end > start:
-            total += _place_run(scores + start, end - start, grid, first, cuts, n_pos, unit, centre,
+            total += _write_run(scores + start, end - start, grid, first, cuts, n_pos, unit, centre,
                                 ranks + done, coefficients + start)
             done += end - start
         start = end + 1
@@ -145,13 +146,13 @@ cdef void sort_positives(const Py_ssize_t* positives, Py_ssize_t n_pos, double* 
 
     NaN among the values would break the order that the sort relies on: the caller checks them.
     """
-    cdef vector[Place] places
+    cdef vector[Place] indices
     cdef Py_ssize_t k
-    places.resize(n_pos)
+    indices.resize(n_pos)
     for k in range(n_pos):
-        places[k].first = -values[k]
-        places[k].second = positives[k]
-    sort(places.begin(), places.end())
+        indices[k].first = -values[k]
+        indices[k].second = positives[k]
+    sort(indices.begin(), indices.end())
     for k in range(n_pos):
-        values[k] = -places[k].first
-        order[k] = places[k].second
+        values[k] = -indices[k].first
+        order[k] = indices[k].second

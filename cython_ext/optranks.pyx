@@ -54,7 +54,7 @@ cdef int opt_ranks(const Task* task, Py_ssize_t first, Py_ssize_t last,
                    Py_ssize_t low, Py_ssize_t high) except -1 nogil:
     """Count the ranks, known to lie in low .. high, of the negatives values[first:last]; 0-based, last excluded.
 
-    Values are left ordered around every place where the rank changes. The recursion halves the negatives, so its
+    Values are ordered around every position where the rank changes. The recursion halves the negatives, so its
     depth is at most log2(N) + 1 whatever the scores.
     """
     cdef Py_ssize_t middle, rank

@@ -38,7 +38,7 @@ def csr(const real[::1] data, const integer[::1] indices, const integer[::1] sta
 
     Every index is looked at when it is used: the arrays are the caller's, and may change at any time.
     """
-    cdef Py_ssize_t k, place, first, last, column, n_data = min(data.shape[0], indices.shape[0])
+    cdef Py_ssize_t k, entry, first, last, column, n_data = min(data.shape[0], indices.shape[0])
     cdef double weight
     total = np.zeros(d)
     cdef double[::1] out = total
@@ -52,10 +52,10 @@ def csr(const real[::1] data, const integer[::1] indices, const integer[::1] sta
                 if not 0 <= first <= last <= n_data:
                     with gil:
                         return None
-                for place in range(first, last):
-                    column = indices[place]
+                for entry in range(first, last):
+                    column = indices[entry]
                     if <size_t>column >= <size_t>d:
                         with gil:
                             return None
-                    out[column] += weight * data[place]
+                    out[column] += weight * data[entry]
     return total

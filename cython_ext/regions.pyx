@@ -1,6 +1,6 @@
 """Regions of several segmentations at once: their common refinement into cells, and what is counted in each.
 
-A cell is a set of pixels that no segmentation tells apart, so a region of any of them is a sum of cells.
+A cell is a set of pixels that no segmentation separates, so that every region is a union of cells.
 """
 
 import numpy as np
@@ -202,7 +202,7 @@ cdef void _tally(
 
 
 def bins(int channels):
-    """Return the place where the texture bins begin, and the length of a row of counts."""
+    """Return the start of the texture bins, and the length of a row of counts."""
     start = (COLOUR_BINS * channels + LANES - 1) // LANES * LANES
     return start, start + TEXTURE_BINS * DIRECTIONS * channels
 

@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 
 cdef enum:
     MAX_WEIGHT = 7067  # 16 * 255 * sqrt(3), rounded up
-    NO_EDGE = 65535    # in the place of an edge that would leave the picture
+    NO_EDGE = 65535    # for an edge that would leave the picture
     NUMBERED = -2147483647  # no threshold
 
 

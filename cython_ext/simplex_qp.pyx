@@ -15,19 +15,19 @@ cdef double RIDGE = 1e-13  # of the largest diagonal entry; keeps dependent plan
 
 
 cdef struct Work:
-    Py_ssize_t m, used, room
+    Py_ssize_t m, used, capacity
     const double* gram   # (m, m)
     double sigma, ridge
-    double* factor       # rows 0..used-1 of the lower factor, row length `room`
-    Py_ssize_t* place    # variable of each row
+    double* factor       # rows 0..used-1 of the lower factor, row length `capacity`
+    Py_ssize_t* variables  # variable of each row
     double* a            # (m,)
     double* slope        # (m,) b - K a
-    double* step         # (room,) direction of the variables in use
-    double* ones         # (room,) scratch
+    double* step         # (capacity,) direction of the variables in use
+    double* ones         # (capacity,) scratch
 
 
 cdef inline double _dot(const double* x, const double* y, Py_ssize_t n) noexcept nogil:
-    """Sum in four lanes, so that the compiler may use vectors without being told that sums may be reordered."""
+    """Sum in four lanes, so that the compiler may use vectors although floating-point sums must not be reordered."""
     cdef double s0 = 0, s1 = 0, s2 = 0, s3 = 0
     cdef Py_ssize_t i = 0
     while i + 4 <= n:
@@ -45,37 +45,37 @@ cdef inline double _dot(const double* x, const double* y, Py_ssize_t n) noexcept
 cdef void _enter(Work* work, Py_ssize_t variable) noexcept nogil:
     """Append a variable to those in use."""
     cdef Py_ssize_t i, last = work.used
-    cdef double* row = work.factor + last * work.room
+    cdef double* row = work.factor + last * work.capacity
     cdef const double* gram = work.gram + variable * work.m
     cdef double rest
     for i in range(last):
-        row[i] = (gram[work.place[i]] + work.sigma - _dot(work.factor + i * work.room, row, i)) / (
-            work.factor[i * work.room + i])
+        row[i] = (gram[work.variables[i]] + work.sigma - _dot(work.factor + i * work.capacity, row, i)) / (
+            work.factor[i * work.capacity + i])
     rest = gram[variable] + work.sigma + work.ridge - _dot(row, row, last)
     row[last] = sqrt(rest if rest > work.ridge else work.ridge)
-    work.place[last] = variable
+    work.variables[last] = variable
     work.used += 1
 
 
 cdef void _leave(Work* work, Py_ssize_t position) noexcept nogil:
     """Remove the variable of a row: the rows behind move up and are rotated back to triangular form."""
-    cdef Py_ssize_t i, j, room = work.room
+    cdef Py_ssize_t i, j, capacity = work.capacity
     cdef double c, s, length, left, right
     cdef double* row
     for i in range(position + 1, work.used):
-        work.place[i - 1] = work.place[i]
+        work.variables[i - 1] = work.variables[i]
         for j in range(i + 1):
-            work.factor[(i - 1) * room + j] = work.factor[i * room + j]
+            work.factor[(i - 1) * capacity + j] = work.factor[i * capacity + j]
     work.used -= 1
     for i in range(position, work.used):
-        row = work.factor + i * room
+        row = work.factor + i * capacity
         length = sqrt(row[i] * row[i] + row[i + 1] * row[i + 1])
         c, s = row[i] / length, row[i + 1] / length
         row[i] = length
         for j in range(i + 1, work.used):
-            left, right = work.factor[j * room + i], work.factor[j * room + i + 1]
-            work.factor[j * room + i] = c * left + s * right
-            work.factor[j * room + i + 1] = c * right - s * left
+            left, right = work.factor[j * capacity + i], work.factor[j * capacity + i + 1]
+            work.factor[j * capacity + i] = c * left + s * right
+            work.factor[j * capacity + i + 1] = c * right - s * left
 
 
 cdef void _solve(const Work* work, double* x) noexcept nogil:
@@ -83,10 +83,10 @@ cdef void _solve(const Work* work, double* x) noexcept nogil:
     cdef Py_ssize_t i, j
     cdef const double* row
     for i in range(work.used):
-        row = work.factor + i * work.room
+        row = work.factor + i * work.capacity
         x[i] = (x[i] - _dot(row, x, i)) / row[i]
     for i in range(work.used - 1, -1, -1):
-        row = work.factor + i * work.room
+        row = work.factor + i * work.capacity
         x[i] /= row[i]
         for j in range(i):
             x[j] -= row[j] * x[i]
@@ -94,10 +94,10 @@ cdef void _solve(const Work* work, double* x) noexcept nogil:
 
 cdef void _newton(Work* work) noexcept nogil:
     """Write the step to the maximum over the variables in use at a constant sum."""
-    cdef Py_ssize_t i, heaviest = 0
+    cdef Py_ssize_t i, largest = 0
     cdef double along = 0, across = 0, drift = 0
     for i in range(work.used):
-        work.step[i] = work.slope[work.place[i]]
+        work.step[i] = work.slope[work.variables[i]]
         work.ones[i] = 1.0
     _solve(work, work.step)
     _solve(work, work.ones)
@@ -107,47 +107,47 @@ cdef void _newton(Work* work) noexcept nogil:
     for i in range(work.used):
         work.step[i] -= along / across * work.ones[i]
         drift += work.step[i]
-        if work.a[work.place[i]] > work.a[work.place[heaviest]]:
-            heaviest = i
-    work.step[heaviest] -= drift
+        if work.a[work.variables[i]] > work.a[work.variables[largest]]:
+            largest = i
+    work.step[largest] -= drift
 
 
 cdef void _exchange(Work* work) noexcept nogil:
-    """Write the step that takes from the flattest variable in use for the one that entered last."""
-    cdef Py_ssize_t i, flattest = 0
+    """Write the step that takes from the smallest variable in use for the one that entered last."""
+    cdef Py_ssize_t i, smallest = 0
     for i in range(work.used):
         work.step[i] = 0.0
-        if work.slope[work.place[i]] < work.slope[work.place[flattest]]:
-            flattest = i
-    work.step[flattest] -= 1.0
+        if work.slope[work.variables[i]] < work.slope[work.variables[smallest]]:
+            smallest = i
+    work.step[smallest] -= 1.0
     work.step[work.used - 1] += 1.0
 
 
 cdef bint _go(Work* work, double floor) noexcept nogil:
-    """Walk along the step to the maximum or the first bound; variables at 0 leave. False if it does not rise."""
+    """Walk along the step to the maximum or the first bound; variables at 0 leave. False if it does not ascent."""
     cdef Py_ssize_t i, k
-    cdef double rise = 0, bend = 0, length = -1.0
+    cdef double ascent = 0, curvature = 0, length = -1.0
     cdef const double* gram
     for i in range(work.used):
-        rise += work.step[i] * work.slope[work.place[i]]
-        if work.step[i] < 0 and (length < 0 or -work.a[work.place[i]] / work.step[i] < length):
-            length = -work.a[work.place[i]] / work.step[i]
-    if not (rise > 0 and length > 0):
+        ascent += work.step[i] * work.slope[work.variables[i]]
+        if work.step[i] < 0 and (length < 0 or -work.a[work.variables[i]] / work.step[i] < length):
+            length = -work.a[work.variables[i]] / work.step[i]
+    if not (ascent > 0 and length > 0):
         return False
     for i in range(work.used):
-        gram = work.gram + work.place[i] * work.m
+        gram = work.gram + work.variables[i] * work.m
         for k in range(work.used):
-            bend += work.step[i] * work.step[k] * gram[work.place[k]]
-    if bend > 0 and rise / bend < length:
-        length = rise / bend
+            curvature += work.step[i] * work.step[k] * gram[work.variables[k]]
+    if curvature > 0 and ascent / curvature < length:
+        length = ascent / curvature
     for i in range(work.used):
-        gram = work.gram + work.place[i] * work.m
-        work.a[work.place[i]] += length * work.step[i]
+        gram = work.gram + work.variables[i] * work.m
+        work.a[work.variables[i]] += length * work.step[i]
         for k in range(work.m):
             work.slope[k] -= length * work.step[i] * gram[k]
     for i in range(work.used - 1, -1, -1):
-        if work.a[work.place[i]] <= floor:
-            work.a[work.place[i]] = 0.0
+        if work.a[work.variables[i]] <= floor:
+            work.a[work.variables[i]] = 0.0
             _leave(work, i)
     return True
 
@@ -201,18 +201,18 @@ def maximise(
     cdef Work work
     cdef Py_ssize_t i, steps, m = gram.shape[0]
     factor, numbers = np.empty((m + 1) * (m + 1)), np.empty((3, m + 1))
-    places = np.empty(m + 1, dtype=np.intp)
+    row_variables = np.empty(m + 1, dtype=np.intp)
     cdef double[::1] factor_view = factor
     cdef double[:, ::1] number_view = numbers
-    cdef Py_ssize_t[::1] place_view = places
+    cdef Py_ssize_t[::1] variables_view = row_variables
     cdef double largest = 0.0
     for i in range(m):
         largest = max(largest, gram[i, i])
-    work.m, work.used, work.room = m, 0, m + 1
+    work.m, work.used, work.capacity = m, 0, m + 1
     work.gram, work.a = &gram[0, 0], &a[0]
     work.sigma = largest if largest > 0 else 1.0
     work.ridge = RIDGE * work.sigma
-    work.factor, work.place = &factor_view[0], &place_view[0]
+    work.factor, work.variables = &factor_view[0], &variables_view[0]
     work.slope, work.step, work.ones = &number_view[0, 0], &number_view[1, 0], &number_view[2, 0]
     with nogil:
         steps = _run(&work, &linear[0], total, tol, most)

@@ -1,11 +1,11 @@
 """lapsvm (latent AP-SVM): object detectors from image-level labels, trained on average precision itself.
 
-``import lapsvm`` imports nothing else; a room, such as ``lapsvm.models``, is imported when it is first asked for.
+``import lapsvm`` is cheap: subpackages such as ``lapsvm.models`` are imported on first access.
 """
 
 from typing import Any
 
-ROOMS = (
+SUBMODULES = (
     "arrays",
     "bags",
     "bfloat16",
@@ -36,8 +36,8 @@ __version__: str
 
 
 def __getattr__(name: str) -> Any:
-    """Return a room, or the version: reading that takes longer than all else that this import does."""
-    if name in ROOMS:
+    """Import a submodule, or read the version, on first access; reading the version is slow."""
+    if name in SUBMODULES:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
@@ -49,5 +49,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of the module, those that are not imported yet included."""
-    return sorted({*globals(), *ROOMS, *__all__})
+    """Return the names of the module, including submodules that are not imported yet."""
+    return sorted({*globals(), *SUBMODULES, *__all__})

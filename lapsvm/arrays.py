@@ -1,4 +1,4 @@
-"""Checks at the doors: one clear sentence for every array that breaks a rule."""
+"""Checks of arguments, with one clear sentence for every broken rule."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -39,7 +39,7 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
     Raises
     ------
     InputError
-        If they are not real numbers; a text is none, whatever it says.
+        If they are not real numbers; strings are refused even if they spell numbers.
     """
     if values is None:
         raise InputError(f"{name} must be numbers, got None.")
@@ -48,7 +48,7 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
         if array.dtype.kind not in "biufO":
             raise InputError(f"{name} must be numbers, got {array.dtype}.")
         if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
-            raise InputError(f"{name} must be numbers, got texts among them.")
+            raise InputError(f"{name} must be numbers, got strings among them.")
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -57,7 +57,7 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
 
 
 def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
-    """Return `values` as a boolean array of one dimension; numbers must be 0 or 1, for NaN would become True.
+    """Return `values` as a boolean array of one dimension; numbers must be 0 or 1.
 
     Raises
     ------
@@ -71,14 +71,14 @@ def as_flags(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 
 
 def as_whole_numbers(name: str, values: ArrayLike) -> Index:
-    """Return a copy of `values` as an intp array of one dimension; what is checked of it cannot be changed later.
+    """Return a copy of `values` as an intp array of one dimension, which the caller cannot change later.
 
     Raises
     ------
     ShapeError
         If the number of dimensions differs.
     InputError
-        If the values are not whole numbers by their type (floats are none), or beyond 64 bits.
+        If the values do not have an integer type, or exceed 64 bits.
     """
     try:
         array = np.asarray(values)
@@ -94,16 +94,16 @@ def as_whole_numbers(name: str, values: ArrayLike) -> Index:
 
 
 def check_finite(name: str, array: Array) -> None:
-    """Raise NotFiniteError, with the first place, unless every entry of `array` is finite."""
+    """Raise NotFiniteError with the first index unless every entry of `array` is finite."""
     finite = np.isfinite(array)
     if not finite.all():
-        place = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))
-        where = place if len(place) > 1 else place[0]
-        raise NotFiniteError(f"{name} must be finite, got {array[place]} at index {where}.")
+        index = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))
+        shown = index if len(index) > 1 else index[0]
+        raise NotFiniteError(f"{name} must be finite, got {array[index]} at index {shown}.")
 
 
 def check_same_length(first_name: str, first: Array, second_name: str, second: Array) -> None:
-    """Raise ShapeError unless both arrays have as many rows."""
+    """Raise ShapeError unless both arrays have the same number of rows."""
     if len(first) != len(second):
         raise ShapeError(
             f"{first_name} and {second_name} must have the same length, got {len(first)} and {len(second)}."

@@ -1,7 +1,7 @@
-"""One BLAS thread where the work is cut up by ourselves.
+"""Limit BLAS to one thread where the caller has its own threads or small products.
 
-A BLAS with threads of its own waits for them by spinning; on the small products of a solver, and on blocks that our
-threads share out, that costs more than it gains, and on a busy machine many times more.
+A multithreaded BLAS waits for its threads by spinning. For the small products of a solver, and for blocks that threads
+already share, this costs more than it gains, especially on a busy machine.
 """
 
 from contextlib import AbstractContextManager
@@ -12,10 +12,10 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, so it is done once
+    return ThreadpoolController()  # cached, because the search for loaded libraries takes milliseconds
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread, in the whole process; afterwards as many as before."""
+    """Return a context in which BLAS uses one thread in the process; its exit restores the previous number."""
     limited: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
     return limited

@@ -1,8 +1,8 @@
 """Boxes: float arrays (n, 4) of x1, y1, x2, y2, 0-based, with half-open edges.
 
-The width of a box is ``x2 - x1``. A PASCAL VOC box (1-based, both edges inside) enters as
-``(xmin - 1, ymin - 1, xmax, ymax)``, so that ``x2 - x1`` *is* the devkit's width ``xmax - xmin + 1`` and no "+1"
-stands anywhere else.
+The width of a box is ``x2 - x1``. A PASCAL VOC box (1-based, inclusive edges) becomes
+``(xmin - 1, ymin - 1, xmax, ymax)``, so that ``x2 - x1`` is the devkit's width ``xmax - xmin + 1``. No other code
+adds 1.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ _VOC_SHIFT = np.array([1.0, 1.0, 0.0, 0.0])
 
 
 def as_boxes(boxes: ArrayLike, name: str = "boxes") -> Float64:
-    """Return `boxes` as a float64 array of shape (n, 4); an empty list is (0, 4).
+    """Return `boxes` as a float64 array of shape (n, 4); an empty list has shape (0, 4).
 
     Raises
     ------
     ShapeError
-        If the shape is another one.
+        If the shape is not (n, 4).
     InputError
         If they are not real numbers.
     """
@@ -34,12 +34,12 @@ def as_boxes(boxes: ArrayLike, name: str = "boxes") -> Float64:
 
 
 def from_voc(boxes: ArrayLike) -> Float64:
-    """Return VOC boxes (1-based, inclusive xmin, ymin, xmax, ymax) in the house's convention."""
+    """Return VOC boxes (1-based, inclusive xmin, ymin, xmax, ymax) as 0-based, half-open boxes."""
     return np.asarray(as_boxes(boxes) - _VOC_SHIFT)
 
 
 def to_voc(boxes: ArrayLike) -> Float64:
-    """Return house boxes as VOC boxes (1-based, inclusive xmin, ymin, xmax, ymax)."""
+    """Return 0-based, half-open boxes as VOC boxes (1-based, inclusive xmin, ymin, xmax, ymax)."""
     return np.asarray(as_boxes(boxes) + _VOC_SHIFT)
 
 
@@ -61,7 +61,7 @@ def iou(first: ArrayLike, second: ArrayLike) -> Float64:
     Returns
     -------
     ndarray of shape (n, m), float64
-        0 where the boxes do not meet, and where one of them is empty or inverted.
+        0 if the boxes are disjoint, or one of them is empty or inverted.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def iou(first: ArrayLike, second: ArrayLike) -> Float64:
 
 
 def paired_iou(first: ArrayLike, second: ArrayLike) -> Float64:
-    """Return the intersection over union of each box of `first` with the box of `second` in the same place.
+    """Return the intersection over union of each box of `first` with the box of `second` in the same row.
 
     Parameters
     ----------
@@ -81,37 +81,37 @@ def paired_iou(first: ArrayLike, second: ArrayLike) -> Float64:
     Returns
     -------
     ndarray of shape (n,), float64
-        0 where the boxes do not meet, and where one of them is empty or inverted.
+        0 if the boxes are disjoint, or left of them is empty or inverted.
 
     Raises
     ------
     ShapeError
         If a shape is not (n, 4), or they differ in length.
     """
-    one, other = as_boxes(first, "first"), as_boxes(second, "second")
-    check_same_length("first", one, "second", other)
-    sides: Float64 = np.minimum(one[:, 2:], other[:, 2:]) - np.maximum(one[:, :2], other[:, :2])
+    left, right = as_boxes(first, "first"), as_boxes(second, "second")
+    check_same_length("first", left, "second", right)
+    sides: Float64 = np.minimum(left[:, 2:], right[:, 2:]) - np.maximum(left[:, :2], right[:, :2])
     common: Float64 = np.prod(np.maximum(sides, 0.0), axis=1)
-    union = areas(one) + areas(other) - common
+    union = areas(left) + areas(right) - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 
 
 def whole_image(height: int, width: int) -> Array:
-    """Return the box of a whole picture, float32 of shape (4,)."""
+    """Return the box that covers a picture, float32 of shape (4,)."""
     return np.array([0, 0, width, height], dtype=np.float32)
 
 
 def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> Index:
-    """Return each picture's most central window: the one that overlaps most with the middle half of the picture.
+    """Return each picture's most central window: the one with the largest IoU with the picture's middle.
 
-    That is the box of half the picture's area with its centre and its proportions; overlap is intersection over union.
+    The middle is the box with the picture's centre and proportions and half its area.
 
     Parameters
     ----------
     boxes : array-like of shape (n, 4)
         The windows of picture 0, then those of picture 1, ...
     offsets : array-like of shape (m + 1,), int
-        Picture i owns the windows ``offsets[i]`` to ``offsets[i + 1] - 1``, at least one.
+        The windows of picture i are ``offsets[i]`` to ``offsets[i + 1] - 1``, at least one.
     sizes : array-like of shape (m, 2)
         Height and width of each picture.
 
@@ -132,5 +132,5 @@ def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> I
         raise ShapeError(f"offsets must rise from 0 to the number of boxes {len(windows)}, got {bounds.tolist()}.")
     middle, half = pixels[:, ::-1] / 2, pixels[:, ::-1] * np.sqrt(1 / 8)
     centred = np.hstack([middle - half, middle + half])
-    parts = zip(np.split(windows, bounds[1:-1]), centred, strict=True)
-    return np.array([int(iou(own, box[None]).argmax()) for own, box in parts], dtype=np.intp)
+    pairs = zip(np.split(windows, bounds[1:-1]), centred, strict=True)
+    return np.array([int(iou(picture, box[None]).argmax()) for picture, box in pairs], dtype=np.intp)

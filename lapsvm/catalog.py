@@ -1,7 +1,7 @@
-"""Data sets by name: what a reader gives, and how one is found.
+"""Data sets by name: the interface of readers, and their registry.
 
-A reader hands out two things that never mix: `ImageRecord` (a picture and its image-level labels), which training
-sees, and `GroundTruth` (boxes), which only evaluation asks for.
+A reader returns two separate kinds of objects: `ImageRecord` (a picture and its image-level labels) for training, and
+`GroundTruth` (boxes) for evaluation only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,22 +23,22 @@ ENTRY_POINTS = "lapsvm.datasets"
 Pixels = NDArray[np.uint8]
 
 MAX_PIXELS = 2**26
-"""Larger pictures are refused by their header, before they are decoded: one such takes 200 MB as it is."""
+"""Limit that is checked before decoding; a picture of this size takes 200 MB."""
 
-_DRAWN_BY_OTHERS = ("EPS", "WMF")  # formats that Pillow hands to another program
+_EXTERNAL_FORMATS = ("EPS", "WMF")  # Pillow runs another program for these
 
 
 class PresentClasses(Mapping[str, int]):
-    """Labels of a picture by the classes that it shows: +1 for these, -1 for all others.
+    """Labels of a picture given by its classes: +1 for these, -1 for all others.
 
-    It takes room for the classes that the picture shows alone, so that a table of many classes is read in linear time.
+    The object stores the picture's classes only, so that memory is linear for data sets with many classes.
 
     Parameters
     ----------
     classes : mapping whose keys are the names of all classes, in order
         Shared by all pictures.
     positive : iterable of str
-        The classes that the picture shows; others than those of `classes` are left out.
+        The picture's classes; names outside `classes` are dropped.
     """
 
     __slots__ = ("classes", "positive")
@@ -64,7 +64,7 @@ class PresentClasses(Mapping[str, int]):
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """A picture and what is known of it as a whole.
+    """A picture and its image-level labels.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class ImageRecord:
         Unique in its set.
     path : Path
     labels : mapping of class name to +1, -1 or 0
-        0: only difficult objects, left out of training. A class that is absent is unlabelled, as 0.
+        0 means only difficult objects; the picture is left out of training. A missing class equals 0.
     """
 
     id: str
@@ -95,7 +95,7 @@ class GroundTruth:
 
     Attributes
     ----------
-    boxes : ndarray of shape (n, 4), float64, in the house's convention, in file order
+    boxes : ndarray of shape (n, 4), float64, 0-based and half-open, in file order
     difficult : ndarray of shape (n,), bool
     """
 
@@ -105,7 +105,7 @@ class GroundTruth:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What a reader gives.
+    """The interface of a data set.
 
     Attributes
     ----------
@@ -120,11 +120,11 @@ class Dataset(Protocol):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, without any that was not asked for."""
+        """Names of the selected classes."""
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Names of the sets there are."""
+        """Names of the existing sets."""
 
     def records(self, set_name: str) -> list[ImageRecord]:
         """Return the pictures of a set in their fixed order; opens no annotation."""
@@ -140,11 +140,11 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     ----------
     name : str
         One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "coco", "imagefolder",
-        "digits", or your own.
+        "digits", or another registered reader.
     root : str or Path
         Its folder.
     **options
-        Handed to the reader, for instance ``classes=("bus", "car")``.
+        Arguments of the reader, for instance ``classes=("bus", "car")``.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Raises
     ------
     OptionError
-        If there is no reader of that name, or it takes no such option.
+        If the reader or the option is unknown.
     """
     readers = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in readers:
@@ -166,20 +166,20 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
 
 def _check_options(name: str, reader: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
     """Raise OptionError unless the reader takes every one of the options."""
-    known = list(signature(reader).parameters.values())[1:]
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known):
+    parameters = list(signature(reader).parameters.values())[1:]
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
         return
     for option in options:
-        if option not in (parameter.name for parameter in known):
-            takes = ", ".join(parameter.name for parameter in known) or "none"
+        if option not in (parameter.name for parameter in parameters):
+            takes = ", ".join(parameter.name for parameter in parameters) or "none"
             raise OptionError(f"data set {name!r} takes no option {option!r}; its options are {takes}.")
 
 
 def read_image(path: str | Path) -> Pixels:
-    """Read a picture whole, as it is meant to be seen.
+    """Read a picture as 8-bit RGB.
 
-    The EXIF orientation is applied, what is transparent lies on white, 16 bits a channel become 8, and of several
-    frames the first is taken.
+    The EXIF orientation is applied, transparency is composited on white, 16-bit channels become 8-bit, and only the
+    first of several frames is read.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ def read_image(path: str | Path) -> Pixels:
     MissingError
         If there is no such file.
     ImageError
-        If it is no picture, is cut short or damaged, has more than `MAX_PIXELS` pixels, or samples (floats, 32 bits)
-        whose range is not known.
+        If it is not a picture, is truncated or damaged, has more than `MAX_PIXELS` pixels, or has float or 32-bit
+        samples, whose range is unknown.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -209,33 +209,33 @@ def read_image(path: str | Path) -> Pixels:
         raise ImageError(f"picture {path} does not open: it is no image file that can be read.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
-    except Warning:  # one that the caller wants as an error
+    except Warning:  # a warning that the caller turned into an error
         raise
-    except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
+    except Exception as error:  # noqa: BLE001 - the decoders raise many kinds of errors for damaged pictures
         raise ImageError(f"picture {path} cannot be read whole: {_reason(error)}") from None
-    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # of an icon, whose header does not tell
+    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # an icon's header does not state its size
         raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
     return pixels
 
 
 def _check_header(path: str | Path, picture: Any) -> None:
-    """Raise ImageError for what is not to be decoded."""
+    """Raise ImageError for pictures that must not be decoded."""
     width, height = picture.size
     if width * height > MAX_PIXELS:
         raise ImageError(_too_large(path, width, height))
     if width < 1 or height < 1:
         raise ImageError(f"picture {path} must have at least one pixel, got {width} x {height}.")
-    if picture.format in _DRAWN_BY_OTHERS:
+    if picture.format in _EXTERNAL_FORMATS:
         raise ImageError(f"picture {path} must hold pixels, got a drawing of the format {picture.format}.")
 
 
 def _too_large(path: str | Path, width: int, height: int) -> str:
-    """Return the sentence on a picture that is too large."""
+    """Return the error message for a picture that is too large."""
     return f"picture {path} must have at most {MAX_PIXELS:,} pixels, got {width} x {height}."
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error of a decoder says, on one line with one full stop."""
+    """Return the message of a decoder's error on one line with one full stop."""
     return (" ".join(str(error).split()) or type(error).__name__).rstrip(".") + "."
 
 
@@ -252,17 +252,17 @@ def _rgb(picture: Any) -> Any:
 
 
 def _eight_bits(picture: Any) -> Any:
-    """Return a grey picture of 16 bits as one of 8; of wider ones nobody knows which value is white."""
+    """Return a 16-bit grey picture with 8 bits; the range of wider samples is unknown."""
     from PIL import Image
 
     samples = np.asarray(picture)
     if picture.mode == "F" or samples.min() < 0 or samples.max() > np.iinfo(np.uint16).max:
-        raise ValueError("it has samples of 32 bits, whose range is not known")
+        raise ValueError("it has samples of 32 bits, whose range is unknown")
     return Image.fromarray((samples // 256).astype(np.uint8))
 
 
 def pixel_hash(pixels: Pixels) -> str:
-    """Return the hash by which a picture is known in shards: of its shape and pixels, 32 hex digits."""
+    """Return the hash of shape and pixels that identifies a picture in shards: 32 hex digits."""
     digest = blake2b(repr(pixels.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""COCO JSON files: pictures, categories and annotations, checked against each other.
+"""COCO JSON files: pictures, categories and annotations, with consistency checks.
 
-A file is read without its boxes unless they are asked for, so that who needs labels alone never holds a box.
+Boxes are read on request only, so that code that needs labels never sees boxes.
 """
 
 import json
@@ -24,11 +24,11 @@ class CocoAnnotation:
     ----------
     image_id, category_id : int or str
     is_crowd : bool
-        The region holds several objects that are not told apart.
+        Whether the region contains several objects that are not separated.
     corners : tuple of float, or None
-        x1, y1, x2, y2; None where boxes were not asked for.
+        x1, y1, x2, y2; None if boxes were not read.
     area : float or None
-        As the file says it, that of a mask for instance; None where boxes were not asked for.
+        Area in the file, for instance of a mask; None if boxes were not read.
     """
 
     image_id: Hashable
@@ -46,7 +46,7 @@ class CocoFile:
     ----------
     path : Path
     file_names : mapping of image id to ``file_name``, in file order
-        "" where the file has none.
+        "" if the file has none.
     categories : mapping of category id to name
     annotations : tuple of CocoAnnotation
     """
@@ -74,7 +74,7 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     ----------
     path : str or Path
     boxes : bool, default False
-        Whether boxes are read, and checked, too. Segmentations, as polygons or run lengths, are passed over.
+        Whether to read and check boxes. Segmentations are ignored.
 
     Returns
     -------
@@ -85,8 +85,9 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     MissingError
         If there is no such file.
     AnnotationError
-        If it is no JSON or no COCO file; an id stands twice; two categories have one name; an annotation has a picture
-        or a category that the file does not list; or, with `boxes`, a box is no four finite numbers or is empty.
+        If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; an annotation has
+        a picture or a category that the file does not list; or, with `boxes`, a box is not four finite numbers or is
+        empty.
     """
     path = Path(path)
     content = _load(path, "file of annotations", AnnotationError)
@@ -97,7 +98,7 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
     _check_names(list(names.values()), path)
     rows = _listed(content, "annotations", path)
-    annotations = [_annotation(row, place, images, names, path, boxes) for place, row in enumerate(rows)]
+    annotations = [_annotation(row, index, images, names, path, boxes) for index, row in enumerate(rows)]
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
     return CocoFile(path, files, names, tuple(annotations))
@@ -110,31 +111,33 @@ def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
     ----------
     path : str or Path
     truth : CocoFile
-        Whose pictures and categories the results belong to.
+        Ground truth with the pictures and categories of the results.
 
     Returns
     -------
     list of CocoResult
-        In file order; boxes as given, also inverted ones.
+        In file order; boxes are unchanged, including inverted ones.
 
     Raises
     ------
     MissingError
         If there is no such file.
     ResultsError
-        If it is no list of results, or one has a picture or a category that `truth` does not list.
+        If it is not a list of results, or a result has a picture or a category that `truth` does not list.
     """
     path = Path(path)
     rows = _load(path, "file of results", ResultsError)
     if not isinstance(rows, list):
         raise ResultsError(f"{path} must hold a JSON list of results, got {_short(rows)}.")
     results = []
-    for place, row in enumerate(rows):
-        where = f"{path}: result {place}"
+    for index, row in enumerate(rows):
+        where = f"{path}: result {index}"
         if not isinstance(row, dict):
             raise ResultsError(f"{where} must be an object, got {_short(row)}.")
-        image = _known(row, "image_id", truth.file_names, f"{where} must be in an image of {truth.path}", ResultsError)
-        category = _known(row, "category_id", truth.categories, f"{where} must have its categories", ResultsError)
+        image = _reference(
+            row, "image_id", truth.file_names, f"{where} must be in an image of {truth.path}", ResultsError
+        )
+        category = _reference(row, "category_id", truth.categories, f"{where} must have its categories", ResultsError)
         score = _numbers([row.get("score")], 1)
         if score is None:
             raise ResultsError(f"{where} must have a finite score, got {_short(row.get('score'))}.")
@@ -156,34 +159,34 @@ def _listed(content: Mapping[str, Any], key: str, path: Path) -> list[dict[str, 
     rows = content.get(key)
     if not isinstance(rows, list):
         raise AnnotationError(f"{path} must have a list {key!r}, got {_short(rows)}.")
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise AnnotationError(f"{path}: entry {place} of {key} must be an object, got {_short(row)}.")
+            raise AnnotationError(f"{path}: entry {index} of {key} must be an object, got {_short(row)}.")
     return rows
 
 
 def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, dict[str, Any]]:
     """Return id -> object of a list, in file order."""
-    found: dict[Hashable, dict[str, Any]] = {}
-    for place, row in enumerate(_listed(content, key, path)):
+    entries: dict[Hashable, dict[str, Any]] = {}
+    for index, row in enumerate(_listed(content, key, path)):
         if not _is_id(row.get("id")):
             raise AnnotationError(
-                f"{path}: entry {place} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
+                f"{path}: entry {index} of {key} must have a whole number or a text as id, got {_short(row.get('id'))}."
             )
-        if row["id"] in found:
+        if row["id"] in entries:
             raise AnnotationError(f"{path}: ids of {key} must differ, got {row['id']!r} twice.")
-        found[row["id"]] = row
-    return found
+        entries[row["id"]] = row
+    return entries
 
 
 def _annotation(
-    row: Mapping[str, Any], place: int, images: Mapping[Hashable, Any], names: Mapping[Hashable, str], path: Path,
+    row: Mapping[str, Any], index: int, images: Mapping[Hashable, Any], names: Mapping[Hashable, str], path: Path,
     boxes: bool,
 ) -> CocoAnnotation:  # fmt: skip
     """Return one annotation, checked."""
-    where = f"{path}: annotation {row.get('id', place)}"
-    image = _known(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
-    category = _known(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
+    where = f"{path}: annotation {row.get('id', index)}"
+    image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
+    category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
@@ -196,8 +199,10 @@ def _annotation(
     return CocoAnnotation(image, category, bool(crowd), corners, area[0] if area else (x2 - x1) * (y2 - y1))
 
 
-def _known(row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule: str, error: type[DataError]) -> Any:
-    """Return an id of another list."""
+def _reference(
+    row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule: str, error: type[DataError]
+) -> Any:
+    """Return an id that refers to an entry of another list."""
     value = row.get(key)
     if not _is_id(value) or value not in known:
         raise error(f"{rule}, got {key} {_short(value)}.")
@@ -205,7 +210,7 @@ def _known(row: Mapping[str, Any], key: str, known: Mapping[Hashable, Any], rule
 
 
 def corners_of_bbox(bbox: Any) -> Corners | None:
-    """Return x1, y1, x2, y2 of a box that JSON gives as x, y, width and height; None unless they are finite numbers."""
+    """Return x1, y1, x2, y2 of a JSON box x, y, width, height, or None unless its numbers are finite."""
     numbers = _numbers(bbox, 4)
     if numbers is None:
         return None
@@ -214,7 +219,7 @@ def corners_of_bbox(bbox: Any) -> Corners | None:
 
 
 def _corners(bbox: Any, where: str, error: type[DataError]) -> Corners:
-    """Return the corners of a box that is given as x, y, width and height."""
+    """Return the corners of a box x, y, width, height, or raise `error`."""
     corners = corners_of_bbox(bbox)
     if corners is None:
         raise error(f"{where} must have four finite numbers as bbox: x, y, width, height; got {_short(bbox)}.")
@@ -222,7 +227,7 @@ def _corners(bbox: Any, where: str, error: type[DataError]) -> Corners:
 
 
 def _numbers(values: Any, count: int) -> list[float] | None:
-    """Return so many finite numbers; None if they are anything else."""
+    """Return `count` finite numbers, or None for any other value."""
     if not isinstance(values, list) or len(values) != count:
         return None
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
@@ -254,7 +259,7 @@ def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
-    """Return a text of an entry."""
+    """Return a string of an entry."""
     value = entry.get(key, default)
     if not isinstance(value, str):
         raise AnnotationError(f"{where} must have a text as {key}, got {_short(value)}.")
@@ -267,6 +272,6 @@ def _is_id(value: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    """Return the beginning of a value, for a sentence."""
+    """Return the beginning of a value for an error message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

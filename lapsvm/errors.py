@@ -1,7 +1,7 @@
-"""Every expected failure of lapsvm, by name.
+"""The exceptions of lapsvm.
 
 Each class is also a ``ValueError`` or an ``OSError``, so that callers may catch either family. A message is one
-sentence that names the thing, the rule and the value that was got. The command line prints it and exits with 2.
+sentence that names the object, the rule and the actual value. The command line prints it and exits with 2.
 
 ::
 
@@ -11,20 +11,20 @@ sentence that names the thing, the rule and the value that was got. The command 
     │   ├── NotFiniteError                 NaN or infinity where a number is needed
     │   ├── OneClassError                  labels without a positive, or without a negative
     │   └── OptionError                    an option or a name that does not exist
-    ├── DataError (ValueError)             what a file says is wrong
-    │   ├── ImageError                     a picture that does not open, or not whole
-    │   ├── AnnotationError                a file of annotations that is broken or refused
+    ├── DataError (ValueError)             a file whose content breaks its rule
+    │   ├── ImageError                     a picture that cannot be decoded completely
+    │   ├── AnnotationError                a file of annotations that is invalid
     │   ├── LabelsError                    a list or table of labels that cannot be read
     │   ├── ResultsError                   a file of detections that cannot be read
-    │   ├── ExternalFileError               another program's file of windows or features that cannot be taken
+    │   ├── ExternalFileError               another program's file of windows or features that cannot be used
     │   ├── ShardError                     a shard that is truncated, damaged or of another kind
     │   └── ModelFileError                 a model file that is damaged or of an unknown version
-    ├── CertificateError (ValueError)      a lower bound of a minimum that is above an objective
+    ├── CertificateError (ValueError)      a lower bound of a minimum that exceeds an objective
     ├── SettingsError (ValueError)         a run folder made with other settings
-    ├── ClusterError (ConnectionError)     processes or machines that cannot be had, or were lost
+    ├── ClusterError (ConnectionError)     processes or machines that are unavailable or lost
     ├── WriteError (OSError)               a file that could not be written, for instance on a full disk
-    └── MissingError (FileNotFoundError)   a file or folder that is not there
-        ├── StageError                     a stage was asked for before the one that feeds it
+    └── MissingError (FileNotFoundError)   a file or folder that does not exist
+        ├── StageError                     a stage whose input stage has not run
         └── DependencyError                an optional package that is not installed
 """
 
@@ -42,7 +42,7 @@ class ShapeError(InputError):
 
 
 class NotFiniteError(InputError):
-    """NaN or infinity stands where a number is needed."""
+    """A number is NaN or infinite."""
 
 
 class OneClassError(InputError):
@@ -58,11 +58,11 @@ class DataError(LapsvmError, ValueError):
 
 
 class ImageError(DataError):
-    """A picture does not open, or not whole."""
+    """A picture cannot be decoded completely."""
 
 
 class AnnotationError(DataError):
-    """An annotation file is broken or refused."""
+    """An annotation file is invalid."""
 
 
 class LabelsError(DataError):
@@ -74,7 +74,7 @@ class ResultsError(DataError):
 
 
 class ExternalFileError(DataError):
-    """Another program's file of windows or features cannot be taken."""
+    """Another program's file of windows or features cannot be used."""
 
 
 class ShardError(DataError):
@@ -86,7 +86,7 @@ class ModelFileError(DataError):
 
 
 class CertificateError(LapsvmError, ValueError):
-    """A lower bound of a minimum is above an objective, so what a solver was told of the risk is wrong."""
+    """A lower bound of a minimum exceeds an objective, so that the planes given to a solver are invalid."""
 
 
 class SettingsError(LapsvmError, ValueError):
@@ -94,7 +94,7 @@ class SettingsError(LapsvmError, ValueError):
 
 
 class ClusterError(LapsvmError, ConnectionError):
-    """Processes or machines cannot be had, or were lost."""
+    """Processes or machines are unavailable or lost."""
 
 
 class WriteError(LapsvmError, OSError):
@@ -102,11 +102,11 @@ class WriteError(LapsvmError, OSError):
 
 
 class MissingError(LapsvmError, FileNotFoundError):
-    """A file or folder is not there."""
+    """A file or folder does not exist."""
 
 
 class StageError(MissingError):
-    """A stage was asked for before the one that feeds it."""
+    """A stage was run before its input stage."""
 
 
 class DependencyError(MissingError):

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent: a reader never meets one that is half written, or waits for a pipe."""
+"""Atomic writes of files and folders, and reads that accept regular files only."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ SUFFIX = ".partial"
 _TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re.DOTALL)
 
 NOT_PARSED = (ValueError, RecursionError)
-"""What the parsers of JSON and TOML raise: bad text, bad UTF-8, integers of too many digits, too deep a nesting."""
+"""Errors of the JSON and TOML parsers: bad syntax, bad UTF-8, too long integers, too deep nesting."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -31,13 +31,13 @@ _KINDS = {
 def open_regular(path: str | Path, what: str) -> BinaryIO:
     """Open a regular file, or a link to one, for reading bytes.
 
-    A named pipe, which would wait until somebody writes to it, and a device are refused.
+    Named pipes, whose opening blocks until another process writes, and devices are refused.
 
     Parameters
     ----------
     path : str or Path
     what : str
-        What an error calls the file, for instance "picture".
+        Name of the file's kind in error messages, for instance "picture".
 
     Returns
     -------
@@ -46,21 +46,21 @@ def open_regular(path: str | Path, what: str) -> BinaryIO:
     Raises
     ------
     MissingError
-        If there is no such file, it is no regular file, or the system refuses to open it.
+        If the file does not exist, is not a regular file, or cannot be opened.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         end = ": the link leads to nothing" if os.path.islink(path) else ""
         raise MissingError(f"{what} {path} is not there{end}.") from None
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an invalid file name
         reason = error.strerror if isinstance(error, OSError) else error
         raise MissingError(f"{what} {path} cannot be opened: {reason}.") from None
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
-        found = _KINDS.get(kind, "something else")
-        raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {found}.")
+        actual = _KINDS.get(kind, "something else")
+        raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {actual}.")
     return os.fdopen(descriptor, "rb")
 
 
@@ -70,7 +70,7 @@ def read_regular(path: str | Path, what: str) -> bytes:
     Raises
     ------
     MissingError
-        As `open_regular`, or if the system fails to read it.
+        As `open_regular`, or if reading fails.
     """
     try:
         with open_regular(path, what) as file:
@@ -82,20 +82,20 @@ def read_regular(path: str | Path, what: str) -> bytes:
 
 
 def is_named(path: str | Path) -> bool:
-    """Return whether a name exists, be it a link that leads to nothing: what is optional must be absent, not broken."""
+    """Return whether a name exists, including broken links: an optional file must be absent, not broken."""
     return os.path.lexists(path)
 
 
 def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
-    """Write a file under a temporary name, sync it, and only then give it its name.
+    """Write a file under a temporary name, sync it, and rename it.
 
-    The temporary file lies in the same folder as ``.<name>.<random>.partial``. Whatever goes wrong, it is removed
-    and an older file of that name stays as it was; only a killed process leaves one behind (see `remove_stale`).
+    The temporary file is ``.<name>.<random>.partial`` in the same folder. After an error it is removed and an older
+    file of the name is unchanged. Only a killed process leaves a temporary file (see `remove_stale`).
 
     Parameters
     ----------
     path : str or Path
-        In a folder that exists.
+        Its folder must exist.
     content : bytes-like
 
     Raises
@@ -103,7 +103,7 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     MissingError
         If the folder does not exist.
     WriteError
-        If the system refuses, for instance because the disk is full.
+        If the system fails to write, for instance because the disk is full.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -113,44 +113,44 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
         _write_and_sync(temporary, content)
         os.replace(temporary, path)
         _sync(path.parent)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an invalid file name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise WriteError(f"file {path} could not be written: {reason}.") from error
     finally:
-        with suppress(OSError, ValueError):  # of a name that is too long
+        with suppress(OSError, ValueError):  # the name may be too long
             temporary.unlink(missing_ok=True)
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a new name beside a path under which its content may be written first; `remove_stale` knows it."""
+    """Return a new temporary name for a path, in its folder, that `remove_stale` recognises."""
     return path.parent / f".{path.name}.{token_hex(4)}{SUFFIX}"
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file name is one that `write_atomically` writes under."""
+    """Return whether a file name is a temporary name of `write_atomically`."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = None) -> list[Path]:
-    """Remove the temporary files that a killed process left in a folder.
+    """Remove the temporary files of killed processes from a folder.
 
     Parameters
     ----------
     folder : str or Path
-        No other process may be writing there. A folder that does not exist has nothing to remove.
+        No other process may write to it. The folder may be missing.
     is_ours : callable, optional
-        Gets the name that a temporary file would have been given; where it returns False, the file stays. By default
-        all go whose names are those that `write_atomically` writes under; links and folders always stay.
+        Receives the final name of a temporary file and returns whether to remove it. By default all temporary files of
+        `write_atomically` are removed; links and folders never are.
 
     Returns
     -------
     list of Path
-        What was removed, sorted.
+        The removed files, sorted.
     """
     stale = []
     for path in sorted(Path(folder).glob(f".*{SUFFIX}")):
-        found = _TEMPORARY.fullmatch(path.name)
-        if found and (is_ours is None or is_ours(found["name"])) and path.is_file() and not path.is_symlink():
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and (is_ours is None or is_ours(match["name"])) and path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)
             stale.append(path)
     return stale
@@ -160,14 +160,14 @@ def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = Non
 def new_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block ends without an error.
 
-    The temporary folder lies beside `path` as ``.<name>.<random>.partial``. Its files are synced before it is renamed.
-    After an error or an interruption it is removed, and `path` is as it was. A killed process leaves its temporary
-    folder behind; the next call for the same `path` removes it.
+    The temporary folder is ``.<name>.<random>.partial`` in the same parent folder. Its files are synced before it is
+    renamed. After an error or interruption it is removed and `path` is unchanged. The temporary folder of a killed
+    process is removed by the next call for the same `path`.
 
     Parameters
     ----------
     path : str or Path
-        A folder that is empty or does not exist; its parents are made.
+        A folder that is empty or does not exist; missing parents are created.
 
     Yields
     ------
@@ -178,7 +178,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     OptionError
         If `path` is a file, or a folder that is not empty.
     WriteError
-        If the system refuses, for instance because the disk is full.
+        If the system fails to write, for instance because the disk is full.
     """
     path = Path(path).resolve()
     _check_vacant(path)
@@ -206,7 +206,7 @@ def _check_vacant(path: Path) -> None:
 
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
-    """Yield a locked folder beside `path`, removed at the end if it is still there."""
+    """Yield a locked temporary folder for `path`, and remove it at the end if it still exists."""
     temporary = temporary_name(path)
     temporary.mkdir()
     descriptor = os.open(temporary, os.O_RDONLY)
@@ -219,10 +219,10 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the temporary folders for `path` whose process has ended: a living one holds the lock on its own."""
+    """Remove the temporary folders for `path` that no living process has locked."""
     for temporary in path.parent.iterdir():
-        found = _TEMPORARY.fullmatch(temporary.name)
-        if found is None or found["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
+        match = _TEMPORARY.fullmatch(temporary.name)
+        if match is None or match["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
             continue
         descriptor = os.open(temporary, os.O_RDONLY)
         try:
@@ -234,7 +234,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _sync_tree(folder: Path) -> None:
-    """Wait until every file and name below a folder is on the disk; what links lead to is left alone."""
+    """Wait until every file and name below a folder is on disk; links are not followed."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent, name)
@@ -244,7 +244,7 @@ def _sync_tree(folder: Path) -> None:
 
 
 def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
-    """Write a new file and wait until it is on the disk."""
+    """Write a new file and wait until it is on disk."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -252,7 +252,7 @@ def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a folder's names, or a file's content, are on the disk."""
+    """Wait until a folder's names, or a file's content, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

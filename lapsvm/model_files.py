@@ -1,7 +1,7 @@
-"""Model files: arrays and a description in one ``.safetensors`` file that is found whole and unchanged, or refused.
+"""Model files: arrays and a description in one ``.safetensors`` file with a digest of its content.
 
-One metadata key holds JSON with sorted keys (with several, their order would change from process to process), and in it
-a digest over all that the file says. Equal content gives equal bytes. Nothing that is read can run code.
+One metadata key holds the description as JSON with sorted keys (the order of several metadata keys would vary between
+processes), including a digest of description and arrays. Equal content gives equal bytes. Reading cannot run code.
 """
 
 import json
@@ -20,17 +20,17 @@ _METADATA = "lapsvm"
 
 
 def write_model(path: str | Path, description: Mapping[str, Any], tensors: Mapping[str, Array], name: str) -> None:
-    """Write a model file, whole or not at all.
+    """Write a model file atomically.
 
     Parameters
     ----------
     path : str or Path
     description : mapping
-        What JSON can hold, with "format" and "version".
+        JSON-serialisable, with "format" and "version".
     tensors : mapping of name to array
-        Of numbers or booleans.
+        Arrays of numbers or booleans.
     name : str
-        What an error calls the part of the description that is the caller's.
+        Name of the caller's part of the description in error messages.
 
     Raises
     ------
@@ -57,16 +57,16 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
     ----------
     path : str or Path
     kind : str
-        The "format" that is wanted, "lapsvm <noun>".
+        The expected "format", "lapsvm <noun>".
     version : int
-        The "version" that is wanted.
+        The expected "version".
 
     Raises
     ------
     MissingError
         If there is no such file.
     ModelFileError
-        If it is damaged, of another kind, or of a version that is not known.
+        If it is damaged, of another kind, or of an unknown version.
     """
     path = Path(path)
     if not path.is_file():
@@ -75,24 +75,24 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
     description, tensors = _read(path, noun)
     if description.get("format") != kind:
         raise ModelFileError(f"{path} is no {noun} of lapsvm, but {description.get('format')!r}.")
-    found = description.get("version")
-    if found != version:
-        newer = isinstance(found, int) and found > version
+    actual = description.get("version")
+    if actual != version:
+        newer = isinstance(actual, int) and actual > version
         advice = "; it was written by a newer lapsvm, which can read it" if newer else ""
-        raise ModelFileError(f"model {path} must have format version {version}, got {found!r}{advice}.")
+        raise ModelFileError(f"model {path} must have format version {version}, got {actual!r}{advice}.")
     try:
-        is_whole = description.pop("digest", None) == _digest(description, tensors)
+        is_intact = description.pop("digest", None) == _digest(description, tensors)
     except NOT_PARSED:
-        is_whole = False
-    if not is_whole:
+        is_intact = False
+    if not is_intact:
         raise ModelFileError(f"model {path} is damaged: its content is not what was written.")
     return description, tensors
 
 
 def stored_format(path: str | Path) -> str | None:
-    """Return the "format" of a safetensors file's description, "" where it has none; None if the file is damaged.
+    """Return the "format" of a safetensors file's description, "" if it has none, or None if the file is damaged.
 
-    Only the header is read. A file of another program is whole and says "", or another format.
+    The function reads the header only. Files of other programs have the format "" or another one.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def stored_format(path: str | Path) -> str | None:
         description = json.loads(text) if text is not None else {}
     except (SafetensorError, OSError, TypeError, ValueError, RecursionError):
         return None
-    found = description.get("format") if isinstance(description, dict) else None
-    return found if isinstance(found, str) else ""
+    kind = description.get("format") if isinstance(description, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return what a safetensors file holds."""
+    """Return the description and the arrays of a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -125,7 +125,7 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         ValueError,
         AttributeError,
         KeyError,
-    ) as error:  # of numpy's types, too
+    ) as error:  # AttributeError and KeyError: unknown dtypes
         raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
     if text is None:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")
@@ -137,7 +137,7 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _digest(description: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
-    """Return a hash of all that a model file says: 32 hex digits."""
+    """Return a hash of the description and the arrays: 32 hex digits."""
     digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16)
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode())

@@ -56,7 +56,7 @@ def ranking(loss, method="auto", n=20_000):
 
 def balanced():
     alpha, beta = WEIGHTS.copy(), OF_BOXES.copy()
-    return toppush.balance(alpha, beta), alpha, beta
+    return toppush.project(alpha, beta), alpha, beta
 
 
 def matched():

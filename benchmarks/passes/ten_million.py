@@ -149,9 +149,9 @@ def passes(folder: Path, memory: str | None) -> dict[str, Any]:
         "one class": lambda: bags.best(weights[:, 0]),
         "20 classes": lambda: bags.best(weights),
     }
-    whole = bags._store.array
-    if whole is not None:
-        bits = whole.reshape(-1).view(np.uint64)
+    stored = bags._store.array
+    if stored is not None:
+        bits = stored.reshape(-1).view(np.uint64)
         some = bits[: len(bits) // 8]  # copying an eighth tells as much
         room = np.zeros_like(some)
         works["sum of the bytes"] = on_threads(np.sum, np.array_split(bits, bags.threads))

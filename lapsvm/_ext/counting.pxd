@@ -8,10 +8,10 @@ from lapsvm._ext.optranks cimport Task
 
 
 cdef struct Candidates:
-    # places of the negatives that are not below the grid, ascending; room < 0: too many to be worth a list
+    # indices of the negatives that are not below the grid, ascending; capacity < 0: too many for a list
     Py_ssize_t n
-    Py_ssize_t room
-    int32_t* places
+    Py_ssize_t capacity
+    int32_t* indices
 
 
 cdef bint count_ranks(Task* task, const Sample* sample, Grid* grid, int32_t* first, Cuts* cuts,

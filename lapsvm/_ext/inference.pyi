@@ -4,7 +4,7 @@ from lapsvm.arrays import Float64, Index
 
 LARGEST: float
 
-def first_fall(
+def first_violation(
     order: Index, ranks: Index, starts: Index, values: Float64, n_pos: int, slack: float
 ) -> tuple[int, int]: ...
 def most_violated(

@@ -2,7 +2,7 @@
 
 Only values are sorted or partitioned, never indices. A cut lies behind a run of negatives that share a rank; it
 remembers the score of the run's last negative, and every negative's rank follows from its own score. Equal scores on
-both sides of a cut are told apart by a quota: the first ones in input order stay above it.
+both sides of a cut are separated by a quota: the first ones in input order stay above it.
 """
 
 from libc.stdint cimport int32_t
@@ -25,27 +25,28 @@ cdef struct Cuts:
 
 cdef inline Py_ssize_t bucket_of(const Grid* grid, double score) noexcept nogil:
     """Non-decreasing as the score falls, in floating point too; NaN falls into bucket 0."""
-    cdef double place
+    cdef double position
     if score < grid.bottom:
         return grid.last
-    place = (grid.top - score) * grid.scale
-    if not place > 0:
+    position = (grid.top - score) * grid.scale
+    if not position > 0:
         return 0
-    if place >= grid.last:
+    if position >= grid.last:
         return grid.last
-    return <Py_ssize_t>place
+    return <Py_ssize_t>position
 
 
 cdef void add_cuts(Cuts* cuts, const double* values, Py_ssize_t n, const Py_ssize_t* sizes,
                    Py_ssize_t low, Py_ssize_t high) noexcept nogil
 
-cdef double place(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                  const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                  Py_ssize_t* ranks, double* coefficients) noexcept nogil
+cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
+                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        Py_ssize_t* ranks, double* coefficients) noexcept nogil
 
-cdef double place_few(const double* scores, const int32_t* places, Py_ssize_t n_places, const Py_ssize_t* positives,
-                      Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid, const int32_t* first, Cuts* cuts,
-                      double centre, Py_ssize_t* ranks, double* coefficients) noexcept nogil
+cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
+                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
+                            double* coefficients) noexcept nogil
 
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 

@@ -9,7 +9,7 @@ cdef struct Task:
     double* values            # scores of negatives, in any order: partitioned in place
     Py_ssize_t before         # how many negatives rank above values[0] .. values[n - 1]
     Py_ssize_t* sizes         # [P + 2] sizes[r] counts the negatives with rank r
-    double* gains             # [P] room for best_rank
+    double* gains             # [P] scratch of best_rank
     bint search               # AP: binary search on the concave range
 
 

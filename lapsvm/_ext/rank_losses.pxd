@@ -28,7 +28,7 @@ cdef struct RankLoss:
 
 cdef inline int object_gains(const RankLoss* loss, Py_ssize_t j, Py_ssize_t first, Py_ssize_t n,
                              double* out) except -1 with gil:
-    """Copy what the user's loss answers: Python never sees the kernel's own memory, which a traceback would outlive."""
+    """Copy the result of the user's loss: Python never gets a view of the kernel's memory, which a traceback could outlive."""
     cdef object answer = (<object>loss.gains)(j, first, n)
     cdef const double[::1] values
     cdef Py_ssize_t k
@@ -94,7 +94,7 @@ cdef inline Py_ssize_t best_rank(const RankLoss* loss, const double* positives, 
                                  Py_ssize_t low, Py_ssize_t high, double* gains) except -1 nogil:
     """Return opt_j, the largest argmax of f_j over ranks low .. high, for a negative at position j with this score.
 
-    `positives` are sorted, best first; `gains` is room for P values.
+    `positives` are sorted, best first; `gains` is scratch for P values.
     """
     cdef Py_ssize_t k, best = low
     cdef double total = 0, highest = 0

@@ -1,4 +1,4 @@
-"""A trained detector of one class: scores windows by their features, and is kept in one file."""
+"""A trained linear detector of one class, and its file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,15 +26,16 @@ class Detector:
     ----------
     class_name : str
     coef : array-like of shape (d,)
-        Weights of the scaled features, kept as float64.
+        Weights of the scaled features, stored as float64.
     intercept : float, default 0
     scale : array-like of shape (d,), or float, default 1
-        What the features were multiplied by in training; one number stands for all d.
+        Factors of the features in training; one number applies to all d.
     provenance : dict, default empty
-        What JSON can hold: loss, C, hashes of data, how windows and features were made. No path, time or host, so
-        that the same training gives the same file.
+        JSON-serialisable record of loss, C, hashes of the data, windows and features. Without paths, times and
+        hosts, so that the same training gives the same file.
     whole_coef : array-like of shape (D,), optional
-        Where the d features are a projection of D, the weights that give the same scores from those, scale included.
+        If the d features are a projection of D features: weights of the D features that give the same scores,
+        including the scale.
 
     Raises
     ------
@@ -66,7 +67,7 @@ class Detector:
 
     @property
     def whole(self) -> "Detector":
-        """The detector of the features before projection; itself where there is none."""
+        """The equivalent detector of the features before projection, or the detector itself without a projection."""
         if self.whole_coef is None:
             return self
         return Detector(self.class_name, self.whole_coef, self.intercept, 1.0, self.provenance)
@@ -93,7 +94,7 @@ class Detector:
         return np.asarray(score_many([self], features)[:, 0])
 
     def save(self, path: str | Path) -> None:
-        """Write the detector to a safetensors file, whole or not at all; the same detector gives the same bytes.
+        """Write the detector to a safetensors file atomically; equal detectors give equal bytes.
 
         Parameters
         ----------
@@ -137,9 +138,9 @@ class Detector:
         """
         description, tensors = read_model(path, FORMAT, VERSION)
         kinds = {"class_name": str, "intercept": int | float, "provenance": dict}
-        wrong = [name for name, kind in kinds.items() if not isinstance(description.get(name), kind)]
-        if wrong:
-            raise ModelFileError(f"model {path} is damaged: it has no {wrong[0]}, or one of another kind.")
+        invalid = [name for name, kind in kinds.items() if not isinstance(description.get(name), kind)]
+        if invalid:
+            raise ModelFileError(f"model {path} is damaged: {invalid[0]} is missing or has the wrong type.")
         try:
             return cls(
                 description["class_name"],
@@ -154,12 +155,12 @@ class Detector:
 
 
 def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
-    """Return the scores of the same windows by several detectors, in one pass over the features.
+    """Return the scores of several detectors for the same windows in one pass over the features.
 
     Parameters
     ----------
     detectors : sequence of k Detector
-        Of the same features.
+        Detectors of the same features.
     features : array-like of shape (n, d), float16, float32, float64 or `lapsvm.bfloat16.BFLOAT16`
 
     Returns
@@ -169,29 +170,30 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     Raises
     ------
     ShapeError
-        If the number of features differs, between detectors or from theirs.
+        If the numbers of features of the detectors and of the windows differ.
     NotFiniteError
         If a feature is NaN or infinite.
     InputError
         If there is no detector.
     """
-    given = np.asarray(features)
-    array = widened(given) if given.dtype == BFLOAT16 else given
+    array = np.asarray(features)
+    if array.dtype == BFLOAT16:
+        array = widened(array)
     if array.dtype.kind not in "biuf":
         array = as_numbers("features", array)
     sizes = {len(detector.coef) for detector in detectors}
     if not sizes:
         raise InputError("detectors must hold at least one detector, got none.")
     if len(sizes) > 1:
-        raise ShapeError(f"detectors must be of the same number of features, got {sorted(sizes)}.")
+        raise ShapeError(f"detectors must have the same number of features, got {sorted(sizes)}.")
     if array.ndim != 2 or array.shape[1] not in sizes:
         raise ShapeError(f"features must have shape (n, {sizes.pop()}), got {array.shape}.")
     weights = np.column_stack([detector.coef * detector.scale for detector in detectors])
     intercepts = np.array([detector.intercept for detector in detectors])
     starts = range(0, len(array), _ROWS)
-    with np.errstate(invalid="ignore", over="ignore"):  # looked for below, where it costs nothing
-        parts = [array[start : start + _ROWS].astype(np.float64) @ weights + intercepts for start in starts]
-    scores = np.concatenate([np.empty((0, len(intercepts))), *parts])
+    with np.errstate(invalid="ignore", over="ignore"):  # non-finite scores are detected below
+        chunks = [array[start : start + _ROWS].astype(np.float64) @ weights + intercepts for start in starts]
+    scores = np.concatenate([np.empty((0, len(intercepts))), *chunks])
     if not np.isfinite(scores).all():
         check_finite("features", array)
         check_finite("scores", scores)

@@ -1,4 +1,4 @@
-"""Detections of a picture as JSON can hold them: what `lapsvm predict` writes."""
+"""JSON form of the detections of a picture, as `lapsvm predict` writes it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +14,8 @@ def to_json(
 ) -> dict[str, Any]:
     """Return the detections of one picture as one JSON object.
 
-    Boxes are in the house's convention: x1, y1, x2, y2 in pixels from the upper left corner of the picture, 0-based,
-    x2 and y2 one past the last pixel, so that x2 - x1 is the width.
+    Boxes are x1, y1, x2, y2 in pixels from the upper left corner of the picture, 0-based and half-open, so that
+    x2 - x1 is the width.
 
     Parameters
     ----------
@@ -29,23 +29,23 @@ def to_json(
     Returns
     -------
     dict
-        ``{"image", "width", "height", "detections": [{"class", "score", "box": [x1, y1, x2, y2]}, ...]}``, the best
-        score of all classes first; equal scores in the order given.
+        ``{"image", "width", "height", "detections": [{"class", "score", "box": [x1, y1, x2, y2]}, ...]}``, sorted
+        by descending score over all classes; equal scores in the given order.
 
     Raises
     ------
     ShapeError, NotFiniteError
         If boxes and scores do not fit, or a number is NaN or infinite.
     """
-    found = [one for name, (boxes, scores) in detections.items() for one in _of_class(name, boxes, scores)]
-    found.sort(key=lambda one: -one["score"])
-    return {"image": image, "width": int(width), "height": int(height), "detections": found}
+    entries = [entry for name, (boxes, scores) in detections.items() for entry in _of_class(name, boxes, scores)]
+    entries.sort(key=lambda entry: -entry["score"])
+    return {"image": image, "width": int(width), "height": int(height), "detections": entries}
 
 
 def _of_class(name: str, boxes: ArrayLike, scores: ArrayLike) -> list[dict[str, Any]]:
-    """Return the objects of one class."""
-    places, values = as_boxes(boxes), as_floats("scores", scores, 1)
-    check_finite("boxes", places)
-    check_same_length("boxes", places, "scores", values)
-    pairs = zip(values.tolist(), places.tolist(), strict=True)
+    """Return the entries of one class."""
+    corners, values = as_boxes(boxes), as_floats("scores", scores, 1)
+    check_finite("boxes", corners)
+    check_same_length("boxes", corners, "scores", values)
+    pairs = zip(values.tolist(), corners.tolist(), strict=True)
     return [{"class": name, "score": score, "box": box} for score, box in pairs]

@@ -1,4 +1,4 @@
-"""Greedy non-maximum suppression: the best box stays, and what overlaps it too much goes."""
+"""Greedy non-maximum suppression, and demotion of a picture's lower scores."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +10,11 @@ from lapsvm.errors import InputError
 
 
 def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
-    """Return the scores of one picture's windows, those below the best one moved further down.
+    """Return the scores of one picture's windows with increased distances to the best score.
 
-    s becomes s + amount (s - best). A picture's best window keeps its score, so pictures keep their order; its other
-    windows fall back behind the best ones of other pictures. Windows learned from image-level labels fire on many parts
-    of one picture, which a detector then lists before the objects of the next.
+    s becomes s + amount (s - best). The best score of a picture does not change, so that the order of pictures is kept,
+    and the other windows rank lower among those of other pictures. Detectors learned from image-level labels often give
+    high scores to many parts of one picture.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
     Raises
     ------
     ShapeError, NotFiniteError
-        If the scores are no (n,) finite numbers.
+        If the scores are not finite numbers of shape (n,).
     InputError
         If the amount is negative or not finite.
     """
@@ -40,11 +40,10 @@ def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
 
 
 def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: int | None = None) -> Index:
-    """Return which boxes stay, best first.
+    """Return the indices of the kept boxes, best first.
 
-    Going from the largest score to the smallest, a box is dropped if its IoU with one that was kept is greater than
-    the threshold. Equal scores keep their order. A box without area (or an inverted one) has IoU 0 with everything:
-    it neither suppresses nor is suppressed.
+    In order of descending score, a box is dropped if its IoU with a kept box exceeds the threshold. Equal scores keep
+    their order. An empty or inverted box has IoU 0 with all boxes, so that it neither suppresses nor is suppressed.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: i
     threshold : float, default 0.3
         In [0, 1]; 1 drops nothing.
     limit : int, optional
-        Stop when as many boxes are kept. The result is the beginning of the one without limit.
+        Maximum number of kept boxes.
 
     Returns
     -------
@@ -70,9 +69,9 @@ def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: i
     InputError
         If the threshold is not in [0, 1], or the limit is less than 1.
     """
-    found, values = scored_boxes(boxes, scores)
+    corners, values = scored_boxes(boxes, scores)
     _check_limits(threshold, {"limit": limit})
-    return _kept(found, _best_first(values), threshold, limit)
+    return _kept(corners, _best_first(values), threshold, limit)
 
 
 def detect(
@@ -92,9 +91,9 @@ def detect(
     nms_threshold : float, default 0.3
         See `nms`.
     max_before : int, optional
-        Only so many best windows go into suppression.
+        Number of best windows that enter suppression; None for all.
     max_after : int or None, default 100
-        At most so many come out; None for all.
+        Maximum number of detections; None for all.
 
     Returns
     -------
@@ -106,18 +105,18 @@ def detect(
     ShapeError, NotFiniteError, InputError
         As `nms`.
     """
-    found, values = scored_boxes(boxes, scores)
+    corners, values = scored_boxes(boxes, scores)
     _check_limits(nms_threshold, {"max_before": max_before, "max_after": max_after})
-    kept = _kept(found, _best_first(values)[:max_before], nms_threshold, max_after)
-    return found[kept], values[kept]
+    kept = _kept(corners, _best_first(values)[:max_before], nms_threshold, max_after)
+    return corners[kept], values[kept]
 
 
 def scored_boxes(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]:
-    """Return boxes (n, 4) and scores (n,), finite and equally many."""
-    found, values = as_boxes(boxes), as_floats("scores", scores, 1)
-    check_finite("boxes", found)
-    check_same_length("boxes", found, "scores", values)
-    return found, values
+    """Return checked boxes (n, 4) and scores (n,)."""
+    corners, values = as_boxes(boxes), as_floats("scores", scores, 1)
+    check_finite("boxes", corners)
+    check_same_length("boxes", corners, "scores", values)
+    return corners, values
 
 
 def _check_limits(threshold: float, limits: dict[str, int | None]) -> None:
@@ -135,6 +134,6 @@ def _best_first(scores: Float64) -> Index:
 
 
 def _kept(boxes: Float64, order: Index, threshold: float, limit: int | None) -> Index:
-    """Return the part of `order` that stays; the kernel gets the boxes sorted, so that it reads them in a row."""
+    """Return the kept part of `order`; the kernel receives sorted boxes, for sequential memory access."""
     kept = _kernel.nms(np.ascontiguousarray(boxes[order]), threshold, len(order) if limit is None else limit)
     return np.asarray(order[kept])

@@ -1,19 +1,19 @@
-"""Average precision from a precision-recall curve, as the devkits of 2007 and of 2010 define it; and of pictures.
+"""Average precision of a precision-recall curve by the VOC devkits of 2007 and 2010, and image-level AP.
 
-The grid of 2007 is written ``t = 0:0.1:1`` and compared as ``recall >= t``, so the last bit of t decides whether a
-recall of exactly 3/10, 6/10 or 7/10 counts:
+The devkit of 2007 defines its grid as ``t = 0:0.1:1`` and compares ``recall >= t``. The last bit of t decides whether a
+recall of exactly 3/10, 6/10 or 7/10 reaches it:
 
 ========  ======================  =====  =====  =========================================================
-grid      0.3                     0.6    0.7    is
+grid      0.3                     0.6    0.7    defined by
 ========  ======================  =====  =====  =========================================================
-"matlab"  .30000000000000004      .6     .7     the devkit in its own language: a colon range is built
-                                                from both ends (the default)
+"matlab"  .30000000000000004      .6     .7     the devkit in MATLAB, whose colon range starts from both
+                                                ends (the default)
 "octave"  .30000000000000004      .6...1 .7...1 i * 0.1: the devkit in Octave, and ``np.arange(0, 1.1, 0.1)``
                                                 of py-faster-rcnn, detectron2 and others
 "exact"   .3                      .6     .7     i / 10: a recall of exactly i/10 always counts
 ========  ======================  =====  =====  =========================================================
 
-They differ only where the recall of a detection is exactly one of these: by at most 1/11 for each in one class.
+They differ only if the recall of a detection is exactly one of these values, by at most 1/11 for each.
 """
 
 import numpy as np
@@ -30,12 +30,12 @@ RECALL_GRIDS: dict[str, tuple[float, ...]] = {
 
 
 def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str = "matlab") -> float:
-    """Return the VOC2007 average precision: the mean, over eleven recalls, of the best precision from there on.
+    """Return the VOC2007 average precision: the mean over eleven recalls of the best precision at or above each.
 
     Parameters
     ----------
     recall : array-like of shape (n,)
-        Not decreasing.
+        Non-decreasing.
     precision : array-like of shape (n,)
     grid : {"matlab", "octave", "exact"}, default "matlab"
         The floating-point values of 0, 0.1, ..., 1; see the module.
@@ -48,9 +48,9 @@ def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str
     Raises
     ------
     OptionError
-        If the grid has another name.
+        If the grid is unknown.
     ShapeError, NotFiniteError, InputError
-        If the curve is none.
+        If the arrays are not a curve.
     """
     check_grid(grid)
     recall, envelope = _curve(recall, precision)
@@ -59,12 +59,12 @@ def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str
 
 
 def average_precision_area(recall: ArrayLike, precision: ArrayLike) -> float:
-    """Return the average precision of VOC2010 and later: the area below the curve made monotone (VOCap.m).
+    """Return the average precision of VOC2010 and later: the area under the monotone envelope (VOCap.m).
 
     Parameters
     ----------
     recall : array-like of shape (n,)
-        Not decreasing.
+        Non-decreasing.
     precision : array-like of shape (n,)
 
     Returns
@@ -75,7 +75,7 @@ def average_precision_area(recall: ArrayLike, precision: ArrayLike) -> float:
     Raises
     ------
     ShapeError, NotFiniteError, InputError
-        If the curve is none.
+        If the arrays are not a curve.
     """
     recall, envelope = _curve(recall, precision)
     return float((np.diff(recall, prepend=0.0) * envelope).sum())
@@ -88,11 +88,13 @@ def check_grid(grid: str) -> None:
 
 
 def _curve(recall: ArrayLike, precision: ArrayLike) -> tuple[Float64, Float64]:
-    """Return a checked recall, and at each place the best precision from there on."""
+    """Return the checked recall, and the best precision at each recall or above."""
     recalls, precisions = as_floats("recall", recall, 1), as_floats("precision", precision, 1)
     check_same_length("recall", recalls, "precision", precisions)
     if (np.diff(recalls) < 0).any():
-        raise InputError(f"recall must not decrease, got {recalls[np.argmax(np.diff(recalls) < 0) + 1]} after more.")
+        raise InputError(
+            f"recall must not decrease, got {recalls[np.argmax(np.diff(recalls) < 0) + 1]} after a larger value."
+        )
     return recalls, np.maximum.accumulate(precisions[::-1])[::-1]
 
 
@@ -123,5 +125,5 @@ def image_average_precision(scores: ArrayLike, labels: ArrayLike) -> float | Non
         return None
     from sklearn.metrics import average_precision_score
 
-    known = signs != 0
-    return float(average_precision_score(signs[known] > 0, values[known]))
+    labelled = signs != 0
+    return float(average_precision_score(signs[labelled] > 0, values[labelled]))

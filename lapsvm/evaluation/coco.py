@@ -1,4 +1,4 @@
-"""COCO ground truth and results as the evaluation of this room takes them."""
+"""Convert COCO ground truth and results to the inputs of the VOC evaluation."""
 
 from collections.abc import Hashable, Sequence
 
@@ -12,7 +12,7 @@ from lapsvm.evaluation.results import Detections
 def coco_evaluation(
     truth: CocoFile, results: Sequence[CocoResult]
 ) -> tuple[dict[str, Detections], dict[str, dict[str, GroundTruth]]]:
-    """Return a pair of COCO files as `lapsvm.evaluation.evaluate_voc` takes them.
+    """Return COCO ground truth and results as the arguments of `lapsvm.evaluation.evaluate_voc`.
 
     Parameters
     ----------
@@ -23,39 +23,41 @@ def coco_evaluation(
     Returns
     -------
     detections : dict of category name to Detections
-        Of every category, by name, in file order.
+        All categories, sorted by name; detections in file order.
     ground_truth : dict of category name to dict of image id to GroundTruth
         With an entry for every picture.
     """
     by_name = sorted((name, key) for key, name in truth.categories.items())
-    detections = {name: _detections([one for one in results if one.category_id == key]) for name, key in by_name}
+    detections = {
+        name: _detections([result for result in results if result.category_id == key]) for name, key in by_name
+    }
     return detections, {name: _objects(truth, key) for name, key in by_name}
 
 
-def _detections(found: Sequence[CocoResult]) -> Detections:
+def _detections(results: Sequence[CocoResult]) -> Detections:
     """Return the detections of one category."""
     return Detections(
-        tuple(_image_id(one.image_id) for one in found),
-        np.array([one.score for one in found], dtype=np.float64),
-        np.array([one.corners for one in found], dtype=np.float64).reshape(-1, 4),
+        tuple(_image_id(result.image_id) for result in results),
+        np.array([result.score for result in results], dtype=np.float64),
+        np.array([result.corners for result in results], dtype=np.float64).reshape(-1, 4),
     )
 
 
 def _objects(file: CocoFile, category: Hashable) -> dict[str, GroundTruth]:
     """Return image id -> objects of one category."""
-    own: dict[Hashable, list[tuple[object, bool]]] = {key: [] for key in file.file_names}
-    for one in file.annotations:
-        if one.category_id == category:
-            own[one.image_id].append((one.corners, one.is_crowd))
+    objects: dict[Hashable, list[tuple[object, bool]]] = {key: [] for key in file.file_names}
+    for annotation in file.annotations:
+        if annotation.category_id == category:
+            objects[annotation.image_id].append((annotation.corners, annotation.is_crowd))
     return {
         _image_id(key): GroundTruth(
             np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4),
             np.array([is_crowd for _, is_crowd in rows], dtype=bool),
         )
-        for key, rows in own.items()
+        for key, rows in objects.items()
     }
 
 
 def _image_id(key: Hashable) -> str:
-    """Return an id as text; 12 and "12" stay apart."""
+    """Return an id as text; 12 and "12" remain different."""
     return repr(key)

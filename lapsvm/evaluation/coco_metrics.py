@@ -12,7 +12,7 @@ from lapsvm.errors import DependencyError
 from lapsvm.evaluation.tables import Row
 
 SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
-MAX_DETECTIONS = (1, 10, 100)  # per picture and category
+MAX_DETECTIONS = (1, 10, 100)  # limits per picture and category
 COCO_MEASURES = (
     "coco_ap", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large",
     "coco_ar1", "coco_ar10", "coco_ar100", "coco_ar_small", "coco_ar_medium", "coco_ar_large",
@@ -28,7 +28,7 @@ def coco_rows(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, Row]:
     Parameters
     ----------
     truth : CocoFile
-        Read with boxes. Sizes are told by the areas in the file, those of masks for instance.
+        Read with boxes. The areas in the file, for instance those of masks, determine the sizes.
     results : sequence of CocoResult
 
     Returns
@@ -48,27 +48,27 @@ def coco_rows(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, Row]:
     if not truth.annotations:
         return {name: dict.fromkeys(COCO_MEASURES) for name, _ in names}
     objects = [
-        {"id": number, **_placed(one, images, categories), "area": one.area, "iscrowd": int(one.is_crowd)}
-        for number, one in enumerate(truth.annotations, start=1)
+        {"id": number, **_entry(item, images, categories), "area": item.area, "iscrowd": int(item.is_crowd)}
+        for number, item in enumerate(truth.annotations, start=1)
     ]
     dataset = {
         "images": [{"id": number} for number in images.values()],
         "categories": [{"id": number, "name": name} for number, (name, _) in enumerate(names, start=1)],
         "annotations": objects,
     }
-    found = [{**_placed(one, images, categories), "score": one.score} for one in results]
-    precision, recall = _accumulated(dataset, found)
-    return {name: _row(precision[:, :, place], recall[:, place]) for place, (name, _) in enumerate(names)}
+    detections = [{**_entry(item, images, categories), "score": item.score} for item in results]
+    precision, recall = _accumulate(dataset, detections)
+    return {name: _row(precision[:, :, category], recall[:, category]) for category, (name, _) in enumerate(names)}
 
 
-def _placed(one: Any, images: dict[Any, int], categories: dict[Any, int]) -> dict[str, Any]:
+def _entry(item: Any, images: dict[Any, int], categories: dict[Any, int]) -> dict[str, Any]:
     """Return picture, category and box of an annotation or a result."""
-    x1, y1, x2, y2 = one.corners
+    x1, y1, x2, y2 = item.corners
     box = [x1, y1, x2 - x1, y2 - y1]
-    return {"image_id": images[one.image_id], "category_id": categories[one.category_id], "bbox": box}
+    return {"image_id": images[item.image_id], "category_id": categories[item.category_id], "bbox": box}
 
 
-def _accumulated(dataset: dict[str, Any], found: list[dict[str, Any]]) -> tuple[Array, Array]:
+def _accumulate(dataset: dict[str, Any], results: list[dict[str, Any]]) -> tuple[Array, Array]:
     """Return precision (IoU, recall, category, size, limit) and recall (IoU, category, size, limit); -1: undefined."""
     try:
         from faster_coco_eval import COCO, COCOeval_faster
@@ -76,7 +76,7 @@ def _accumulated(dataset: dict[str, Any], found: list[dict[str, Any]]) -> tuple[
         raise DependencyError('COCO\'s figures need faster-coco-eval: pip install "lapsvm[coco]".') from None
     logging.getLogger("faster_coco_eval").setLevel(logging.WARNING)
     truth = COCO(dataset)
-    detections = truth.loadRes(found) if found else COCO({**dataset, "annotations": []})
+    detections = truth.loadRes(results) if results else COCO({**dataset, "annotations": []})
     evaluation = COCOeval_faster(truth, detections, "bbox")
     evaluation.params.maxDets = list(MAX_DETECTIONS)
     evaluation.evaluate()
@@ -86,15 +86,15 @@ def _accumulated(dataset: dict[str, Any], found: list[dict[str, Any]]) -> tuple[
 
 def _row(precision: Array, recall: Array) -> Row:
     """Return the figures of a category from its precision (IoU, recall, size, limit) and recall (IoU, size, limit)."""
-    most = len(MAX_DETECTIONS) - 1
-    values = {f"coco_ap{size}": precision[:, :, place, most] for place, size in enumerate(SIZES)}
-    values |= {"coco_ap50": precision[0, :, 0, most], "coco_ap75": precision[5, :, 0, most]}
-    values |= {f"coco_ar{limit}": recall[:, 0, place] for place, limit in enumerate(MAX_DETECTIONS)}
-    values |= {f"coco_ar{size}": recall[:, place, most] for place, size in enumerate(SIZES) if size}
+    last = len(MAX_DETECTIONS) - 1
+    values = {f"coco_ap{size}": precision[:, :, index, last] for index, size in enumerate(SIZES)}
+    values |= {"coco_ap50": precision[0, :, 0, last], "coco_ap75": precision[5, :, 0, last]}
+    values |= {f"coco_ar{limit}": recall[:, 0, index] for index, limit in enumerate(MAX_DETECTIONS)}
+    values |= {f"coco_ar{size}": recall[:, index, last] for index, size in enumerate(SIZES) if size}
     return {name: _mean(values[name]) for name in COCO_MEASURES}
 
 
 def _mean(values: Array) -> float | None:
-    """Return the mean of the values that are defined; None if there is none."""
+    """Return the mean of the defined values, or None if there are none."""
     defined = values[values > -1]
     return float(defined.mean()) if defined.size else None

@@ -1,7 +1,7 @@
-"""Correct localisation: in how many of a class's pictures the best window is on an object.
+"""Correct localisation: the share of a class's pictures whose best window is on an object.
 
-Deselaers, Alexe, Ferrari, "Localizing objects while learning their appearance" (ECCV 2010). What a paper's number
-means depends on details that it seldom states. The default here is what the code of OICR and of PCL counts.
+Deselaers, Alexe, Ferrari, "Localizing objects while learning their appearance" (ECCV 2010). Published numbers depend on
+details that papers rarely state. The defaults follow the code of OICR and PCL.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class ClassCorLoc:
 
     @property
     def corloc(self) -> float | None:
-        """Share of the pictures that are hits; None if there is no picture with an object."""
+        """Share of hits, or None without a picture with an object."""
         return float(self.hits.mean()) if len(self.hits) else None
 
 
@@ -56,7 +56,7 @@ class CorLocReport:
 
     @property
     def mean_corloc(self) -> float | None:
-        """The mean over the classes that have a picture with an object; None without one."""
+        """Mean over the classes with a picture with an object, or None without such a class."""
         return mean(result.corloc for result in self.classes.values())
 
     def rows(self) -> dict[str, Row]:
@@ -73,15 +73,15 @@ def corloc(
     difficult: bool = True,
     plus_one: bool = True,
 ) -> CorLocReport:
-    """Return how often the best window of a picture is on an object of its class.
+    """Return for each class the share of pictures whose best window is on an object of the class.
 
-    A picture counts if it has an object of the class. Its one window is the detection with the largest score, the
-    first among equals; without a window the picture is a miss. Windows in other pictures of the set do not matter.
+    Only pictures with an object of the class count. The best window of a picture is the detection with the largest
+    score, the first among equals. A picture without a window is a miss.
 
     Parameters
     ----------
     detections : mapping of class name to Detections
-        The best window of every picture, or any detections: only the best of each picture is looked at.
+        The best window of every picture, or all detections: only the best one of each picture counts.
     ground_truth : mapping of class name to (mapping of image id to GroundTruth)
     iou_threshold : float, default 0.5
     strict : bool, default True
@@ -102,9 +102,11 @@ def corloc(
     """
     rule = OverlapRule(iou_threshold, strict, plus_one)
     classes = {}
-    for name, found in detections.items():
+    for name, class_detections in detections.items():
         objects = Objects.pack(truth_of(ground_truth, name))
-        classes[name] = _class_corloc(found, objects.plain() if difficult else objects.easy(), rule, name)
+        classes[name] = _class_corloc(
+            class_detections, objects.without_flags() if difficult else objects.easy(), rule, name
+        )
     return CorLocReport(classes)
 
 
@@ -113,7 +115,7 @@ def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, n
     images = objects.numbers(detections.image_ids, name)
     windows = np.full(len(objects.pictures), -1, dtype=np.intp)
     best_last = detections.order()[::-1]
-    windows[images[best_last]] = best_last  # written from worst to best: the first maximum stays
+    windows[images[best_last]] = best_last  # from worst to best, so that the first maximum remains
     chosen = windows[windows >= 0]
     best = Detections(
         tuple(detections.image_ids[i] for i in chosen), detections.scores[chosen], detections.boxes[chosen]

@@ -1,4 +1,4 @@
-"""Which detection finds which object: the devkit's pairing, over all pictures of a class at once."""
+"""Matching of detections with objects by the rules of the VOC devkit, for all pictures of a class."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TRUE_POSITIVE, IGNORED, FALSE_POSITIVE = 1, 0, -1
 
 @dataclass(frozen=True)
 class OverlapRule:
-    """When a box is said to find an object.
+    """The criterion by which a box detects an object.
 
     Attributes
     ----------
@@ -41,14 +41,13 @@ class OverlapRule:
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """The objects of one class in m pictures, end to end.
+    """The objects of one class in m pictures, concatenated.
 
     Attributes
     ----------
     pictures : dict of image id to its number in 0..m-1
     boxes : ndarray of shape (n, 4), float64
-        VOC coordinates: the devkit's arithmetic is done on its own numbers, so that an overlap of exactly one half
-        comes out as it does there.
+        VOC coordinates, so that rounding agrees with the devkit for overlaps of exactly one half.
     offsets : ndarray of shape (m + 1,), intp
         Picture i has the rows offsets[i]:offsets[i + 1].
     difficult : ndarray of shape (n,), uint8
@@ -61,7 +60,7 @@ class Objects:
 
     @classmethod
     def pack(cls, ground_truth: Mapping[str, GroundTruth]) -> "Objects":
-        """Return the objects of image id -> GroundTruth, in its order.
+        """Return the objects of a mapping of image id to GroundTruth, in its order.
 
         Raises
         ------
@@ -97,8 +96,8 @@ class Objects:
         before = np.concatenate([[0], np.cumsum(kept)])
         return Objects(self.pictures, self.boxes[kept], before[self.offsets], self.difficult[kept])
 
-    def plain(self) -> "Objects":
-        """Return the same objects with none called difficult."""
+    def without_flags(self) -> "Objects":
+        """Return the same objects, none of them marked difficult."""
         return Objects(self.pictures, self.boxes, self.offsets, np.zeros_like(self.difficult))
 
     def numbers(self, image_ids: Iterable[str], class_name: str) -> Index:
@@ -119,14 +118,14 @@ class Objects:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What became of detections, best first.
+    """The outcomes of detections, best first.
 
     Attributes
     ----------
     outcome : ndarray of shape (n,), int8
-        1 a true positive, -1 a false one, 0 ignored (it found a difficult object).
+        1: true positive, -1: false positive, 0: ignored (matched with a difficult object).
     partner : ndarray of shape (n,), intp
-        Row of the object found, in `Objects`; -1 without one. A second detection of an object has it as partner too.
+        Row of the matched object in `Objects`, or -1. A second detection of an object has the same partner.
     overlap : ndarray of shape (n,), float64
         The largest overlap with any object of the class, 0 without one.
     """
@@ -139,9 +138,9 @@ class Matches:
 def match(detections: Detections, objects: Objects, rule: OverlapRule, class_name: str) -> tuple[Index, Matches]:
     """Pair detections with objects, from best to worst (VOCevaldet.m).
 
-    Each detection looks at the object of its picture that it overlaps most, the first in the file among equals. If
-    the overlap is enough, a difficult object makes it ignored, a new one a true positive, and one that was found
-    before a false positive; nothing is assigned a second time.
+    The candidate of a detection is the object of its picture with the largest overlap, the first in the file among
+    equals. If the overlap suffices, the detection is ignored for a difficult object, a true positive for an unmatched
+    object, and a false positive for an object that is already matched.
 
     Parameters
     ----------
@@ -149,12 +148,12 @@ def match(detections: Detections, objects: Objects, rule: OverlapRule, class_nam
     objects : Objects
     rule : OverlapRule
     class_name : str
-        For the message.
+        Name for error messages.
 
     Returns
     -------
     order : ndarray of shape (n,), intp
-        The detections from best to worst.
+        Indices of the detections from best to worst.
     matches : Matches
         In that order.
 
@@ -167,10 +166,10 @@ def match(detections: Detections, objects: Objects, rule: OverlapRule, class_nam
     images = objects.numbers(detections.image_ids, class_name)[order]
     boxes = np.ascontiguousarray(to_voc(detections.boxes)[order])
     pixel = 1.0 if rule.plus_one else 0.0
-    found = _kernel.match(
+    matches = _kernel.match(
         boxes, images, objects.boxes, objects.offsets, objects.difficult, rule.iou_threshold, rule.strict, pixel
     )
-    return order, Matches(*found)
+    return order, Matches(*matches)
 
 
 def truth_of(ground_truth: Mapping[str, Mapping[str, GroundTruth]], class_name: str) -> Mapping[str, GroundTruth]:
@@ -179,10 +178,10 @@ def truth_of(ground_truth: Mapping[str, Mapping[str, GroundTruth]], class_name: 
     Raises
     ------
     OptionError
-        If there is none.
+        If the class has no ground truth.
     """
     if class_name not in ground_truth:
         raise OptionError(
-            f"class {class_name!r} has detections but no ground truth; it knows {', '.join(sorted(ground_truth))}."
+            f"class {class_name!r} has detections but no ground truth; it has {', '.join(sorted(ground_truth))}."
         )
     return ground_truth[class_name]

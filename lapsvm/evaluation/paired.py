@@ -1,8 +1,8 @@
-"""Whether two learners differ: paired tests over folds or seeds, and a paired bootstrap over pictures.
+"""Paired comparisons of two learners: t-tests over folds or seeds, and a bootstrap over pictures.
 
-Every function is pure. The bootstrap draws pictures with replacement, the same draws for both learners: `draw_pictures`
-says how often each picture is drawn, the functions ``*_draws`` give a figure for every draw, exactly what evaluation
-gives for the pictures repeated that often, and `bootstrap_difference` turns two such rows into an interval.
+The bootstrap draws the same pictures with replacement for both learners. `draw_pictures` counts how often each picture
+is drawn. The functions ``*_draws`` return a metric for every draw, equal to the evaluation of the repeated pictures.
+`bootstrap_difference` computes an interval from two such arrays.
 
 Efron, Tibshirani, "An Introduction to the Bootstrap" (1993), sections 13.3 and 15.4; Holm, "A simple sequentially
 rejective multiple test procedure" (1979); Nadeau, Bengio, "Inference for the generalization error" (2003).
@@ -29,10 +29,10 @@ from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.int64]
 
-_MOST_COUNTS = 2**28  # draws times pictures: 2 GiB
-_FREE_DRAWS = 2000  # so many are drawn of any number of pictures
+_MAX_COUNTS = 2**28  # draws times pictures: 2 GiB
+_ALLOWED_DRAWS = 2000  # always allowed, for any number of pictures
 
-_ROUNDING = 1e-12  # differences that vary by less, relative to the values, are equal
+_ROUNDING = 1e-12  # differences with a smaller relative spread are equal
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class PairedTest:
     difference : float
         Mean of second - first.
     statistic : float or None
-        Student's t with n - 1 degrees of freedom; None where all differences are equal, for it is then undefined.
+        Student's t with n - 1 degrees of freedom; None if all differences are equal.
     p_value : float
-        Where all differences are equal: 1 if they are 0, else 0.
+        If all differences are equal: 1 if they are 0, else 0.
     n : int
         Number of pairs.
     """
@@ -59,18 +59,18 @@ class PairedTest:
 
 @dataclass(frozen=True)
 class BootstrapDifference:
-    """How a figure of the second learner differs from that of the first over draws of pictures.
+    """Bootstrap distribution of the difference of a metric between two learners.
 
     Attributes
     ----------
     difference : float
-        second - first on the pictures as they are.
+        second - first on the original pictures.
     low, high : float
         Percentile interval of the difference over the draws.
     p_value : float
         Two-sided: twice the smaller share of draws on one side of 0, (1 + count) / (1 + draws), at most 1.
     draws : int
-        Draws in which both figures are defined.
+        Number of draws in which both metrics are defined.
     """
 
     difference: float
@@ -83,16 +83,16 @@ class BootstrapDifference:
 def paired_t_test(first: ArrayLike, second: ArrayLike, overlap: float = 0.0) -> PairedTest:
     """Test whether two learners' values, pair by pair, have the same mean.
 
-    Values over the folds of a cross-validation are not independent, for their training sets overlap, so that the
-    plain test rejects too often. `overlap` corrects for it (Nadeau and Bengio 2003): the variance of the mean is
-    taken as (1/n + overlap) s^2 in place of s^2 / n.
+    The training sets of cross-validation folds overlap, so that the values are not independent and the plain test
+    rejects too often. `overlap` corrects for this (Nadeau and Bengio 2003): the variance of the mean becomes
+    (1/n + overlap) s^2 instead of s^2 / n.
 
     Parameters
     ----------
     first, second : array-like of shape (n,), n >= 2
         One value per fold, or per seed.
     overlap : float, default 0
-        Pictures in a fold's test part per picture in its training part: 1 / (k - 1) for k folds. 0 is the plain test.
+        Ratio of test to training pictures of a fold: 1 / (k - 1) for k folds. 0 is the plain test.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def paired_t_test(first: ArrayLike, second: ArrayLike, overlap: float = 0.0) -> 
 
 
 def holm(p_values: ArrayLike) -> Float64:
-    """Adjust p-values of several hypotheses so that the chance of any false rejection is kept (Holm 1979).
+    """Adjust p-values of several hypotheses so that the familywise error rate is controlled (Holm 1979).
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def holm(p_values: ArrayLike) -> Float64:
     Raises
     ------
     ShapeError, NotFiniteError, InputError
-        If they are no p-values.
+        If they are not p-values.
     """
     values = as_floats("p_values", p_values, 1)
     if ((values < 0) | (values > 1)).any():
@@ -152,7 +152,7 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     n : int, >= 1
         Pictures.
     draws : int, >= 1
-        How many times n pictures are drawn.
+        Number of samples of n pictures.
     seed : int
 
     Returns
@@ -168,7 +168,7 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     for name, value in (("n", n), ("draws", draws)):
         if value < 1:
             raise InputError(f"{name} must be 1 or more, got {value}.")
-    most = max(_FREE_DRAWS, _MOST_COUNTS // n)
+    most = max(_ALLOWED_DRAWS, _MAX_COUNTS // n)
     if draws > most:
         raise InputError(f"draws of {n:,} pictures must be at most {most:,}, got {draws:,}.")
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
@@ -182,21 +182,21 @@ def bootstrap_difference(
     Parameters
     ----------
     difference : float
-        On the pictures as they are.
+        second - first on the original pictures.
     first, second : array-like of shape (draws,)
-        The two learners' figures, draw by draw; NaN where a figure is undefined.
+        The two learners' metrics for each draw; NaN where undefined.
     level : float, default 0.95
         In (0, 1).
 
     Returns
     -------
     BootstrapDifference or None
-        None if no draw has both figures.
+        None if no draw has both metrics.
 
     Raises
     ------
     ShapeError, NotFiniteError, InputError
-        If the rows differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
+        If the arrays differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
     """
     check_finite("difference", np.atleast_1d(np.float64(difference)))
     before, after = as_numbers("first", first), as_numbers("second", second)
@@ -218,7 +218,7 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     Parameters
     ----------
     scores, labels : array-like of shape (n,)
-        As `image_average_precision` takes them.
+        As in `image_average_precision`.
     counts : array-like of shape (draws, n)
         From `draw_pictures`.
 
@@ -238,28 +238,29 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     drawn = _as_counts(counts, len(values))
     order = np.argsort(-values, kind="stable")
     order = order[signs[order] != 0]
-    ends = np.flatnonzero(np.diff(values[order], append=np.inf) != 0)  # pictures of one score enter together
-    ends = ends[np.diff(np.cumsum(signs[order] > 0)[ends], prepend=0) > 0]  # only with a positive is anything gained
+    ends = np.flatnonzero(np.diff(values[order], append=np.inf) != 0)  # last picture of each group of equal scores
+    ends = ends[
+        np.diff(np.cumsum(signs[order] > 0)[ends], prepend=0) > 0
+    ]  # groups without a positive contribute nothing
     weights = drawn[:, order]
-    found = np.cumsum(weights * (signs[order] > 0), axis=1)[:, ends]
+    retrieved = np.cumsum(weights * (signs[order] > 0), axis=1)[:, ends]
     ranked = np.cumsum(weights, axis=1)[:, ends]
-    gains = np.diff(found, axis=1, prepend=0)
-    total = found[:, -1] if len(ends) else np.zeros(len(drawn), dtype=np.int64)
-    return _ratio((gains * _ratio(found, ranked, 0.0)).sum(axis=1), total, np.nan)
+    gains = np.diff(retrieved, axis=1, prepend=0)
+    total = retrieved[:, -1] if len(ends) else np.zeros(len(drawn), dtype=np.int64)
+    return _ratio((gains * _ratio(retrieved, ranked, 0.0)).sum(axis=1), total, np.nan)
 
 
 def detection_ap_draws(
     outcomes: ArrayLike, pictures: ArrayLike, npos: ArrayLike, counts: ArrayLike, grid: str = "matlab"
 ) -> tuple[Float64, Float64]:
-    """Return the two APs of `evaluate_voc` of every draw: those of the pictures repeated as often as drawn.
+    """Return the two APs of `evaluate_voc` for every draw of pictures.
 
-    A picture's detections are matched with its own objects alone, so that matching does not depend on the draw.
-    Repeated detections stand next to each other in the ranking.
+    Matching within a picture does not depend on the draw. Repeated detections are adjacent in the ranking.
 
     Parameters
     ----------
     outcomes : array-like of shape (m,)
-        Of each detection, best first: 1 true positive, 0 ignored, -1 false positive (``ClassResult.matches.outcome``).
+        Outcomes, best first: 1 true positive, 0 ignored, -1 false positive (``ClassResult.matches.outcome``).
     pictures : array-like of shape (m,), int
         The detection's picture, 0..n-1.
     npos : array-like of shape (n,)
@@ -277,24 +278,26 @@ def detection_ap_draws(
     Raises
     ------
     ShapeError, NotFiniteError, InputError, OptionError
-        If an array breaks its rule, or the grid has another name.
+        If an array breaks its rule, or the grid is unknown.
     """
     check_grid(grid)
     kinds, objects = as_floats("outcomes", outcomes, 1), as_floats("npos", npos, 1)
-    places = as_whole_numbers("pictures", pictures)
+    image_indices = as_whole_numbers("pictures", pictures)
     drawn = _as_counts(counts, len(objects))
-    check_same_length("outcomes", kinds, "pictures", places)
+    check_same_length("outcomes", kinds, "pictures", image_indices)
     if not np.isin(kinds, (TRUE_POSITIVE, IGNORED, FALSE_POSITIVE)).all():
-        raise InputError("outcomes must be 1, 0 or -1, got another number.")
-    if len(places) and not 0 <= places.min() <= places.max() < len(objects):
-        raise InputError(f"pictures must be from 0 to {len(objects) - 1}, got {places.min()} to {places.max()}.")
-    found, ranked = _at_true_positives(kinds, places, drawn)
+        raise InputError("outcomes must be 1, 0 or -1, got another value.")
+    if len(image_indices) and not 0 <= image_indices.min() <= image_indices.max() < len(objects):
+        raise InputError(
+            f"pictures must be from 0 to {len(objects) - 1}, got {image_indices.min()} to {image_indices.max()}."
+        )
+    retrieved, ranked = _at_true_positives(kinds, image_indices, drawn)
     total = drawn @ objects
-    recall, precision = _ratio(found, total[:, None], 0.0), _ratio(found, ranked, 0.0)
-    # between true positives precision only falls: the envelope is known from them alone
+    recall, precision = _ratio(retrieved, total[:, None], 0.0), _ratio(retrieved, ranked, 0.0)
+    # precision only decreases between true positives, so that they determine the envelope
     envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
     area = (np.diff(recall, axis=1, prepend=0.0) * envelope).sum(axis=1)
-    points = np.mean([_first_reached(recall, envelope, level) for level in RECALL_GRIDS[grid]], axis=0)
+    points = np.mean([_precision_from(recall, envelope, level) for level in RECALL_GRIDS[grid]], axis=0)
     return np.where(total > 0, points, np.nan), np.where(total > 0, area, np.nan)
 
 
@@ -304,16 +307,16 @@ def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Floa
     Parameters
     ----------
     hits : array-like of shape (m,)
-        True for a hit, one entry per picture that counts.
+        True for a hit, one entry per counted picture.
     pictures : array-like of shape (m,), int
-        Its number, 0..n-1.
+        Index of the picture, 0..n-1.
     counts : array-like of shape (draws, n)
         From `draw_pictures`.
 
     Returns
     -------
     ndarray of shape (draws,), float64
-        NaN in a draw without a picture that counts.
+        NaN in a draw without a counted picture.
 
     Raises
     ------
@@ -322,44 +325,45 @@ def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Floa
     NotFiniteError, InputError
         If a hit is neither True nor False.
     """
-    flags, places = as_flags("hits", hits), as_whole_numbers("pictures", pictures)
-    check_same_length("hits", flags, "pictures", places)
-    weights = as_numbers("counts", counts)[:, places]
+    flags, image_indices = as_flags("hits", hits), as_whole_numbers("pictures", pictures)
+    check_same_length("hits", flags, "pictures", image_indices)
+    weights = as_numbers("counts", counts)[:, image_indices]
     return _ratio((weights * flags).sum(axis=1), weights.sum(axis=1), np.nan)
 
 
-def _at_true_positives(kinds: Float64, places: Index, drawn: Counts) -> tuple[Float64, Float64]:
-    """Return true positives, and detections that count, up to each true positive: two arrays (draws, true positives).
+def _at_true_positives(kinds: Float64, image_indices: Index, drawn: Counts) -> tuple[Float64, Float64]:
+    """Return the numbers of true positives and counted detections up to each true positive.
 
-    A sparse matrix holds how many detections of each picture lie between two true positives: a draw is one product.
+    Both have the shape (draws, true positives). A sparse matrix counts the detections of each picture between two true
+    positives; one product sums them per draw.
     """
     from scipy.sparse import csr_matrix
 
     counted = np.flatnonzero(kinds != IGNORED)
-    right = kinds[counted] == TRUE_POSITIVE
-    segments = np.cumsum(right) - right  # a true positive closes its segment
-    kept = segments < right.sum()
-    shape = (int(right.sum()), drawn.shape[1])
-    between = csr_matrix((np.ones(int(kept.sum())), (segments[kept], places[counted][kept])), shape=shape)
+    is_true = kinds[counted] == TRUE_POSITIVE
+    segments = np.cumsum(is_true) - is_true  # a true positive ends its segment
+    kept = segments < is_true.sum()
+    shape = (int(is_true.sum()), drawn.shape[1])
+    between = csr_matrix((np.ones(int(kept.sum())), (segments[kept], image_indices[counted][kept])), shape=shape)
     ranked = np.cumsum(between @ drawn.T.astype(np.float64), axis=0).T
-    return np.cumsum(drawn[:, places[counted][right]], axis=1).astype(np.float64), np.asarray(ranked)
+    return np.cumsum(drawn[:, image_indices[counted][is_true]], axis=1).astype(np.float64), np.asarray(ranked)
 
 
-def _first_reached(recall: Float64, envelope: Float64, level: float) -> Float64:
-    """Return the best precision from the first place on where recall reaches a level; 0 where it never does."""
-    place = (recall < level).sum(axis=1)
+def _precision_from(recall: Float64, envelope: Float64, level: float) -> Float64:
+    """Return the best precision at a recall of at least `level`, or 0 if it is never reached."""
+    first = (recall < level).sum(axis=1)
     padded = np.pad(envelope, ((0, 0), (0, 1)))
-    return np.asarray(padded[np.arange(len(padded)), place])
+    return np.asarray(padded[np.arange(len(padded)), first])
 
 
 def _ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> Float64:
-    """Return numerator / denominator, and `undefined` where the denominator is 0."""
+    """Return numerator / denominator, or `undefined` where the denominator is 0."""
     top, bottom = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, undefined), where=bottom > 0))
 
 
 def _as_counts(counts: ArrayLike, n: int) -> Counts:
-    """Return counts as (draws, n) int64, checked."""
+    """Return checked counts as int64 of shape (draws, n)."""
     array = np.asarray(counts)
     if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "iu":
         raise ShapeError(f"counts must be whole numbers of shape (draws, {n}), got {array.shape} of {array.dtype}.")
@@ -367,7 +371,7 @@ def _as_counts(counts: ArrayLike, n: int) -> Counts:
 
 
 def _pairs(name: str, first: ArrayLike, other: str, second: ArrayLike, least: int = 0) -> tuple[Float64, Float64]:
-    """Return two checked rows of one length."""
+    """Return two checked arrays of equal length."""
     before, after = as_floats(name, first, 1), as_floats(other, second, 1)
     check_same_length(name, before, other, after)
     if len(before) < least:

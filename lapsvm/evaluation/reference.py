@@ -1,4 +1,4 @@
-"""Readable twins of the compiled matching and of the two average precisions: the same rules, one step at a time."""
+"""Slow, readable twins of the compiled matching and of the two average precisions."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ def match(
     strict : bool
         Whether the overlap must be greater than the threshold, not only reach it.
     pixel : float
-        What is added to a difference of edges to make a side, 1 in the devkit.
+        Number of pixels that is added to the difference of two edges, 1 in the devkit.
 
     Returns
     -------
@@ -58,11 +58,11 @@ def match(
     taken: set[int] = set()
     outcomes, partners, overlaps = [], [], []
     for box, image in zip(boxes.tolist(), images.tolist(), strict=True):
-        here = range(offsets[image], offsets[image + 1])
-        values = [overlap(box, objects[row].tolist(), pixel) for row in here]
+        rows = range(offsets[image], offsets[image + 1])
+        values = [overlap(box, objects[row].tolist(), pixel) for row in rows]
         largest = max(values, default=0.0)
         enough = largest > 0 and (largest > threshold if strict else largest >= threshold)
-        partner = here[values.index(largest)] if enough else -1
+        partner = rows[values.index(largest)] if enough else -1
         outcomes.append(_outcome(partner, difficult, taken))
         partners.append(partner)
         overlaps.append(largest)
@@ -70,7 +70,7 @@ def match(
 
 
 def _outcome(partner: int, difficult: NDArray[np.uint8], taken: set[int]) -> int:
-    """Return 1, 0 or -1 for a detection that found object `partner` (-1: none), and remember that it did."""
+    """Return 1, 0 or -1 for a detection that found object `partner` (-1: none), and mark the object as taken."""
     if partner >= 0 and difficult[partner]:
         return 0
     if partner < 0 or partner in taken:
@@ -86,7 +86,7 @@ def average_precision_11point(recall: Sequence[float], precision: Sequence[float
 
 
 def average_precision_area(recall: Sequence[float], precision: Sequence[float]) -> float:
-    """Return the area below the precision made monotone, as a sum over the steps of recall (VOC2010 and later)."""
+    """Return the area under the monotone envelope of precision, as a sum over recall steps (VOC2010 and later)."""
     area = 0.0
     for i, reached in enumerate(recall):
         step = reached - (recall[i - 1] if i else 0.0)

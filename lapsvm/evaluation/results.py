@@ -1,8 +1,8 @@
 """Detections of one class, and the result files of the VOC devkit that hold them.
 
-A line is ``id score x1 y1 x2 y2`` with VOC boxes (1-based, both edges inside), and a file is named
-``comp3_det_<set>_<class>.txt`` (trained on the challenge's data alone) or ``comp4_det_<set>_<class>.txt`` (on any).
-An id with spaces in it, which no devkit knows, is parted from its numbers by a tab.
+A line is ``id score x1 y1 x2 y2`` with VOC boxes (1-based, inclusive edges). Files are named
+``comp3_det_<set>_<class>.txt`` (trained on the challenge's data only) or ``comp4_det_<set>_<class>.txt`` (any data).
+As an extension, a tab separates an id that contains spaces from its numbers.
 """
 
 from collections.abc import Iterable
@@ -33,10 +33,9 @@ class Detections:
     image_ids : sequence of n str
         The picture of each detection.
     scores : array-like of shape (n,)
-        The larger, the surer; kept as float64.
+        Larger scores are more confident; stored as float64.
     boxes : array-like of shape (n, 4)
-        In the house's convention (x1, y1, x2, y2; 0-based, half-open), kept as float64 and as given: an inverted box
-        is allowed, and matches nothing.
+        x1, y1, x2, y2; 0-based, half-open; stored unchanged as float64. Inverted boxes are allowed and match nothing.
 
     Raises
     ------
@@ -69,7 +68,7 @@ class Detections:
 
     @classmethod
     def from_images(cls, images: Iterable[tuple[str, ArrayLike, ArrayLike]]) -> "Detections":
-        """Join what was found picture by picture.
+        """Join the detections of several pictures.
 
         Parameters
         ----------
@@ -78,13 +77,13 @@ class Detections:
         Returns
         -------
         Detections
-            In the order given.
+            In the given order.
         """
-        parts = [(image, as_boxes(boxes), as_floats("scores", scores, 1)) for image, boxes, scores in images]
+        pictures = [(image, as_boxes(boxes), as_floats("scores", scores, 1)) for image, boxes, scores in images]
         return cls(
-            tuple(chain.from_iterable([image] * len(scores) for image, _, scores in parts)),
-            np.concatenate([np.empty(0), *(scores for _, _, scores in parts)]),
-            np.concatenate([np.empty((0, 4)), *(boxes for _, boxes, _ in parts)]),
+            tuple(chain.from_iterable([image] * len(scores) for image, _, scores in pictures)),
+            np.concatenate([np.empty(0), *(scores for _, _, scores in pictures)]),
+            np.concatenate([np.empty((0, 4)), *(boxes for _, boxes, _ in pictures)]),
         )
 
 
@@ -103,7 +102,7 @@ def result_name(set_name: str, class_name: str, competition: str = "comp4") -> s
     Raises
     ------
     OptionError
-        If the competition is another one.
+        If the competition is unknown.
     InputError
         If a name is empty or holds a slash, a NUL or a line break.
     """
@@ -111,7 +110,7 @@ def result_name(set_name: str, class_name: str, competition: str = "comp4") -> s
         raise OptionError(f"competition must be one of {', '.join(COMPETITIONS)}, got {competition!r}.")
     for name in (set_name, class_name):
         if not name or set(name) & set("/\\\0\r\n") or _has_surrogates(name):
-            raise InputError(f"a set or class must have a name that can stand in a file's name, got {name!r}.")
+            raise InputError(f"the name of a set or class must be valid in a file name, got {name!r}.")
     return f"{competition}_det_{set_name}_{class_name}.txt"
 
 
@@ -122,12 +121,12 @@ def read_results(folder: str | Path, set_name: str) -> dict[str, Detections]:
     ----------
     folder : str or Path
     set_name : str
-        As it stands in the files' names. What follows it is the class, which may hold underscores.
+        The set in the file names. The rest of the name is the class, which may contain underscores.
 
     Returns
     -------
     dict of class name to Detections
-        Sorted by name, in file order inside; an empty file is a class without detections.
+        Sorted by name, detections in file order. An empty file is a class without detections.
 
     Raises
     ------
@@ -173,7 +172,7 @@ def read_result_file(path: str | Path) -> Detections:
     MissingError
         If there is no such file.
     ResultsError
-        If a line is malformed; it is named.
+        If a line is malformed; the message names the line.
     """
     path = Path(path)
     ids, rows = [], []
@@ -194,8 +193,8 @@ def _parse(line: str, path: Path, number: int) -> tuple[str, list[float]]:
     """Return the id and the five numbers of a line."""
     image, *fields = line.split()
     if len(fields) != 5 and "\t" in line:
-        image, _, rest = line.partition("\t")
-        fields = rest.split()
+        image, _, numbers = line.partition("\t")
+        fields = numbers.split()
     try:
         row = [float(field) for field in fields]
     except ValueError:
@@ -208,10 +207,10 @@ def _parse(line: str, path: Path, number: int) -> tuple[str, list[float]]:
 
 
 def write_results(path: str | Path, detections: Detections) -> None:
-    """Write one result file, whole or not at all.
+    """Write one result file atomically.
 
-    Numbers are written as the shortest text that reads back as the same float64. Lines go by score, best first;
-    equal scores by image id, then as they were given, so that every reader ranks them alike.
+    Numbers are written as the shortest text that reads back as the same float64. Lines are sorted by descending score,
+    then by image id, then in the given order, so that all readers rank them equally.
 
     Parameters
     ----------
@@ -243,7 +242,7 @@ def _number(value: float) -> str:
 
 
 def _separator(image: str) -> str:
-    """Return what parts an id from its numbers: a space, or a tab if the id holds spaces itself."""
+    """Return the separator between an id and its numbers: a space, or a tab if the id contains spaces."""
     if image.split() == [image] and image.isprintable():
         return " "
     if _has_surrogates(image):
@@ -258,5 +257,5 @@ def _separator(image: str) -> str:
 
 
 def _has_surrogates(text: str) -> bool:
-    """Return whether a text holds half characters, which UTF-8 cannot write."""
+    """Return whether a text holds surrogates, which UTF-8 cannot encode."""
     return any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -1,4 +1,4 @@
-"""Numbers per class and their means, as they are written to JSON: undefined is None, and nothing is ever NaN."""
+"""Tables of measures per class with their means, for JSON: undefined values are None, never NaN."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ COUNTS = ("npos",)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are not None; None if there is none."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    """Return the mean of the values that are not None, or None if all are."""
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None
 
 
 def class_table(*columns: Mapping[str, Mapping[str, float | int | None]]) -> Table:
@@ -26,14 +26,14 @@ def class_table(*columns: Mapping[str, Mapping[str, float | int | None]]) -> Tab
     Parameters
     ----------
     *columns : mapping of class name to (mapping of measure to number or None)
-        For instance ``report.rows()``, ``found.rows()`` or ``{"car": {"image_ap": 0.9}}``. A class that another one
-        has and this one lacks gets None for its measures.
+        For instance ``report.rows()`` or ``{"car": {"image_ap": 0.9}}``. A class that is missing in a mapping gets
+        None for its measures.
 
     Returns
     -------
     dict
-        ``{"classes": {name: {measure: value}}, "mean": {measure: value}}``; the mean of a measure is over the classes
-        where it is defined, and counts (npos) have none.
+        ``{"classes": {name: {measure: value}}, "mean": {measure: value}}``; means are over the classes for
+        which a measure is defined; counts (npos) have no mean.
     """
     names = dict.fromkeys(name for column in columns for name in column)
     measures = dict.fromkeys(measure for column in columns for row in column.values() for measure in row)
@@ -61,7 +61,7 @@ def run_table(sets: Mapping[str, Table]) -> Table:
 
 
 def write_json(path: str | Path, table: Table) -> None:
-    """Write a table as JSON, whole or not at all.
+    """Write a table as JSON atomically.
 
     Parameters
     ----------
@@ -77,5 +77,5 @@ def write_json(path: str | Path, table: Table) -> None:
         text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise NotFiniteError(f"every number of {path} must be finite or None, got NaN or infinity.") from None
-    # a name that is no text in UTF-8 is written as JSON's own escape
+    # names that UTF-8 cannot encode are written as JSON escapes
     write_atomically(path, f"{text}\n".encode("utf-8", "backslashreplace"))

@@ -1,6 +1,6 @@
 """Average precision of detections, with the semantics of the PASCAL VOC devkit (VOCevaldet.m, VOCap.m).
 
-docs/explanation/evaluation.md holds the table of conventions, and where other codes part from them.
+docs/explanation/evaluation.md lists the conventions and the differences of other implementations.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from lapsvm.evaluation.tables import Row, mean
 
 @dataclass(frozen=True, eq=False)
 class ClassResult:
-    """The evaluation of one class; arrays go from the best of its n detections to the worst.
+    """The evaluation of one class with n detections; arrays are sorted from best to worst.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class ClassResult:
     order : ndarray of shape (n,), intp
         Index of the detection in its file.
     matches : Matches
-        What became of it.
+        Outcome of each detection.
     """
 
     npos: int
@@ -45,12 +45,12 @@ class ClassResult:
 
     @property
     def tp(self) -> NDArray[np.bool_]:
-        """Which detections are true positives, (n,), best first."""
+        """Mask (n,) of the true positives, best first."""
         return np.asarray(self.matches.outcome == TRUE_POSITIVE)
 
     @property
     def fp(self) -> NDArray[np.bool_]:
-        """Which detections are false positives, (n,), best first."""
+        """Mask (n,) of the false positives, best first."""
         return np.asarray(self.matches.outcome == FALSE_POSITIVE)
 
     def row(self) -> Row:
@@ -71,12 +71,12 @@ class VocReport:
 
     @property
     def mean_ap_11point(self) -> float | None:
-        """The mean over the classes that have an object; None without one."""
+        """Mean over the classes with an object, or None without such a class."""
         return mean(result.ap_11point for result in self.classes.values())
 
     @property
     def mean_ap_area(self) -> float | None:
-        """The mean over the classes that have an object; None without one."""
+        """Mean over the classes with an object, or None without such a class."""
         return mean(result.ap_area for result in self.classes.values())
 
     def rows(self) -> dict[str, Row]:
@@ -96,17 +96,17 @@ def evaluate_voc(
     """Evaluate detections class by class.
 
     Detections are sorted by descending score, equal scores in file order. Each is matched with the object of its
-    picture and class that it overlaps most; see `lapsvm.evaluation.matching.match`.
+    picture and class that has the largest overlap; see `lapsvm.evaluation.matching.match`.
 
     Parameters
     ----------
     detections : mapping of class name to Detections
-        The classes that are evaluated; a class without detections gets 0.
+        The evaluated classes; a class without detections gets 0.
     ground_truth : mapping of class name to (mapping of image id to GroundTruth)
         With an entry for every picture of the set, also for those without an object.
     iou_threshold : float, default 0.5
     strict : bool, default False
-        Whether the overlap must be greater than the threshold (py-faster-rcnn, OICR), not only reach it (devkit).
+        Whether the overlap must exceed the threshold (py-faster-rcnn, OICR) or only reach it (devkit).
     plus_one : bool, default True
         Whether sides are xmax - xmin + 1 in VOC coordinates (devkit) or xmax - xmin.
     grid : {"matlab", "octave", "exact"}, default "matlab"
@@ -121,7 +121,7 @@ def evaluate_voc(
     ResultsError
         If a detection is in a picture that the ground truth lacks.
     OptionError
-        If a class has no ground truth, or the grid another name.
+        If a class has no ground truth, or the grid is unknown.
     InputError
         If the threshold is not in (0, 1], or an array breaks its rule.
     """
@@ -129,8 +129,8 @@ def evaluate_voc(
     check_grid(grid)
     return VocReport(
         {
-            name: _evaluate_class(found, Objects.pack(truth_of(ground_truth, name)), rule, name, grid)
-            for name, found in detections.items()
+            name: _evaluate_class(class_detections, Objects.pack(truth_of(ground_truth, name)), rule, name, grid)
+            for name, class_detections in detections.items()
         }
     )
 

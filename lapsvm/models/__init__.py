@@ -1,4 +1,4 @@
-"""Estimators on the scikit-learn interface; thin: check, make the problem, solve, keep what was found."""
+"""Estimators with the scikit-learn interface: they check the input, build the problem and store the solution."""
 
 from lapsvm.models.bag_scaler import BagScaler
 from lapsvm.models.estimator_files import load, save

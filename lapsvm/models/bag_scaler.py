@@ -1,4 +1,4 @@
-"""A scaler of windows for scikit-learn's pipelines: bags in, bags out."""
+"""A transformer that scales the windows of bags, for scikit-learn's pipelines."""
 
 from typing import Any, Self
 
@@ -16,23 +16,23 @@ UNITS = ("std", "mean_norm")
 
 
 class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Divides the features of every window by what their spread was over all training windows.
+    """Divides the features of every window by their spread over all training windows.
 
     Parameters
     ----------
     unit : {"std", "mean_norm"}, default "std"
-        What becomes 1: each feature's standard deviation over all windows of all bags, or the mean Euclidean norm of
-        the windows. A feature, or a norm, that is constantly 0 stays as it is.
+        The quantity that becomes 1: each feature's standard deviation over all windows of all bags, or the mean
+        Euclidean norm of the windows. A constant feature, or a mean norm of 0, is not scaled.
     with_mean : bool, default False
-        Subtract each feature's mean first. It copies the features, as float32, or float64 where they are; dividing
-        copies nothing. No rank loss sees a shift of all windows, hence the default.
+        Whether to subtract each feature's mean first. This copies the features, to float64 if they are float64 and
+        to float32 otherwise; scaling alone copies nothing. Rank losses do not depend on a common shift of all windows.
 
     Attributes
     ----------
     factor_ : (d,) float64
-        What the features are multiplied with.
+        The factor of each feature.
     mean_ : (d,) float64 or None
-        What is subtracted before.
+        The mean that is subtracted before scaling.
     n_features_in_ : int
 
     Examples
@@ -52,7 +52,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.with_mean = with_mean
 
     def fit(self, bags: BagsLike, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the factors.
+        """Compute the factors from training bags.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the bags are none, or a parameter breaks its rule.
+            If `bags` are not bags, or a parameter breaks its rule.
         """
         if self.unit not in UNITS:
             raise OptionError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
@@ -93,7 +93,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ShapeError
-            If the number of features is not that of `fit`.
+            If the number of features differs from that of `fit`.
         """
         check_is_fitted(self)
         data = as_bags(bags)
@@ -102,7 +102,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._centred(data).scaled(self.factor_)
 
     def _centred(self, bags: Bags) -> Bags:
-        """Return the bags without their mean, if it is to go."""
+        """Return the bags with the mean subtracted if `with_mean` is set."""
         if self.mean_ is None:
             return bags
         dtype = np.float64 if bags.dtype == np.float64 else np.float32
@@ -113,7 +113,7 @@ class BagScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _moments(bags: Bags) -> tuple[Float64, Float64]:
-    """Return each feature's mean and deviation over all windows, one bag after the other; 1 for no deviation."""
+    """Return each feature's mean and standard deviation over all windows; a deviation of 0 becomes 1."""
     scaler = StandardScaler()
     for i in range(bags.n_bags):
         scaler.partial_fit(bags[i])

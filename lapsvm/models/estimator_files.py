@@ -1,4 +1,4 @@
-"""Estimators in files: everything that `fit` was given and found, and nothing that can run code."""
+"""Estimators in files: parameters and fitted attributes, without executable code."""
 
 import re
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ VERSION = 1
 _KINDS = {
     kind.__name__: kind for kind in (BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush)
 }
-_LEFT_OUT = ("callback",)  # decides nothing of what is learned
+_LEFT_OUT = ("callback",)  # it does not change the fitted model
 _FITTED = re.compile(r"[a-z][a-z_]*_")
 _NUMBERS = "biuf"
 
 
 def save(model: BaseEstimator, path: str | Path) -> None:
-    """Write a fitted estimator to a safetensors file, whole or not at all; equal models give equal bytes.
+    """Write a fitted estimator to a safetensors file atomically; equal models give equal bytes.
 
     The file holds the class, the parameters, all fitted attributes and the version of lapsvm. A `callback` is left
-    out. A loss object of ours without settings of its own is kept by its name; other objects cannot be.
+    out. A built-in loss without settings is stored by its name; other loss objects cannot be stored.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def save(model: BaseEstimator, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """Read an estimator that `save` has written; it predicts as the one that was saved, bit for bit.
+    """Read an estimator that `save` has written; its predictions equal the saved model's bit for bit.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def load(path: str | Path) -> Any:
     MissingError
         If there is no such file.
     ModelFileError
-        If the file is damaged, of another kind (a detector, for instance), or of a version that is not known.
+        If the file is damaged, of another kind (a detector, for instance), or of an unknown version.
     """
     description, tensors = read_model(path, FORMAT, VERSION)
     name = description.get("estimator")
@@ -103,7 +103,7 @@ def load(path: str | Path) -> Any:
 
 
 def _stored(name: str, value: Any, tensors: dict[str, Array]) -> Any:
-    """Return what JSON keeps of a value; arrays of numbers go to `tensors`."""
+    """Return a value as JSON can hold it; arrays of numbers are added to `tensors`."""
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in _NUMBERS:
         tensors[name] = value.astype(value.dtype.newbyteorder("="))
         return {"tensor": name}
@@ -114,7 +114,7 @@ def _stored(name: str, value: Any, tensors: dict[str, Array]) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value in the types that JSON has."""
+    """Return a value in JSON's types."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
         value = value.item()
     if isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _restored(value: Any, tensors: Mapping[str, Array]) -> Any:
-    """Return what `_stored` was given."""
+    """Return the value that `_stored` converted."""
     if isinstance(value, dict) and "tensor" in value:
         return tensors[value["tensor"]]
     if isinstance(value, dict) and "strings" in value:
@@ -136,9 +136,9 @@ def _restored(value: Any, tensors: Mapping[str, Array]) -> Any:
 
 
 def _set_fitted(model: Any, name: str, value: Any) -> None:
-    """Set a fitted attribute; nothing else may be set."""
+    """Set a fitted attribute; raise ValueError for any other name."""
     if not _FITTED.fullmatch(name) or hasattr(type(model), name):
-        raise ValueError(f"{name!r} is no fitted attribute")
+        raise ValueError(f"{name!r} is not a fitted attribute")
     setattr(model, name, value)
 
 
@@ -146,9 +146,9 @@ def _check(model: Any) -> None:
     """Raise ValueError or AttributeError unless a model can predict."""
     weights = "factor_" if isinstance(model, BagScaler) else "coef_"
     if as_floats(weights, getattr(model, weights), 1).shape != (model.n_features_in_,):
-        raise ValueError(f"{weights} has another number of features")
+        raise ValueError(f"{weights} must have n_features_in_ entries")
     if isinstance(model, BagScaler):
         return
     as_floats("intercept_", model.intercept_, 0)
     if np.shape(model.classes_) != (2,):
-        raise ValueError("classes_ are not two")
+        raise ValueError("classes_ must hold two classes")

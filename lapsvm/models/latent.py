@@ -1,4 +1,4 @@
-"""Latent AP-SVM and its kin: detectors from image-level labels, on the scikit-learn interface."""
+"""Latent AP-SVM, its variants for other rank losses, and latent SVM, with the scikit-learn interface."""
 
 from numpy.typing import ArrayLike
 
@@ -10,10 +10,10 @@ from lapsvm.ranking import RankLoss, ZeroOneLoss
 
 
 class LatentRankSVM(LatentEstimator):
-    """Latent AP-SVM, and the same for the other rank losses.
+    """Latent AP-SVM, generalised to any rank loss.
 
-    Minimises ``|w|^2 / 2 + C max over R, H_N of { Delta(R) + F(R) - F(R*) }`` with each positive image at its best
-    window: problem 3.3 of A. Behl's thesis, "Optimizing Average Precision using Weakly Supervised Data".
+    Minimises ``|w|^2 / 2 + C max over R, H_N of { Delta(R) + F(R) - F(R*) }`` where each positive image is represented
+    by its best window: problem 3.3 of A. Behl's thesis, "Optimizing Average Precision using Weakly Supervised Data".
 
     Parameters
     ----------
@@ -24,53 +24,53 @@ class LatentRankSVM(LatentEstimator):
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
     init : str or array, default "mean"
-        Where the first windows come from, see `LatentProblem`. "mean" asks nothing of the bags; "whole_image" is for
-        bags whose window 0 is the whole image. Weights are, like `coef_`, those of the features as they are given.
+        Choice of the first windows, see `LatentProblem`. "mean" makes no assumption about the bags; "whole_image" is
+        for bags whose window 0 is the whole image. An array holds weights of the unscaled features, like `coef_`.
     top : float, default 0.03
-        How many best windows stand for a positive image in training, by their mean: a number, or, below 1, a share of
-        its windows, rounded up. 1 is the thesis's model. The mean of a few averages out what is noise in the choice
-        of one; prediction is by the best window in any case.
+        Number of best windows whose mean represents a positive image in training; below 1, a share of its windows,
+        rounded up. 1 is the thesis's model. Averaging reduces the noise in the choice of a single window. Prediction
+        always uses the best window.
     scale : {"mean_norm"}, float or None, default "mean_norm"
-        What the features are multiplied with: one over the mean norm of the training windows, so that a value of C
-        means the same for any unit of measurement; a number; or nothing.
+        Factor of the features. "mean_norm" is one over the mean norm of the training windows, which makes C
+        independent of the features' unit; None is 1.
     max_iter : int, default 50
-        Most outer steps.
+        Maximum number of outer steps.
     max_calls : int, default 1000
-        Most loss-augmented inferences in one outer step.
+        Maximum number of loss-augmented inferences in one outer step.
     random_state : int, default 0
         Seed of ``init="random"``.
     n_init : int, default 1
-        Trainings from random windows, seeded random_state, random_state + 1, ..., side by side; the one with the
-        lowest objective is kept. More than 1 asks for ``init="random"``.
+        Number of random restarts with the seeds random_state, random_state + 1, ...; the solution with the lowest
+        objective is kept. Values above 1 need ``init="random"``.
     folds : int, optional
-        Multi-fold relocalisation, see `lapsvm.latent.fit_multifold`: in how many parts the positives are cut, so that
-        each one's window is chosen by a model that was not trained on it. `history_` is then that of the last, convex
-        problem, one window standing for each positive image.
+        Number of folds of multi-fold relocalisation, see `lapsvm.latent.fit_multifold`: each positive image's window
+        is chosen by a model trained without this image. `history_` then describes the last convex problem, in which
+        one window represents each positive image.
     callback : callable, optional
-        Called after every outer step with its record, as in `history_`, and "restart", 0 .. n_init - 1; not with
+        Called after every outer step with its `history_` record and "restart", 0 .. n_init - 1; not called with
         `folds`.
     candidates : int, default 20
-        Parts of every image whose best windows training works on between passes over all windows, see
-        `lapsvm.latent.fit_many`; 0: every plane asks for a pass. The certificate is the same.
+        Number of parts of every image whose best windows training keeps between passes over all windows, see
+        `lapsvm.latent.fit_many`; with 0, every plane takes a pass. The certificate holds in both cases.
 
     Attributes
     ----------
     classes_ : (2,)
         The classes; the second one is the positive one.
     coef_ : (d,) float64
-        Weights of the features as they are given; a window scores ``x @ coef_ + intercept_``.
+        Weights of the unscaled features; the score of a window is ``x @ coef_ + intercept_``.
     feature_scale_ : float
-        What `scale` came to.
+        The factor that `scale` selected.
     intercept_ : float
-        Set after training, for a rank loss does not see it: the threshold with the highest balanced accuracy on the
-        training images.
+        Set after training, because rank losses do not depend on it: the threshold with the highest balanced accuracy
+        on the training images.
     objective_ : float
-        The objective at `coef_`, |coef_ / feature_scale_|^2 / 2 + C risk, the positives at the windows of the last
-        outer step.
+        The objective at `coef_`, |coef_ / feature_scale_|^2 / 2 + C risk, with the positive windows of the last outer
+        step.
     duality_gap_ : float
-        (objective_ - dual) / abs(objective_) of that last convex problem.
+        (objective_ - dual) / abs(objective_) of the last convex problem.
     n_iter_ : int
-        Loss-augmented inferences.
+        Number of loss-augmented inferences.
     history_ : list of dict
         One per outer step, see `lapsvm.latent.LatentSolution`.
 
@@ -107,15 +107,15 @@ class LatentRankSVM(LatentEstimator):
         self.top = top
 
     def problem(self, y: ArrayLike) -> LatentProblem:
-        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
         return LatentProblem(y, risk=RankRisk(self.loss), top=self.top, **self._options())
 
 
 class LatentSVM(LatentEstimator):
     """Latent SVM with the hinge loss, also known as MI-SVM.
 
-    Minimises ``|w|^2 / 2 + C (J sum over positives + sum over negatives) max(0, 1 - y s)``, s being the score of an
-    image's best window.
+    Minimises ``|w|^2 / 2 + C (J sum over positives + sum over negatives) max(0, 1 - y s)``, where s is the score
+    of an image's best window.
 
     Parameters
     ----------
@@ -124,19 +124,19 @@ class LatentSVM(LatentEstimator):
     J : float, default 1.0
         Weight of the positives' hinges, > 0.
     c : float, default 0.0
-        The share, in [0, 1), of most confusing windows that is ignored in each negative image, rounded down, at least
-        one being kept: the robustness that the thesis gives this baseline. See `LatentProblem`.
+        The share, in [0, 1), of highest-scored windows that training ignores in each negative image, rounded down; at
+        least one window is kept. The thesis adds this robustness to the baseline. See `LatentProblem`.
     top : float, default 1
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
-        Learn an intercept; it is regularised like a feature that is 1 everywhere.
+        Whether to learn an intercept. It is regularised like the weight of a constant feature 1.
     tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, candidates
         As for `LatentRankSVM`.
 
     Attributes
     ----------
     coef_, feature_scale_, intercept_, objective_, duality_gap_, n_iter_, history_
-        As for `LatentRankSVM`, but `intercept_` is 0 or learned; the objective contains intercept_^2 / 2.
+        As for `LatentRankSVM`, but `intercept_` is 0 or learned, and the objective contains intercept_^2 / 2.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class LatentSVM(LatentEstimator):
         self.top = top
 
     def problem(self, y: ArrayLike) -> LatentProblem:
-        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
         return LatentProblem(
             y,
             risk=HingeRisk(self.J),
@@ -176,5 +176,5 @@ class LatentSVM(LatentEstimator):
             **self._options(),
         )
 
-    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
-        return found.intercept
+    def _intercept(self, solution: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
+        return solution.intercept

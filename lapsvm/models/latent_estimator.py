@@ -1,4 +1,4 @@
-"""What the latent estimators share: fitting by CCCP, scoring an image by its best window."""
+"""Base classes of the latent estimators: fitting by CCCP, and scoring an image by its best window."""
 
 import warnings
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from lapsvm.latent import LatentProblem, LatentSolution, fit_many, fit_multifold
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import average_precision
 
-_ALIKE = 1e-12  # a spread of scores that is rounding; the features have a mean norm of 1
+_MIN_SPREAD = 1e-12  # smaller spreads of the scores are rounding; the features have a mean norm of 1
 
 BagsLike = Bags | Sequence[ArrayLike]
 Callback = Callable[[dict[str, Any]], None]
@@ -33,25 +33,25 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     feature_scale_: float
 
     def decision_function(self, bags: BagsLike) -> Float64:
-        """Return each image's score (n_bags,): its best window's, plus the intercept."""
+        """Return the score (n_bags,) of each image: its best window's score plus the intercept."""
         return np.asarray(self._best(bags).score + self.intercept_)
 
     def predict(self, bags: BagsLike) -> Array:
-        """Return the class (n_bags,) of each image: the positive one where its score is above 0."""
+        """Return the class (n_bags,) of each image: positive if its score is above 0."""
         positive = self.decision_function(bags) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
     def best_windows(self, bags: BagsLike) -> Index:
-        """Return each image's best window (n_bags,), 0-based within its bag."""
+        """Return the index (n_bags,) of each image's best window, 0-based within its bag."""
         return np.asarray(self._best(bags).index)
 
     def score_windows(self, bags: BagsLike) -> Float64:
-        """Return the score of every window (n_windows,), bag after bag, plus the intercept."""
+        """Return the score (n_windows,) of every window in the order of the bags, including the intercept."""
         check_is_fitted(self)
         return np.asarray(as_bags(bags).score_windows(self.coef_) + self.intercept_)
 
     def score(self, bags: BagsLike, y: ArrayLike) -> float:
-        """Return the average precision of the images' scores; label 0 leaves an image out."""
+        """Return the average precision of the images' scores; images with label 0 are left out."""
         labels, scores = image_labels(y)[1], self.decision_function(bags)
         check_same_length("y", labels, "bags", scores)
         return float(average_precision(scores[labels != 0], labels[labels != 0]))
@@ -62,9 +62,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class LatentEstimator(BagClassifier):
-    """What the latent estimators share: fitting by CCCP."""
+    """Base class of the estimators that CCCP trains."""
 
-    candidates = 0  # a kind that has the parameter takes another
+    candidates = 0  # subclasses with this parameter override it
 
     objective_: float
     duality_gap_: float
@@ -97,10 +97,10 @@ class LatentEstimator(BagClassifier):
 
     @abstractmethod
     def problem(self, y: ArrayLike) -> LatentProblem:
-        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
 
     def _options(self) -> dict[str, Any]:
-        """Return the parameters that every problem takes."""
+        """Return the arguments that all problems share."""
         return {
             "C": self.C,
             "init": self.init,
@@ -110,21 +110,21 @@ class LatentEstimator(BagClassifier):
             "seed": check_count("random_state", self.random_state, least=0),
         }
 
-    def _intercept(self, found: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
-        """Return the intercept, given the best windows' scores."""
+    def _intercept(self, solution: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
+        """Return the intercept for the scores of the best windows."""
         return balanced_intercept(scores, labels > 0)
 
     def fit(self, bags: BagsLike, y: ArrayLike, fixed_windows: ArrayLike | None = None) -> Self:
-        """Train on images with labels.
+        """Train on labelled images.
 
         Parameters
         ----------
         bags : Bags or sequence of (n_i, d) arrays
             The windows of each image.
         y : (n_bags,) of two values
-            The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
+            The larger one is positive. If the values are +1, -1 and 0, images with label 0 are left out.
         fixed_windows : (n_bags,) int, optional
-            The window of each image where it is known, else -1: a known image has no other window in training.
+            Index of the only window that training uses of an image, or -1 to use all its windows.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class LatentEstimator(BagClassifier):
         Raises
         ------
         InputError
-            If the labels do not fit the bags or are not of two classes, or a parameter breaks its rule.
+            If the labels do not fit the bags or do not hold two classes, or a parameter breaks its rule.
 
         Warns
         -----
@@ -148,47 +148,47 @@ class LatentEstimator(BagClassifier):
         weights = problem.initial_weights(data)
         if weights is not None:
             problem = replace(problem, init=weights / self.feature_scale_)
-        found = self._train(problem, data)
-        self.coef_ = found.coef * self.feature_scale_
-        self.objective_, self.duality_gap_ = found.objective, found.gap
-        self.n_iter_, self.history_ = found.n_calls, found.history
+        solution = self._train(problem, data)
+        self.coef_ = solution.coef * self.feature_scale_
+        self.objective_, self.duality_gap_ = solution.objective, solution.gap
+        self.n_iter_, self.history_ = solution.n_calls, solution.history
         self.n_features_in_ = data.dim
-        scores = data.best(found.coef).score[used]
-        self.intercept_ = self._intercept(found, scores, labels[used])
-        if np.ptp(scores) <= _ALIKE:
-            where = "with weights that score" if found.coef.any() else "at w = 0, which scores"
+        scores = data.best(solution.coef).score[used]
+        self.intercept_ = self._intercept(solution, scores, labels[used])
+        if np.ptp(scores) <= _MIN_SPREAD:
+            state = "with weights that give" if solution.coef.any() else "at w = 0, which gives"
             warnings.warn(
-                f"training ended {where} every image alike; raise C, or choose another init.",
+                f"training ended {state} every image the same score; raise C, or choose another init.",
                 UserWarning,
                 stacklevel=2,
             )
         return self
 
     def _train(self, problem: LatentProblem, bags: Bags) -> LatentSolution:
-        """Return the solution with the lowest objective over the restarts, the first of equal ones."""
+        """Return the restart with the lowest objective, the first among equals."""
         check_count("n_init", self.n_init)
         if self.callback is not None and not callable(self.callback):
             raise InputError(f"callback must be callable or None, got {self.callback!r}.")
         if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
             raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
         restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
-        return min(self._solved(restarts, bags), key=lambda found: found.objective)
+        return min(self._solve(restarts, bags), key=lambda solution: solution.objective)
 
-    def _solved(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
+    def _solve(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
         callback, folds = self.callback, self.folds
         if folds is not None:
             return [fit_multifold(problem, bags, folds, candidates=self.candidates) for problem in problems]
-        told = None if callback is None else lambda place, record: callback({"restart": place, **record})
-        return fit_many(problems, bags, told, candidates=self.candidates)
+        report = None if callback is None else lambda restart, record: callback({"restart": restart, **record})
+        return fit_many(problems, bags, report, candidates=self.candidates)
 
 
 def feature_scale(scale: "str | float | None", bags: Bags) -> float:
-    """Return the factor that a `scale` parameter means for these bags.
+    """Return the factor for these bags that a `scale` parameter selects.
 
     Raises
     ------
     OptionError
-        If it is neither "mean_norm", None nor a number.
+        If `scale` is neither "mean_norm", None nor a number.
     """
     if scale is None:
         return 1.0
@@ -197,18 +197,18 @@ def feature_scale(scale: "str | float | None", bags: Bags) -> float:
             raise OptionError(f"scale must be 'mean_norm', None or a number, got {scale!r}.")
         norm = bags.mean_norm()
         if not np.isfinite(norm):
-            raise NotFiniteError(f"the features' mean norm must be finite, got {norm}; give them another unit.")
+            raise NotFiniteError(f"the features' mean norm must be finite, got {norm}; rescale the features.")
         return 1.0 / norm if norm > 0 else 1.0
     return check_positive("scale", scale)
 
 
 def image_labels(y: ArrayLike) -> tuple[Array, Float64]:
-    """Return the two classes, and the labels as +1 for the larger one, -1, and 0 for images that are left out.
+    """Return the two classes, and the labels as +1 for the larger class, -1, and 0 for images that are left out.
 
     Raises
     ------
     OneClassError
-        If there are not two classes.
+        If `y` does not hold two classes.
     """
     labels = as_floats("y", y, ndim=1)
     values = np.unique(labels)
@@ -217,5 +217,7 @@ def image_labels(y: ArrayLike) -> tuple[Array, Float64]:
     if len(values) != 2:
         raise OneClassError(f"y must hold two classes, got {len(values)}.")
     if set(values) == {-1, 0}:
-        raise OneClassError("y must hold two classes, got -1 alone, for beside it 0 leaves an image out.")
+        raise OneClassError(
+            "y must hold two classes, got only -1: with labels -1 and 0, images with label 0 are left out."
+        )
     return np.unique(np.asarray(y)), np.where(labels == values[1], 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""The latent structural SVM for ranking: the baseline that latent AP-SVM is measured against."""
+"""The latent structural SVM for rankings, a baseline of latent AP-SVM."""
 
 from numpy.typing import ArrayLike
 
@@ -8,27 +8,27 @@ from lapsvm.ranking import RankLoss
 
 
 class LatentStructSVM(LatentEstimator):
-    """Latent structural SVM for rankings: every ranking chooses its own windows. A baseline; see the notes.
+    """Latent structural SVM for rankings, in which every ranking chooses its own windows; a baseline.
 
-    Minimises ``|w|^2 / 2 + C max over R, H of { Delta(R) + F(R, H) - F(R*, H*) }`` by CCCP, the largest violation
-    searched greedily: problem 2.9 or A.1 of A. Behl's thesis, "Optimizing Average Precision using Weakly Supervised
-    Data", with the algorithm of its appendix A; for latent structural SVMs see Yu and Joachims, ICML 2009.
+    Minimises ``|w|^2 / 2 + C max over R, H of { Delta(R) + F(R, H) - F(R*, H*) }`` by CCCP and searches the
+    largest violation greedily: problem 2.9 or A.1 of A. Behl's thesis, "Optimizing Average Precision using Weakly
+    Supervised Data", with the algorithm of its appendix A; for latent structural SVMs see Yu and Joachims, ICML 2009.
 
     Parameters
     ----------
     loss : str or rank loss, default "ap"
-        "ap", "ndcg", "auc", "mrr", "pos_at_top", or a loss object; "zero_one" is no loss of rankings.
+        "ap", "ndcg", "auc", "mrr", "pos_at_top", or a loss object; "zero_one" is not a ranking loss.
     C : float, default 1.0
         Weight of the loss, > 0.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
     truth : {"imputed", "any"}, default "imputed"
-        The negatives' windows in the true ranking R*: "imputed", those that score lowest, as the ranking would choose
-        them (problem 2.9); "any", the constraints hold for every choice (problem A.1). The latter charges every
-        difference between a negative's windows, and soon leaves nothing better than w = 0; measured in the docs.
+        The negatives' windows in the true ranking R*. "imputed" takes the lowest-scored windows, which maximise F
+        (problem 2.9). "any" imposes the constraints for every choice (problem A.1); it penalises every difference
+        between a negative's windows, and its solution is often w = 0.
     init : str or array, default "mean"
-        Where the first windows come from, as for `LatentRankSVM`. Where windows are given, they are the positives';
-        the negatives then begin with their window 0.
+        Choice of the first windows, as for `LatentRankSVM`. An array of windows applies to the positives; the
+        negatives then start from their window 0.
     scale, max_iter, max_calls, random_state, n_init, folds, callback
         As for `LatentRankSVM`.
 
@@ -37,21 +37,21 @@ class LatentStructSVM(LatentEstimator):
     classes_, coef_, feature_scale_, intercept_, n_iter_
         As for `LatentRankSVM`.
     objective_ : float
-        The objective at `coef_` over the constraints that were found: a lower bound of the true objective there, for
-        the search may miss a worse ranking.
+        The objective at `coef_` over the constraints that the search found. It is a lower bound of the true objective,
+        because the search may miss a worse ranking.
     duality_gap_ : float
-        (objective_ - dual) / abs(objective_) of the last convex problem. The dual value is a true lower bound of that
-        problem's minimum; with `objective_` being one too, a small gap says that no constraint which the search can
-        find is left, not that the minimum is reached.
+        (objective_ - dual) / abs(objective_) of the last convex problem. The dual value is a lower bound of that
+        problem's minimum, and so is `objective_`. A small gap means that the search finds no further constraint, not
+        that the minimum is reached.
     history_ : list of dict
         One per outer step: step, objective, dual, gap, tol, calls, passes, planes, changed. The objective may rise
-        from one step to the next by what the search had missed before.
+        between steps when the search finds constraints that it missed before.
 
     Notes
     -----
-    Images are scored by their best window, as `LatentRankSVM` does; that is not the ranking this objective thinks of,
-    in which images at the bottom take their worst windows. One inference costs up to N P assignment problems of N
-    and of P samples: a baseline for some hundred images.
+    Prediction scores images by their best window, as `LatentRankSVM` does. The objective ranks differently: images at
+    the bottom take their worst windows. One inference costs up to N P assignment problems of N and of P samples, which
+    limits this baseline to some hundred images.
 
     Examples
     --------
@@ -84,5 +84,5 @@ class LatentStructSVM(LatentEstimator):
         self.truth = truth
 
     def problem(self, y: ArrayLike) -> StructuralProblem:
-        """Return what `fit` solves, for labels +1, -1 and 0; `lapsvm.latent.fit_many` solves many at once."""
+        """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
         return StructuralProblem(y, risk=RankRisk(self.loss), truth=self.truth, **self._options())

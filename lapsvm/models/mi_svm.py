@@ -1,4 +1,4 @@
-"""MI-SVM as it is mostly run: a linear SVM of windows, alternating with the choice of the positives' windows."""
+"""MI-SVM by its usual heuristic: alternate a linear SVM of windows with the choice of the positives' windows."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ from lapsvm.bags import Bags, as_bags
 from lapsvm.models.latent_estimator import BagClassifier, BagsLike, feature_scale, image_labels
 
 _PER_IMAGE = 20
-"""Most windows of a negative image that one round adds to the working set."""
+"""Maximum number of windows of a negative image that one round adds to the working set."""
 
 _SLACK = 1e-3
-"""By how much a left-out window may break its margin: the solver's precision, not the model's."""
+"""Margin violation of a window outside the working set that is tolerated; it covers the solver's precision."""
 
 
 class MISVM(BagClassifier):
     """MI-SVM: the positives' best windows against all windows of the negatives.
 
-    Alternates between a linear SVM and the choice of the window of each positive image that it scores best, from the
-    images' mean features on, as the heuristic of Andrews, Tsochantaridis and Hofmann, "Support vector machines for
-    multiple-instance learning", NIPS 2003, section 4. A fixed point minimises
+    Starts from the images' mean features and alternates between training a linear SVM and choosing the best-scored
+    window of each positive image. This is the heuristic of Andrews, Tsochantaridis and Hofmann, "Support vector
+    machines for multiple-instance learning", NIPS 2003, section 4. A fixed point minimises
 
     ``(|w|^2 + b^2) / 2 + C (J sum over positives of max(0, 1 - s)^2 + sum over negatives' windows of max(0, 1 + s)^2)``
 
-    The paper has one slack for each negative image, as `LatentSVM` has; here each negative window has its own, as in
-    most later experiments under this name, and the hinge is squared, scikit-learn's `LinearSVC` being the solver.
+    The paper has one slack variable per negative image, as `LatentSVM` has. Here each negative window has its own, as
+    in most later experiments under this name. The hinge is squared because scikit-learn's `LinearSVC` is the solver.
 
     Parameters
     ----------
@@ -38,26 +38,26 @@ class MISVM(BagClassifier):
     J : float, default 1.0
         Weight of the positives' losses, > 0.
     scale : {"mean_norm"}, float or None, default "mean_norm"
-        What the features are multiplied with, as for `LatentRankSVM`.
+        Factor of the features, as for `LatentRankSVM`.
     max_iter : int, default 30
-        Most rounds. A round trains on a working set of negative windows, scores all windows once, chooses the
-        positives' windows anew and exchanges negatives that are beyond their margin for those that break it. It is at
-        rest when neither changes.
+        Maximum number of rounds. A round trains on a working set of negative windows, scores all windows once and
+        chooses the positives' windows again. It removes negatives that satisfy their margin from the working set and
+        adds those that violate it. Training has converged when no window changes.
 
     Attributes
     ----------
     classes_ : (2,)
         The classes; the second one is the positive one.
     coef_ : (d,) float64
-        Weights of the features as they are given; a window scores ``x @ coef_ + intercept_``.
+        Weights of the unscaled features; the score of a window is ``x @ coef_ + intercept_``.
     intercept_ : float
-        b.
+        The intercept b.
     feature_scale_ : float
-        What `scale` came to.
+        The factor that `scale` selected.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
     history_ : list of dict
-        One per round: step, changed (positives whose window is another one), working_set (negative windows), added.
+        One per round: step, changed (positives whose window changed), working_set (negative windows), added.
 
     Examples
     --------
@@ -80,14 +80,14 @@ class MISVM(BagClassifier):
         self.max_iter = max_iter
 
     def fit(self, bags: BagsLike, y: ArrayLike) -> Self:
-        """Train on images with labels.
+        """Train on labelled images.
 
         Parameters
         ----------
         bags : Bags or sequence of (n_i, d) arrays
             The windows of each image.
         y : (n_bags,) of two values
-            The larger one is positive. Of +1, -1 and 0 the last one leaves an image out.
+            The larger one is positive. If the values are +1, -1 and 0, images with label 0 are left out.
 
         Returns
         -------
@@ -96,12 +96,12 @@ class MISVM(BagClassifier):
         Raises
         ------
         InputError
-            If the labels do not fit the bags or are not of two classes, or a parameter breaks its rule.
+            If the labels do not fit the bags or do not hold two classes, or a parameter breaks its rule.
 
         Warns
         -----
         ConvergenceWarning
-            If the windows are not at rest after `max_iter` rounds.
+            If the windows still change after `max_iter` rounds.
         """
         check_positive("C", self.C), check_positive("J", self.J), check_count("max_iter", self.max_iter)
         raw = as_bags(bags)
@@ -112,37 +112,37 @@ class MISVM(BagClassifier):
         rounds = list(self._rounds(data, labels[labels != 0] > 0))
         last = rounds[-1]
         self.coef_, self.intercept_ = last.coef * self.feature_scale_, last.intercept
-        self.n_iter_, self.history_ = len(rounds), [{"step": step, **one.record} for step, one in enumerate(rounds)]
+        self.n_iter_, self.history_ = len(rounds), [{"step": step, **entry.record} for step, entry in enumerate(rounds)]
         self.n_features_in_ = data.dim
         if last.record["changed"] or last.record["added"]:
             warnings.warn(
-                f"after {len(rounds)} rounds the windows are not at rest; raise max_iter, or lower C.",
+                f"the windows still change after {len(rounds)} rounds; raise max_iter, or lower C.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
     def _rounds(self, data: Bags, positive: Any) -> Iterator["_Round"]:
-        """Yield rounds until the windows are at rest or there were enough."""
+        """Yield rounds until no window changes or `max_iter` is reached."""
         positives, negatives = np.flatnonzero(positive), np.flatnonzero(~positive)
-        coef, intercept = self._solved(data.means(positives), data.means(negatives))
-        windows, held = np.full(len(positives), -1), np.empty(0, dtype=np.intp)
+        coef, intercept = self._solve(data.means(positives), data.means(negatives))
+        windows, working_set = np.full(len(positives), -1), np.empty(0, dtype=np.intp)
         for step in range(self.max_iter + 1):
             scores = data.score_windows(coef) + intercept
-            parts = np.split(scores, data.offsets[1:-1])
-            best = np.array([parts[bag].argmax() for bag in positives])
-            kept = held[scores[held] > -1]
-            scores[held] = -np.inf  # what is there is not looked for
-            added = _hardest(data, parts, negatives)
-            record = {"changed": int((best != windows).sum()), "working_set": len(held), "added": len(added)}
+            bag_scores = np.split(scores, data.offsets[1:-1])
+            best = np.array([bag_scores[bag].argmax() for bag in positives])
+            kept = working_set[scores[working_set] > -1]
+            scores[working_set] = -np.inf  # exclude windows that are already in the working set
+            added = _hardest(data, bag_scores, negatives)
+            record = {"changed": int((best != windows).sum()), "working_set": len(working_set), "added": len(added)}
             if step:
                 yield _Round(coef, intercept, record)
                 if not record["changed"] and not record["added"]:
                     return
-            windows, held = best, np.union1d(kept, added)
-            coef, intercept = self._solved(data.rows(positives, windows), _rows(data, held))
+            windows, working_set = best, np.union1d(kept, added)
+            coef, intercept = self._solve(data.rows(positives, windows), _rows(data, working_set))
 
-    def _solved(self, positives: Float64, negatives: Float64) -> tuple[Float64, float]:
+    def _solve(self, positives: Float64, negatives: Float64) -> tuple[Float64, float]:
         """Return weights and intercept of the linear SVM."""
         from sklearn.svm import LinearSVC
 
@@ -153,23 +153,23 @@ class MISVM(BagClassifier):
 
 
 class _Round(NamedTuple):
-    """What one round trained, and what it changed."""
+    """The weights that one round trained, and its record."""
 
     coef: Float64
     intercept: float
     record: dict[str, int]
 
 
-def _hardest(data: Bags, parts: list[Float64], negatives: Index) -> Index:
-    """Return the best-scored windows of each negative image that break their margin, counted through all bags."""
-    found = [np.empty(0, dtype=np.intp)]
+def _hardest(data: Bags, bag_scores: list[Float64], negatives: Index) -> Index:
+    """Return the global indices of each negative image's best-scored windows that violate their margin."""
+    hardest = [np.empty(0, dtype=np.intp)]
     for bag in negatives:
-        best = np.argsort(-parts[bag], kind="stable")[:_PER_IMAGE]
-        found.append(data.offsets[bag] + best[parts[bag][best] > -1 + _SLACK])
-    return np.concatenate(found)
+        best = np.argsort(-bag_scores[bag], kind="stable")[:_PER_IMAGE]
+        hardest.append(data.offsets[bag] + best[bag_scores[bag][best] > -1 + _SLACK])
+    return np.concatenate(hardest)
 
 
-def _rows(data: Bags, places: Index) -> Float64:
-    """Return the features of windows that are counted through all bags."""
-    bags = np.searchsorted(data.offsets, places, side="right") - 1
-    return data.rows(bags, places - data.offsets[bags])
+def _rows(data: Bags, windows: Index) -> Float64:
+    """Return the features of windows given by their global indices."""
+    bags = np.searchsorted(data.offsets, windows, side="right") - 1
+    return data.rows(bags, windows - data.offsets[bags])

@@ -1,4 +1,4 @@
-"""The supervised rank SVM: AP-SVM, NDCG-SVM and their kin, as a scikit-learn classifier."""
+"""The supervised rank SVM (AP-SVM, NDCG-SVM and others) as a scikit-learn classifier."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, Self
@@ -21,7 +21,7 @@ from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
 LARGEST = 1e50
-"""Of the numbers of X: what lies beyond overflows somewhere on the way to a certificate."""
+"""Largest magnitude in X: larger numbers overflow in the computation of the certificate."""
 
 _TYPES = (np.float64, np.float32)
 
@@ -39,7 +39,7 @@ class Samples(Protocol):
 
 
 class DenseSamples:
-    """An array; float32 is summed in float64 without being copied."""
+    """An array. Sums over float32 use float64 without copying the array."""
 
     def __init__(self, X: Array):
         self._rows = Bags(X, np.arange(len(X) + 1))
@@ -70,7 +70,7 @@ class SparseSamples:
 
 
 class GroupedRisk:
-    """The mean of a risk over groups of samples; a group without both classes has nothing to rank and counts 0."""
+    """The mean of a risk over groups of samples; a group without both classes counts 0."""
 
     def __init__(self, risk: Risk, groups: Array):
         self._risk = risk
@@ -131,18 +131,18 @@ class RankSVM(LinearRanker):
     loss : str or rank loss, default "ap"
         "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
     C : float, default 1.0
-        Weight of the loss, > 0. It refers to the features as they are: scale them to a mean norm near 1 for a C that
-        means the same everywhere.
+        Weight of the loss, > 0. Its effect depends on the scale of the features; scaling them to a mean norm near 1
+        makes values of C comparable between data sets.
     tol : float, default 1e-3
         Relative duality gap at which to stop.
     fit_intercept : bool, default False
-        Learn the intercept as the weight of a feature that is 1 everywhere. Only "zero_one" can: a rank loss does not
-        see an intercept.
+        Whether to learn the intercept as the weight of a constant feature 1. Only for "zero_one": rank losses do not
+        depend on an intercept.
     J : float, default 1.0
-        Weight of the positives' hinges, > 0. Only "zero_one" has it: a rank loss compares positives with negatives,
-        and a weight of one class would be a factor of C.
+        Weight of the positives' hinges, > 0. Only for "zero_one": a rank loss compares positives with negatives, so
+        that a class weight would only multiply C.
     max_calls : int, default 1000
-        Most loss-augmented inferences.
+        Maximum number of loss-augmented inferences.
 
     Attributes
     ----------
@@ -150,14 +150,14 @@ class RankSVM(LinearRanker):
         The classes; the second, larger one is the positive one.
     coef_ : (d,) float64
     intercept_ : float
-        Unless it was learned, it is set after training: the threshold with the highest balanced accuracy on the
+        Learned, or set after training: the threshold with the highest balanced accuracy on the
         training samples.
     objective_ : float
         The objective at `coef_`.
     duality_gap_ : float
         (objective_ - dual) / abs(objective_).
     n_iter_ : int
-        Loss-augmented inferences.
+        Number of loss-augmented inferences.
     history_ : list of dict
         One entry: step, objective, dual, gap, calls, planes.
 
@@ -193,11 +193,11 @@ class RankSVM(LinearRanker):
         Parameters
         ----------
         X : (n, d) array or sparse matrix
-            float32 and float64 are taken as they are.
+            float32 and float64 are not converted.
         y : (n,) of two values
             The larger one is positive.
         groups : (n,), optional
-            Query of each sample: the loss is the mean over queries, of which those without both classes count 0.
+            Query of each sample. The loss is the mean over queries; queries without both classes count 0.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class RankSVM(LinearRanker):
         Raises
         ------
         InputError
-            If y has not two classes, or a parameter breaks its rule.
+            If `y` does not hold two classes, or a parameter breaks its rule.
 
         Warns
         -----
@@ -221,15 +221,17 @@ class RankSVM(LinearRanker):
         learned = check_switch("fit_intercept", self.fit_intercept)
         if learned and not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(
-                f"fit_intercept must be False for the loss {self.loss!r}, which sees no intercept, got True."
+                f"fit_intercept must be False for the loss {self.loss!r}, which ignores intercepts, got True."
             )
         self.classes_, labels = two_classes(targets)
         samples = as_samples(_with_ones(checked) if learned else checked)
         risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
         dim = self.n_features_in_ + learned
-        found = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
-        self._keep(found)
-        self.intercept_ = float(found.w[-1]) if learned else balanced_intercept(samples.scores(found.w), labels > 0)
+        solution = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
+        self._store(solution)
+        self.intercept_ = (
+            float(solution.w[-1]) if learned else balanced_intercept(samples.scores(solution.w), labels > 0)
+        )
         return self
 
     def _risk(self) -> Risk:
@@ -237,33 +239,37 @@ class RankSVM(LinearRanker):
         if check_positive("J", self.J) == 1:
             return RankRisk(self.loss)
         if not isinstance(as_loss(self.loss), ZeroOneLoss):
-            raise InputError(f"J must be 1 for the loss {self.loss!r}, which weighs no class, got {self.J}.")
+            raise InputError(f"J must be 1 for the loss {self.loss!r}, which has no class weights, got {self.J}.")
         return WeightedZeroOneRisk(self.J)
 
-    def _keep(self, found: Solution) -> None:
+    def _store(self, solution: Solution) -> None:
         """Set the fitted attributes."""
-        self.coef_, self.objective_, self.duality_gap_ = found.w[: self.n_features_in_], found.objective, found.gap
-        self.n_iter_ = found.n_calls
+        self.coef_, self.objective_, self.duality_gap_ = (
+            solution.w[: self.n_features_in_],
+            solution.objective,
+            solution.gap,
+        )
+        self.n_iter_ = solution.n_calls
         self.history_ = [
             {
                 "step": 0,
-                "objective": found.objective,
-                "dual": found.dual,
-                "gap": found.gap,
-                "calls": found.n_calls,
-                "planes": len(found.planes),
+                "objective": solution.objective,
+                "dual": solution.dual,
+                "gap": solution.gap,
+                "calls": solution.n_calls,
+                "planes": len(solution.planes),
             }
         ]
 
 
 def _oracle(risk: Risk, samples: Samples, labels: Float64) -> Callable[[Float64], Plane]:
-    """Return the function that answers w by the plane of the most violated constraint."""
+    """Return the function that maps w to the plane of the most violated constraint."""
 
-    def answer(w: Float64) -> Plane:
-        found = risk.violation(samples.scores(w), labels)
-        return Plane(-samples.weighted_sum(found.coefficients), found.offset)
+    def oracle(w: Float64) -> Plane:
+        violation = risk.violation(samples.scores(w), labels)
+        return Plane(-samples.weighted_sum(violation.coefficients), violation.offset)
 
-    return answer
+    return oracle
 
 
 def as_samples(X: Any) -> Samples:
@@ -272,7 +278,7 @@ def as_samples(X: Any) -> Samples:
 
 
 def check_moderate(X: Any) -> None:
-    """Raise InputError unless all numbers of an array or sparse matrix can be squared and summed."""
+    """Raise InputError if a number of an array or sparse matrix is too large for a certificate."""
     values = X.data if sparse.issparse(X) else X
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > LARGEST:
@@ -285,10 +291,10 @@ def two_classes(y: Array) -> tuple[Array, Float64]:
     Raises
     ------
     OneClassError
-        If there are not two.
+        If `y` does not hold two classes.
     """
     check_classification_targets(y)
-    classes, places = np.unique(y, return_inverse=True)
+    classes, indices = np.unique(y, return_inverse=True)
     if len(classes) > 2:
         raise InputError(
             f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y must hold two "
@@ -296,14 +302,14 @@ def two_classes(y: Array) -> tuple[Array, Float64]:
         )
     if len(classes) < 2:
         raise OneClassError(f"y must hold two classes, got one class: {classes.tolist()}.")
-    return classes, np.where(places == 1, 1.0, -1.0)
+    return classes, np.where(indices == 1, 1.0, -1.0)
 
 
 def _as_groups(groups: ArrayLike, labels: Float64) -> Array:
     array = np.asarray(groups)
     if array.shape != labels.shape:
         raise ShapeError(f"groups must have one entry per sample, got shape {array.shape} for {len(labels)}.")
-    # a missing value equals nothing, so its samples would be in no group
+    # a missing value equals nothing, so that its samples would belong to no group
     if any(group is None or group != group for group in array.tolist()):  # noqa: PLR0124 - NaN differs from itself
         raise InputError("groups must name a query for every sample, got a missing value.")
     return array

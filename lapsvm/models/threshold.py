@@ -1,4 +1,4 @@
-"""The intercept of a ranker: a rank loss does not see it, so it is set after training."""
+"""The intercept of a ranker, set after training because rank losses do not depend on it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,20 @@ def balanced_intercept(scores: Float64, positive: NDArray[np.bool_]) -> float:
     ----------
     scores : (n,) float64
     positive : (n,) bool
-        Both kinds must occur.
+        Must hold both True and False.
 
     Returns
     -------
     float
-        Minus the midpoint between the two neighbouring scores; of equally good places the middle one is taken.
+        Minus the midpoint between two neighbouring scores; among equally good midpoints, the middle one.
     """
     order = np.argsort(scores, kind="stable")
     ranked, is_positive = scores[order], positive[order]
-    # cut c puts the c lowest scores below the threshold; a cut between equal scores is none
-    lost = np.append(0, np.cumsum(is_positive)) / is_positive.sum()
-    won = np.append(0, np.cumsum(~is_positive)) / (~is_positive).sum()
+    # cut c puts the c lowest scores below the threshold; equal scores cannot be cut
+    missed = np.append(0, np.cumsum(is_positive)) / is_positive.sum()
+    rejected = np.append(0, np.cumsum(~is_positive)) / (~is_positive).sum()
     gaps = np.concatenate([[np.inf], np.diff(ranked), [np.inf]])
-    quality = np.where(gaps > 0, won - lost, -np.inf)
+    quality = np.where(gaps > 0, rejected - missed, -np.inf)
     best = np.flatnonzero(quality >= quality.max() - 1e-12)
     cut = int(best[len(best) // 2])
     if cut == 0:

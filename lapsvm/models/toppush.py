@@ -1,4 +1,4 @@
-"""TopPush, the ranker for accuracy at the very top, as a scikit-learn classifier."""
+"""TopPush, a ranker for accuracy at the top of the list, as a scikit-learn classifier."""
 
 import warnings
 from typing import Any, Self
@@ -27,14 +27,14 @@ class TopPush(LinearRanker):
     Parameters
     ----------
     lam : float, default 1.0
-        Weight of the regulariser, > 0. It refers to the features as they are.
+        Weight of the regulariser, > 0. It applies to the unscaled features.
     tol : float, default 1e-4
-        Relative gap between the primal and the dual value at which to stop, > 0. Where w = 0 is not within `tol` of
-        the minimum, the gap must also be at most 2 % of what the minimum gains over it.
+        Relative gap between the primal and the dual value at which to stop, > 0. If w = 0 is not optimal within
+        `tol`, the gap must also be at most 2 % of the decrease from w = 0 to the minimum.
     loss : {"squared_hinge", "logistic", "exponential"}, default "squared_hinge"
         l(z) = max(0, 1 + z)^2, log(1 + e^z) or e^z.
     max_iter : int, default 100
-        Most passes over the samples, 1 or more.
+        Maximum number of passes over the samples, 1 or more.
 
     Attributes
     ----------
@@ -48,15 +48,15 @@ class TopPush(LinearRanker):
     duality_gap_ : float
         (objective_ - dual) / abs(objective_).
     n_iter_ : int
-        Passes over the samples.
+        Number of passes over the samples.
     history_ : list of dict
         Per pass: step, objective (the best so far), dual, gap, steps (on the working set), working_set (its size).
 
     Notes
     -----
     If the positives' mean lies in the convex hull of the negatives, w = 0 is the minimum for every `lam`: no direction
-    lifts the positives above all negatives on average. The dual value is then l(0), `coef_` is 0 unless a tiny one does
-    better, and the fit says so by a warning.
+    ranks the positives' mean above all negatives. The dual value is then l(0), `coef_` is 0 or close to it, and `fit`
+    warns.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class TopPush(LinearRanker):
         Parameters
         ----------
         X : (n, d) array or sparse matrix
-            float32 and float64 are taken as they are.
+            float32 and float64 are not converted.
         y : (n,) of two values
             The larger one is positive.
 
@@ -90,7 +90,7 @@ class TopPush(LinearRanker):
         Raises
         ------
         InputError
-            If y has not two classes, or a parameter breaks its rule.
+            If `y` does not hold two classes, or a parameter breaks its rule.
 
         Warns
         -----
@@ -106,20 +106,20 @@ class TopPush(LinearRanker):
             raise OptionError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r}.")
         check_moderate(checked)
         self.classes_, labels = two_classes(targets)
-        found = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)
-        self.coef_, self.objective_, self.duality_gap_ = found.w, found.objective, found.gap
-        self.n_iter_, self.history_ = len(found.history), found.history
-        self.intercept_ = balanced_intercept(found.scores, labels > 0)
-        _warn_if_wanting(found, tol)
+        solution = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)
+        self.coef_, self.objective_, self.duality_gap_ = solution.w, solution.objective, solution.gap
+        self.n_iter_, self.history_ = len(solution.history), solution.history
+        self.intercept_ = balanced_intercept(solution.scores, labels > 0)
+        _warn_if_unreliable(solution, tol)
         return self
 
 
 class _Rows:
-    """The samples as the solver wants them."""
+    """The samples behind the solver's `Rows` protocol."""
 
     def __init__(self, X: Any):
         self._X = X
-        # BLAS is the fastest where nothing has to be widened
+        # BLAS is fastest for float64 arrays
         self._direct = not sparse.issparse(X) and X.dtype == np.float64
         self._samples = None if self._direct else as_samples(X)
 
@@ -127,23 +127,23 @@ class _Rows:
         """Return X @ w."""
         return np.asarray(self._X @ w) if self._samples is None else self._samples.scores(w)
 
-    def take(self, places: Index) -> Any:
-        """Return some rows in float64."""
-        return self._X[places].astype(np.float64, copy=False)
+    def take(self, indices: Index) -> Any:
+        """Return the rows with these indices in float64."""
+        return self._X[indices].astype(np.float64, copy=False)
 
 
-def _warn_if_wanting(found: TopPushSolution, tol: float) -> None:
-    """Warn, saying what to do, if the gap is above `tol` or the ranking empty."""
-    if not found.converged:
+def _warn_if_unreliable(solution: TopPushSolution, tol: float) -> None:
+    """Warn, with a remedy, if the gap is above `tol` or w = 0 is the minimum."""
+    if not solution.converged:
         warnings.warn(
-            f"the duality gap is {found.gap:.2g} after {len(found.history)} passes, above tol={tol:g}; raise max_iter, "
-            "raise lam, or scale the features to a mean norm near 1.",
+            f"the duality gap is {solution.gap:.2g} after {len(solution.history)} passes, above tol={tol:g}; "
+            "raise max_iter, raise lam, or scale the features to a mean norm near 1.",
             ConvergenceWarning,
             stacklevel=3,
         )
-    elif found.idle:
+    elif solution.zero_is_optimal:
         warnings.warn(
-            "w = 0 is the minimum, so the ranking says little: no direction lifts the positives' mean above all "
+            "w = 0 is the minimum, so the ranking is not informative: no direction ranks the positives' mean above all "
             "negatives, or lam is far too large for the scale of the features.",
             UserWarning,
             stacklevel=3,

@@ -1,4 +1,4 @@
-"""Neural baselines; the one room that imports torch, and only when something is trained or scored with it."""
+"""Neural baselines. Only this package uses torch; it is imported when a model is trained or applied."""
 
 from lapsvm.nn.wsddn import WSDDN
 

@@ -1,4 +1,4 @@
-"""WSDDN's two-stream head on fixed window features: all classes of a data set together, from image-level labels."""
+"""WSDDN's two-stream head on fixed window features: all classes of a data set at once, from image-level labels."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -15,45 +15,44 @@ from lapsvm.errors import DependencyError, InputError, ShapeError
 
 BagsLike = Bags | Sequence[ArrayLike]
 
-_DEVIATION = 0.01  # of the weights at the start
+_DEVIATION = 0.01  # standard deviation of the initial weights
 
 
 class WSDDN(BaseEstimator):  # type: ignore[misc]
     """The two linear heads of a weakly supervised deep detection network.
 
-    H. Bilen and A. Vedaldi, "Weakly supervised deep detection networks", CVPR 2016, section 3: the softmax over the
-    classes of one head says what a window shows, the softmax over the picture's windows of the other one which windows
-    count for a class. Their product, summed over the windows, is the picture's score of the class, between 0 and 1, and
-    learns by the binary log loss of each class. The network that makes the features is not trained, and the paper's
-    regulariser of overlapping windows is left out.
+    H. Bilen and A. Vedaldi, "Weakly supervised deep detection networks", CVPR 2016, section 3: one head's
+    softmax over classes classifies each window; the other head's softmax over a picture's windows weighs the windows
+    for each class. The sum of their product over the windows is the picture's score of the class, in [0, 1], and is
+    trained with the binary log loss of each class. The network that computes the features is not trained, and the
+    paper's regulariser of overlapping windows is left out.
 
     Parameters
     ----------
     epochs : int, default 20
-        Passes over the pictures, one picture a step in a seeded order.
+        Passes over the pictures; each step uses one picture, in a seeded order.
     lr : float, default 1e-2
-        Adam's step length, > 0, for features with a mean norm near 1.
+        Adam's learning rate, > 0, for features with a mean norm near 1.
     weight_decay : float, default 1e-4
         Weight of |w|^2 / 2 in each step, at least 0.
     random_state : int, default 0
-        Seed of the first weights and of the order of the pictures.
+        Seed of the initial weights and of the order of the pictures.
     callback : callable, optional
-        Called after every epoch with its record, as in `history_`.
+        Called after every epoch with its `history_` record.
 
     Attributes
     ----------
     class_coef_ : (d, k) float32
-        Of the head with the softmax over classes.
+        Weights of the head with the softmax over classes.
     class_intercept_ : (k,) float32
     window_coef_ : (d, k) float32
-        Of the head with the softmax over windows; an intercept would cancel there.
+        Weights of the head with the softmax over windows, in which an intercept would cancel.
     history_ : list of dict
         One per epoch: epoch, loss (the mean over pictures of the sum over classes).
 
     Notes
     -----
-    All scores are logarithms: products of softmaxes over thousands of windows are too small to be kept as they are, and
-    the order is the same.
+    All scores are logarithms, because products of softmaxes over thousands of windows underflow. The order is the same.
     """
 
     class_coef_: Float32
@@ -77,7 +76,7 @@ class WSDDN(BaseEstimator):  # type: ignore[misc]
         self.callback = callback
 
     def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
-        """Train on pictures with labels.
+        """Train on labelled pictures.
 
         Parameters
         ----------
@@ -97,11 +96,11 @@ class WSDDN(BaseEstimator):  # type: ignore[misc]
         InputError
             If labels and bags do not fit, or a parameter breaks its rule.
         """
-        torch, data = _torch(), _as_whole_bags(bags)
+        torch, data = _torch(), _as_unrestricted_bags(bags)
         labels = _as_labels(Y, data)
         self._check()
         seed = check_count("random_state", self.random_state, least=0)
-        if seed >= 2**64:  # what torch takes
+        if seed >= 2**64:  # torch's limit
             raise InputError(f"random_state must be below 2**64, got {seed.bit_length()} bits.")
         generator = torch.Generator().manual_seed(seed)
         shape = data.dim, labels.shape[1]
@@ -110,7 +109,7 @@ class WSDDN(BaseEstimator):  # type: ignore[misc]
         adam = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
         self.history_ = []
         for epoch, order in enumerate(_orders(labels, self.epochs, seed), start=1):
-            with threadpool_limits(1):  # steps are small: threads would wait for each other, and decide how sums round
+            with threadpool_limits(1):  # steps are too small for threads, and the rounding stays reproducible
                 losses = [_step(adam, parameters, data[int(bag)], labels[bag]) for bag in order]
             self.history_.append({"epoch": epoch, "loss": float(np.mean(losses))})
             if self.callback is not None:
@@ -130,7 +129,7 @@ class WSDDN(BaseEstimator):  # type: ignore[misc]
     def _log_scores(self, bags: BagsLike) -> list[Float64]:
         """Return the windows' scores of each picture."""
         check_is_fitted(self)
-        torch, data = _torch(), _as_whole_bags(bags)
+        torch, data = _torch(), _as_unrestricted_bags(bags)
         if data.dim != self.n_features_in_:
             raise ShapeError(f"windows must have {self.n_features_in_} features, got {data.dim}.")
         parameters = [torch.from_numpy(part) for part in (self.class_coef_, self.class_intercept_, self.window_coef_)]
@@ -158,12 +157,12 @@ def log_loss(classes: Any, windows: Any, labels: Any) -> Any:
     """Return the binary log loss of one picture, summed over the classes whose label is not 0, as a tensor.
 
     The score s of a class is the sum over windows of p q, p being the softmax over classes and q that over windows.
-    As q sums to 1, 1 - s is the sum of (1 - p) q, and 1 - p is the other classes' share: both logarithms are exact
-    wherever s lies, so no score has to be clipped, which would end the learning of those most wrong.
+    As q sums to 1, 1 - s is the sum of (1 - p) q, and 1 - p is the other classes' share. Both logarithms are accurate
+    for every s without clipping, which would give the worst scores a zero gradient.
     """
     weights = windows.log_softmax(0)
-    own = _torch().eye(classes.shape[1], dtype=bool)
-    others = classes[:, None, :].masked_fill(own, -float("inf")).logsumexp(2) - classes.logsumexp(1, keepdim=True)
+    diagonal = _torch().eye(classes.shape[1], dtype=bool)
+    others = classes[:, None, :].masked_fill(diagonal, -float("inf")).logsumexp(2) - classes.logsumexp(1, keepdim=True)
     present, absent = (classes.log_softmax(1) + weights).logsumexp(0), (others + weights).logsumexp(0)
     return -(present[labels > 0].sum() + absent[labels < 0].sum())
 
@@ -179,8 +178,8 @@ def _step(adam: Any, parameters: list[Any], features: Float64, labels: Float64) 
 
 def _orders(labels: Float64, epochs: int, seed: int) -> Iterator[Array]:
     """Yield the pictures of each epoch, those without any label left out."""
-    rng, known = np.random.default_rng(seed), np.flatnonzero(labels.any(axis=1))
-    return (rng.permutation(known) for _ in range(epochs))
+    rng, labelled = np.random.default_rng(seed), np.flatnonzero(labels.any(axis=1))
+    return (rng.permutation(labelled) for _ in range(epochs))
 
 
 def _torch() -> Any:
@@ -196,8 +195,8 @@ def _as_tensor(features: Float64) -> Any:
     return _torch().from_numpy(features.astype(np.float32))
 
 
-def _as_whole_bags(bags: BagsLike) -> Bags:
-    """Return bags of which every window competes."""
+def _as_unrestricted_bags(bags: BagsLike) -> Bags:
+    """Return the bags; raise InputError if some windows are excluded."""
     data = as_bags(bags)
     if data.n_competing.sum() != data.n_windows:
         raise InputError(
@@ -211,10 +210,12 @@ def _as_labels(Y: ArrayLike, bags: Bags) -> Float64:
     labels = as_floats("Y", Y, ndim=2)
     check_same_length("Y", labels, "bags", bags.offsets[1:])
     if labels.shape[1] < 2:
-        raise InputError(f"Y must have two classes or more, for a softmax over one is 1, got {labels.shape[1]}.")
+        raise InputError(
+            f"Y must have two classes or more, because a softmax over one class is constant, got {labels.shape[1]}."
+        )
     if not np.isin(labels, (-1, 0, 1)).all():
         wrong = labels[~np.isin(labels, (-1, 0, 1))][0]
         raise InputError(f"Y must hold +1, -1 and 0, got {wrong:g}.")
     if not labels.any():
-        raise InputError("Y must hold a label other than 0, got 0 alone.")
+        raise InputError("Y must hold a label other than 0, got only 0.")
     return labels

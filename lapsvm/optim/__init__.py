@@ -1,4 +1,4 @@
-"""Solvers with certificates: the one-slack cutting plane and its small quadratic problem; TopPush."""
+"""Solvers with certificates: one-slack cutting planes, the quadratic program over a simplex, and TopPush."""
 
 from lapsvm.optim.accelerated import Dual, DualSolution, accelerated_dual
 from lapsvm.optim.bundle import Bundle, Plane

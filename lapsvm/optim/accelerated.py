@@ -2,10 +2,10 @@
 
     maximise  -lam/2 |w|^2 + 1/m sum_i (alpha_i - alpha_i^2 / 4)   with   w = (alpha X+ - beta X-) / (lam m)
 
-over alpha, beta >= 0 of equal sums: theorem 1 and algorithm 1 of Li, Jin and Zhou, NIPS 2014, but for three things. A
-step is accepted by the quadratic upper bound at the projected point, which here is exact for the dual is quadratic.
-The momentum starts again where it points uphill (O'Donoghue and Candes, Foundations of Computational Mathematics
-2015). The gap to the primal value, which the products of a step give for nothing, decides when to stop.
+over alpha, beta >= 0 of equal sums: theorem 1 and algorithm 1 of Li, Jin and Zhou, NIPS 2014, with three changes. The
+quadratic upper bound at the projected point decides whether a step is accepted; it is exact because the dual is
+quadratic. The momentum restarts when it points away from the optimum (O'Donoghue and Candes, Foundations of
+Computational Mathematics 2015). The duality gap, which needs no further products, is the stopping criterion.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ from scipy import sparse
 from lapsvm._ext import toppush as _kernel
 from lapsvm.arrays import Float64
 
-_ROUNDING = 1e-12  # share of a step's length by which rounding may break the upper bound
-_RELAX = 0.98  # per step, so that a bound that was needed once does not stay
+_ROUNDING = 1e-12  # relative tolerance of the upper bound
+_SMOOTHNESS_DECAY = 0.98  # per step, so that the step length can grow again
 
 
 class Dual(NamedTuple):
@@ -36,7 +36,7 @@ class Dual(NamedTuple):
 
 
 class DualSolution(NamedTuple):
-    """What the steps found.
+    """Result of the dual steps.
 
     Attributes
     ----------
@@ -55,19 +55,19 @@ class DualSolution(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Dual variables z, their weights w, and the scores of the rows: all linear in z."""
+    """Dual variables z, the weights w and the scores of the rows; w and the scores are linear in z."""
 
     z: Float64
     w: Float64
     scores: Float64
 
-    def beyond(self, last: "_Point", share: float) -> "_Point":
-        """Return the point that lies beyond this one, seen from the last one, by this share of the way."""
-        return _Point(*(mine + share * (mine - its) for mine, its in zip(self, last, strict=True)))
+    def extrapolate(self, previous: "_Point", momentum: float) -> "_Point":
+        """Return this point plus `momentum` times the step from the previous point."""
+        return _Point(*(new + momentum * (new - old) for new, old in zip(self, previous, strict=True)))
 
 
 class _Problem:
-    """The rows X+ and -X-, and the two values at a point."""
+    """The rows X+ and -X-, and the primal and dual values."""
 
     def __init__(self, positives: Any, negatives: Any, lam: float):
         stack = sparse.vstack if sparse.issparse(positives) else np.vstack
@@ -75,8 +75,8 @@ class _Problem:
         self.columns = self.rows.T
         self.m, self.lam = positives.shape[0], lam
 
-    def at(self, z: Float64) -> _Point:
-        """Return the point of these dual variables."""
+    def evaluate(self, z: Float64) -> _Point:
+        """Return the weights and scores of dual variables."""
         w = np.asarray(self.columns @ z) / (self.lam * self.m)
         return _Point(z, w, np.asarray(self.rows @ w))
 
@@ -86,26 +86,26 @@ class _Problem:
         return -0.5 * self.lam * float(point.w @ point.w) + float(np.mean(alpha - 0.25 * alpha**2))
 
     def primal(self, point: _Point) -> float:
-        """Return the primal value over these rows."""
+        """Return the primal value of the working set."""
         margins = -point.scores[self.m :].min() - point.scores[: self.m]
         return 0.5 * self.lam * float(point.w @ point.w) + float(np.mean(np.maximum(1.0 + margins, 0.0) ** 2))
 
-    def step(self, ahead: _Point, smoothness: float) -> tuple[_Point, float]:
-        """Return the projected gradient step from `ahead`, and the smoothness at which its upper bound held."""
-        slope = ahead.scores.copy()
-        slope[: self.m] += 0.5 * ahead.z[: self.m] - 1.0
+    def step(self, start: _Point, smoothness: float) -> tuple[_Point, float]:
+        """Return the projected gradient step from `start`, and the smoothness for which its upper bound holds."""
+        gradient = start.scores.copy()
+        gradient[: self.m] += 0.5 * start.z[: self.m] - 1.0
         while True:
-            z = ahead.z - slope / smoothness
-            _kernel.balance(z[: self.m], z[self.m :])
-            new = self.at(z)
-            bend, length = self._bend(new, ahead)
-            if bend <= smoothness * (1 + _ROUNDING) * length or length <= _ROUNDING**2 * float(z @ z):
+            z = start.z - gradient / smoothness
+            _kernel.project(z[: self.m], z[self.m :])
+            new = self.evaluate(z)
+            curvature, length = self._curvature(new, start)
+            if curvature <= smoothness * (1 + _ROUNDING) * length or length <= _ROUNDING**2 * float(z @ z):
                 return new, smoothness
-            smoothness = max(1.25 * smoothness, min(2.0 * smoothness, bend / length))
+            smoothness = max(1.25 * smoothness, min(2.0 * smoothness, curvature / length))
 
-    def _bend(self, new: _Point, ahead: _Point) -> tuple[float, float]:
+    def _curvature(self, new: _Point, start: _Point) -> tuple[float, float]:
         """Return the second-order term of the dual along a step, and the squared length of the step."""
-        z, w = new.z - ahead.z, new.w - ahead.w
+        z, w = new.z - start.z, new.w - start.w
         return self.lam * self.m * float(w @ w) + 0.5 * float(z[: self.m] @ z[: self.m]), float(z @ z)
 
 
@@ -129,20 +129,20 @@ def accelerated_dual(
     Returns
     -------
     DualSolution
-        The point of the highest dual value.
+        The point with the highest dual value.
     """
     problem = _Problem(positives, negatives, lam)
-    now = problem.at(np.zeros(problem.rows.shape[0]) if start is None else np.concatenate(start))
-    last, best, dual, primal = now, now, problem.dual(now), problem.primal(now)
+    current = problem.evaluate(np.zeros(problem.rows.shape[0]) if start is None else np.concatenate(start))
+    previous, best, dual, primal = current, current, problem.dual(current), problem.primal(current)
     smoothness, momentum, steps = 0.5, 1.0, 0
     while primal - dual > tol * primal and steps < max_steps:
-        following = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
-        ahead = now.beyond(last, (momentum - 1) / following)
-        new, smoothness = problem.step(ahead, smoothness)
-        uphill = float((ahead.z - new.z) @ (new.z - now.z)) > 0
-        momentum, smoothness, steps = 1.0 if uphill else following, _RELAX * smoothness, steps + 1
-        last, now = now, new
-        primal = min(primal, problem.primal(now))
-        if (value := problem.dual(now)) > dual:
-            best, dual = now, value
+        next_momentum = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        extrapolated = current.extrapolate(previous, (momentum - 1) / next_momentum)
+        new, smoothness = problem.step(extrapolated, smoothness)
+        restart = float((extrapolated.z - new.z) @ (new.z - current.z)) > 0
+        momentum, smoothness, steps = 1.0 if restart else next_momentum, _SMOOTHNESS_DECAY * smoothness, steps + 1
+        previous, current = current, new
+        primal = min(primal, problem.primal(current))
+        if (value := problem.dual(current)) > dual:
+            best, dual = current, value
     return DualSolution(best.w, dual, Dual(best.z[: problem.m], best.z[problem.m :]), steps)

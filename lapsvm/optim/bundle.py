@@ -1,4 +1,4 @@
-"""The planes that a cutting-plane solver has collected, with their Gram matrix."""
+"""The planes of a cutting-plane solver, with their Gram matrix."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from lapsvm.optim.certificate import CutPlanes
 
 
 class Plane(NamedTuple):
-    """A lower bound of the risk: ``r(w) >= gradient.w + offset`` for every w, with equality where it was made.
+    """A tangent lower bound of the risk: ``r(w) >= gradient.w + offset`` for every w.
 
     Attributes
     ----------
     gradient : (d,) float64
     offset : float
     tag : object
-        Whatever its maker needs to remember; handed back with the plane.
+        Data of the oracle that stays with the plane.
     """
 
     gradient: Float64
@@ -25,30 +25,30 @@ class Plane(NamedTuple):
     tag: Any = None
 
     def value(self, w: Float64) -> float:
-        """Return the plane's height at `w`."""
+        """Return the plane's value at `w`."""
         return float(self.gradient @ w) + self.offset
 
 
 class Bundle:
-    """Planes, growing one by one; plane 0 is the constant 0, for a risk is never negative.
+    """A growing collection of planes; plane 0 is the constant 0, because a risk is never negative.
 
     Parameters
     ----------
     dim : int
         Length d of a gradient.
     planes : iterable of Plane
-        Planes to begin with, the constant 0 left out.
+        Initial planes without the constant 0.
     """
 
     def __init__(self, dim: int, planes: Iterable[Plane] = ()):
-        known = list(planes)
-        capacity = max(32, 2 * len(known))
+        initial = list(planes)
+        capacity = max(32, 2 * len(initial))
         self._size = 0
         self._tags: list[Any] = []
         self._gradients, self._offsets = np.zeros((capacity, dim)), np.zeros(capacity)
         self._gram = np.zeros((capacity, capacity))
         self._append(Plane(np.zeros(dim), 0.0))
-        for plane in known:
+        for plane in initial:
             self._append(plane)
         self._gram[: self._size, : self._size] = self.gradients @ self.gradients.T
 
@@ -72,11 +72,11 @@ class Bundle:
 
     @property
     def cut_planes(self) -> CutPlanes:
-        """The planes as `dual_bound` takes them."""
+        """The planes as the argument of `dual_bound`."""
         return CutPlanes(self.gradients, self.offsets, np.sqrt(np.diagonal(self.gram)))
 
     @property
-    def steepest(self) -> float:
+    def max_norm(self) -> float:
         """The largest norm of a gradient."""
         return float(np.sqrt(np.diagonal(self.gram).max()))
 
@@ -93,20 +93,20 @@ class Bundle:
         self._gram[last, : self._size] = self._gram[: self._size, last] = self.gradients @ plane.gradient
 
     def keep(self, kept: Array) -> None:
-        """Forget all planes but those of this mask (m,); plane 0 always stays."""
-        places = np.flatnonzero(kept | (np.arange(self._size) == 0))
-        gram = self._gram[np.ix_(places, places)]
-        self._size = len(places)
-        self._gradients[: self._size], self._offsets[: self._size] = self._gradients[places], self._offsets[places]
+        """Remove all planes outside the mask `kept` (m,); plane 0 always stays."""
+        indices = np.flatnonzero(kept | (np.arange(self._size) == 0))
+        gram = self._gram[np.ix_(indices, indices)]
+        self._size = len(indices)
+        self._gradients[: self._size], self._offsets[: self._size] = self._gradients[indices], self._offsets[indices]
         self._gram[: self._size, : self._size] = gram
-        self._tags = [self._tags[place] for place in places]
+        self._tags = [self._tags[index] for index in indices]
 
     def risk(self, w: Float64) -> float:
-        """Return the highest plane's height at `w`."""
+        """Return the maximum of the planes at `w`."""
         return float((self.gradients @ w + self.offsets).max())
 
     def combine(self, weights: Float64) -> Float64:
-        """Return minus the weighted sum (d,) of the gradients: the w of a dual solution."""
+        """Return the w (d,) of a dual solution: minus the weighted sum of the gradients."""
         used = np.flatnonzero(weights)
         return np.asarray(-weights[used] @ self.gradients[used])
 
@@ -116,7 +116,7 @@ class Bundle:
         self._size += 1
 
     def _grow(self) -> None:
-        """Make room for as many planes again."""
+        """Double the capacity."""
         m, more = self._size, self._size
         self._gradients = np.pad(self._gradients[:m], ((0, more), (0, 0)))
         self._offsets = np.pad(self._offsets[:m], (0, more))

@@ -1,13 +1,13 @@
-"""Lower bounds of a minimum, the rounding of their sums, and the gap that they leave.
+"""Lower bounds of a minimum, the rounding error of their sums, and the duality gap.
 
 A dual solution a >= 0 with sum(a) = C over planes (g_i, b_i) below the risk gives, for w = -sum_i a_i g_i,
 
     b.a - |w|^2 / 2  <=  min |w|^2 / 2 + C r(w).
 
-The norm is that of the combined w. The equal expression a'K a of the Gram matrix K rounds by eps C^2 |g|^2, which is 1
-at C = 1e8 and unit gradients, however short w is; the sum w rounds by eps C |g| alone. What the sums may have lost is
-bounded by their lengths (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1) and taken away, so the
-returned number is a lower bound for the planes as they are stored.
+The norm is computed from the combined w. The equivalent a'K a with the Gram matrix K has a rounding error of
+eps C^2 |g|^2, which is 1 for C = 1e8 and unit gradients even for short w; the sum w has an error of eps C |g| only. The
+rounding error of the sums is bounded by their lengths (Higham, Accuracy and Stability of Numerical Algorithms, section
+3.1) and subtracted, so that the returned number is a lower bound for the stored planes.
 """
 
 from typing import NamedTuple
@@ -18,13 +18,17 @@ from lapsvm.arrays import Float64
 from lapsvm.errors import CertificateError
 
 _EPS = float(np.finfo(float).eps)
-_MISSED_GAIN = 0.02  # share of the gain over w = 0 that may be missed
-_NO_GAIN = 1e-6  # of the tolerance: with less to be gained, w = 0 is the answer
-_ORACLE = 1e-10  # relative rounding of the sums over samples that planes are made of; worst case eps times samples
+MISSED_GAIN = 0.02
+"""Largest gap at convergence, as a share of the decrease from w = 0."""
+
+NO_GAIN = 1e-6
+"""Share of the tolerance: if the relative decrease from w = 0 is smaller, w = 0 is optimal."""
+
+_ORACLE_ROUNDING = 1e-10  # relative rounding error of the oracle's sums over samples; worst case eps times samples
 
 
 class CutPlanes(NamedTuple):
-    """Planes that a bound is made of.
+    """The planes of a dual bound.
 
     Attributes
     ----------
@@ -40,28 +44,28 @@ class CutPlanes(NamedTuple):
 
 
 def dual_bound(planes: CutPlanes, weights: Float64) -> float:
-    """Return the dual value of `weights` (m,) >= 0, less what rounding may have added to it."""
+    """Return the dual value of `weights` (m,) >= 0 minus a bound of its rounding error."""
     used = np.flatnonzero(weights)
     a, offsets = weights[used], planes.offsets[used]
     w = a @ planes.gradients[used]
     size = float(w @ w)
-    unit = (len(used) + 2) * _EPS  # also pays for the rounding of sum(a) to C
-    lost = unit * float(a @ planes.norms[used])  # of |w|
-    rounding = unit * float(a @ np.abs(offsets)) + lost * (float(np.sqrt(size)) + lost) + (len(w) + 2) * _EPS * size
+    unit = (len(used) + 2) * _EPS  # includes the rounding of sum(a) to C
+    error = unit * float(a @ planes.norms[used])  # of |w|
+    rounding = unit * float(a @ np.abs(offsets)) + error * (float(np.sqrt(size)) + error) + (len(w) + 2) * _EPS * size
     return float(a @ offsets) - 0.5 * size - rounding
 
 
-def objective_rounding(w: Float64, C: float, steepest: float, highest: float) -> float:
-    """Return what rounding may add to an objective or a bound near `w`.
+def objective_rounding(w: Float64, C: float, max_norm: float, max_offset: float) -> float:
+    """Return a bound of the rounding error of an objective or a dual value near `w`.
 
-    `steepest` and `highest` are the largest norm of a gradient and the largest absolute offset of the planes.
+    `max_norm` and `max_offset` are the largest norm of a gradient and the largest absolute offset of the planes.
     """
     size = float(np.linalg.norm(w))
-    return float(_ORACLE * (size**2 + C * (steepest * size + highest)))
+    return float(_ORACLE_ROUNDING * (size**2 + C * (max_norm * size + max_offset)))
 
 
 def relative_gap(objective: float, dual: float, rounding: float = 0.0) -> float:
-    """Return (objective - dual) / |objective|; 0 where the bound is above the objective by rounding alone.
+    """Return (objective - dual) / |objective|, or 0 if rounding alone puts the bound above the objective.
 
     Raises
     ------
@@ -70,16 +74,16 @@ def relative_gap(objective: float, dual: float, rounding: float = 0.0) -> float:
     """
     if dual > objective + rounding:
         raise CertificateError(
-            f"the lower bound of the minimum must not be above an objective, got {dual:.9g} above {objective:.9g}: "
-            "the risk's planes do not lie below it, or its windows or features changed during training."
+            f"the lower bound of the minimum must not exceed the objective, got {dual:.9g} above {objective:.9g}: "
+            "the planes do not lie below the risk, or windows or features changed during training."
         )
     return max(0.0, objective - dual) / max(abs(objective), np.finfo(float).tiny)
 
 
 def allowed_gap(objective: float, dual: float, at_zero: float, tol: float) -> float:
-    """Return the absolute gap at which to stop, `at_zero` being a lower bound of the objective at w = 0.
+    """Return the absolute gap at which to stop, given a lower bound `at_zero` of the objective at w = 0.
 
-    Where C is small, w = 0 may be within `tol` of the minimum though it says nothing; so the gap must also be a small
-    share of what the minimum gains over w = 0.
+    For small C, the useless w = 0 may be within `tol` of the minimum. The gap must therefore also be a small share of
+    the decrease from w = 0 to the minimum.
     """
-    return min(tol * abs(objective), max(_MISSED_GAIN * (at_zero - dual), _NO_GAIN * tol * abs(objective)))
+    return min(tol * abs(objective), max(MISSED_GAIN * (at_zero - dual), NO_GAIN * tol * abs(objective)))

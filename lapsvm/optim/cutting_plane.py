@@ -1,13 +1,14 @@
-"""One-slack cutting planes, stabilised: minimise |w|^2 / 2 + C r(w) for a convex risk r >= 0 that an oracle answers.
+"""Stabilised one-slack cutting planes: minimise |w|^2 / 2 + C r(w) for a convex risk r >= 0 given by an oracle.
 
-Each call of the oracle yields a plane below the risk. Two small problems over the planes follow: the plain one, whose
-dual value is a lower bound of the minimum (the certificate), and one with a proximal term around the best point seen,
-whose solution is asked next. The proximal weight follows the gap: the next point should promise a fixed share of
-what may still be gained, so neither the scale of the features nor that of C matters. (Joachims, Finley and Yu,
-Machine Learning 2009, for the one-slack form; Kiwiel, Mathematical Programming 1990, for proximal bundles.)
+Each call of the oracle returns a plane below the risk. The solver then solves two small problems over the planes. The
+dual value of the plain problem is a lower bound of the minimum (the certificate). The solution of the problem with a
+proximal term around the best point is the next point. The proximal weight adapts such that the predicted decrease at
+the next point is a fixed share of the gap, which makes the method independent of the scales of features and C.
+(Joachims, Finley and Yu, Machine Learning 2009, for the one-slack form; Kiwiel, Mathematical Programming 1990, for
+proximal bundles.)
 
-The solver is a generator: it yields the weight vector to be answered and receives the plane. A driver can so run many
-problems side by side and answer them all from one pass over the data.
+The solver is a generator: it yields a weight vector and receives the plane. A scheduler can thus run many problems side
+by side and compute all their planes in one pass over the data.
 """
 
 import warnings
@@ -24,37 +25,37 @@ from lapsvm.optim.bundle import Bundle, Plane
 from lapsvm.optim.certificate import allowed_gap, dual_bound, objective_rounding, relative_gap
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
-PROMISE = 0.5
-"""Share of the gap that the next point's model value should promise; from 0.3 to 0.6 it matters little."""
+TARGET_DECREASE = 0.5
+"""Desired predicted decrease at the next point as a share of the gap; values from 0.3 to 0.6 differ little."""
 
-_STALE = 30  # calls after which a plane that no solution uses is forgotten
-_STALLED = 60  # calls without progress after which rounding has the last word
-_SMALL_PROBLEM_SHARE = 0.01  # of the allowed gap: how exactly the small problems are solved
+_STALE = 30  # calls after which an unused plane is removed
+_STALLED = 60  # calls without progress after which the solver stops: rounding prevents any
+_QP_SHARE = 0.01  # tolerance of the small problems as a share of the allowed gap
 
 
 class Solution(NamedTuple):
-    """What a cutting-plane run found.
+    """Result of a cutting-plane solver.
 
     Attributes
     ----------
     w : (d,) float64
-        The best point seen.
+        The best point.
     objective : float
         Its objective |w|^2 / 2 + C r(w).
     dual : float
-        A lower bound of the minimum; what rounding may have added to its sums is taken away.
+        A lower bound of the minimum, corrected for the rounding error of its sums.
     gap : float
         (objective - dual) / |objective|.
     n_calls : int
         Calls of the oracle.
     planes : list of Plane
-        Planes that are still in use; they may start another run.
+        Planes in use at the end, for a warm start.
     proximity : float
-        Last weight of the proximal term; it may start another run.
+        Last weight of the proximal term, for a warm start.
     converged : bool
         Whether the gap is at most the tolerance.
     rounding : float
-        What rounding of the oracle's sums may add to the objective or the dual value.
+        Bound of the rounding error of the objective and the dual value due to the oracle's sums.
     """
 
     w: Float64
@@ -72,13 +73,13 @@ Steps = Generator[Float64, Plane, Solution]
 
 
 def objective_at(w: Float64, plane: Plane, C: float) -> float:
-    """Return |w|^2 / 2 + C r(w), given the plane that touches r at `w`."""
+    """Return |w|^2 / 2 + C r(w), given the plane that is tangent to r at `w`."""
     return 0.5 * float(w @ w) + C * max(0.0, plane.value(w))
 
 
 @dataclass
 class _State:
-    """The planes and what is known about the minimum."""
+    """The planes, the best point and the bounds of the minimum."""
 
     C: float
     bundle: Bundle
@@ -86,63 +87,67 @@ class _State:
     best_w: Float64
     best: float = np.inf
     dual: float = 0.0
-    steepest: float = 0.0
+    max_norm: float = 0.0
     plain: Float64 = field(default_factory=lambda: np.zeros(0))
     proximal: Float64 = field(default_factory=lambda: np.zeros(0))
-    idle: Float64 = field(default_factory=lambda: np.zeros(0))
+    unused_calls: Float64 = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         m = len(self.bundle)
-        self.plain, self.idle = np.zeros(m), np.zeros(m)
+        self.plain, self.unused_calls = np.zeros(m), np.zeros(m)
         self.plain[0] = self.C
         self.proximal = self.plain.copy()
 
-    def learn(self, w: Float64, plane: Plane) -> None:
-        """Add the plane made at `w`."""
+    def add(self, w: Float64, plane: Plane) -> None:
+        """Add the plane that is tangent to the risk at `w`."""
         objective = objective_at(w, plane, self.C)
         if objective < self.best:
             self.best, self.best_w = objective, w
         self.bundle.add(plane)
         self.plain, self.proximal = np.append(self.plain, 0.0), np.append(self.proximal, 0.0)
-        self.idle = np.append(self.idle, 0.0)
+        self.unused_calls = np.append(self.unused_calls, 0.0)
 
-    def bound(self, slack: float) -> None:
-        """Raise the lower bound: the dual value of the plain problem."""
-        found = solve_simplex_qp(self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack)
-        self.plain = found.weights
-        self.dual = max(self.dual, dual_bound(self.bundle.cut_planes, found.weights))
-        self.steepest = max(self.steepest, self.bundle.steepest)
+    def raise_bound(self, slack: float) -> None:
+        """Raise the lower bound to the dual value of the plain problem."""
+        self.plain = solve_simplex_qp(
+            self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack
+        ).weights
+        self.dual = max(self.dual, dual_bound(self.bundle.cut_planes, self.plain))
+        self.max_norm = max(self.max_norm, self.bundle.max_norm)
 
     @property
     def rounding(self) -> float:
-        """What rounding may add to the best objective or the lower bound."""
-        return objective_rounding(self.best_w, self.C, self.steepest, float(np.abs(self.bundle.offsets).max()))
+        """Bound of the rounding error of the best objective and the lower bound."""
+        return objective_rounding(self.best_w, self.C, self.max_norm, float(np.abs(self.bundle.offsets).max()))
 
     def allowance(self, tol: float) -> float:
         """Return the absolute gap at which to stop."""
         return allowed_gap(self.best, self.dual, self.C * float(self.bundle.offsets.max()), tol)
 
     def next_point(self, slack: float) -> Float64:
-        """Return the minimiser of the planes' model with the proximal term, and adapt its weight."""
+        """Return the minimiser of the model with the proximal term, and adapt the term's weight."""
         t = self.proximity
         shift = t / (1 + t) * (self.bundle.gradients @ self.best_w)
         gram, offsets = self.bundle.gram / (1 + t), self.bundle.offsets + shift
-        found = solve_simplex_qp(gram, offsets, self.C, start=self.proximal, tol=slack)
-        self.proximal = found.weights
-        w = (t * self.best_w + self.bundle.combine(found.weights)) / (1 + t)
-        promised = self.best - 0.5 * float(w @ w) - self.C * self.bundle.risk(w)
-        share = promised / max(self.best - self.dual, np.finfo(float).tiny)
-        self.proximity = float(np.clip(t * np.clip(share / PROMISE, 0.25, 4.0), 1e-6, 1e12))
+        self.proximal = solve_simplex_qp(gram, offsets, self.C, start=self.proximal, tol=slack).weights
+        w = (t * self.best_w + self.bundle.combine(self.proximal)) / (1 + t)
+        predicted = self.best - 0.5 * float(w @ w) - self.C * self.bundle.risk(w)
+        share = predicted / max(self.best - self.dual, np.finfo(float).tiny)
+        self.proximity = float(np.clip(t * np.clip(share / TARGET_DECREASE, 0.25, 4.0), 1e-6, 1e12))
         return w
 
-    def forget(self) -> None:
-        """Drop the planes that neither problem has used for long."""
-        self.idle = np.where((self.plain > 0) | (self.proximal > 0), 0.0, self.idle + 1)
-        kept = self.idle < _STALE
+    def drop_stale(self) -> None:
+        """Remove the planes that neither problem has used for `_STALE` calls."""
+        self.unused_calls = np.where((self.plain > 0) | (self.proximal > 0), 0.0, self.unused_calls + 1)
+        kept = self.unused_calls < _STALE
         kept[0] = True
         if not kept.all():
             self.bundle.keep(kept)
-            self.plain, self.proximal, self.idle = self.plain[kept], self.proximal[kept], self.idle[kept]
+            self.plain, self.proximal, self.unused_calls = (
+                self.plain[kept],
+                self.proximal[kept],
+                self.unused_calls[kept],
+            )
 
 
 def cutting_plane(
@@ -156,7 +161,7 @@ def cutting_plane(
     proximity: float = 1.0,
     exact: bool = True,
 ) -> Steps:
-    """Minimise |w|^2 / 2 + C r(w), asking for planes of r by yielding points.
+    """Minimise |w|^2 / 2 + C r(w) as a generator that yields points and receives planes.
 
     Parameters
     ----------
@@ -167,21 +172,21 @@ def cutting_plane(
     tol : float, default 1e-3
         Relative duality gap at which to stop.
     max_calls : int, default 1000
-        Most points to ask for.
+        Maximum number of points.
     start : (d,) float64, optional
-        First point; 0 by default. The answer is never worse than this point.
+        First point; 0 by default. The solution is never worse than this point.
     planes : iterable of Plane
-        Planes known to lie below r.
+        Planes that lie below r, for a warm start.
     proximity : float, default 1.0
-        First weight of the proximal term.
+        Initial weight of the proximal term.
     exact : bool, default True
-        Whether the planes that are sent touch the risk. Otherwise an objective may be below the risk's, and a dual
-        value above it counts as convergence.
+        Whether the received planes are tangent to the risk. Otherwise objectives may be too low, and a dual value above
+        the objective counts as convergence.
 
     Yields
     ------
     (d,) float64
-        A point; send the Plane that touches the risk there.
+        A point; send the Plane that is tangent to the risk there.
 
     Returns
     -------
@@ -190,28 +195,28 @@ def cutting_plane(
     Raises
     ------
     CertificateError
-        If the planes are exact and the lower bound is above the best objective by more than rounding.
+        If the planes are exact and the lower bound exceeds the best objective by more than rounding.
     """
     w = np.zeros(dim) if start is None else start
     state = _State(C, Bundle(dim, planes), proximity, w)
-    calls, marked, mark = 0, 0, (np.inf, -np.inf)
+    calls, last_progress, bounds = 0, 0, (np.inf, -np.inf)
     while calls < max(1, max_calls):
-        state.learn(w, (yield w))
+        state.add(w, (yield w))
         calls += 1
-        slack = _SMALL_PROBLEM_SHARE * tol * abs(state.best)
-        state.bound(slack)
+        slack = _QP_SHARE * tol * abs(state.best)
+        state.raise_bound(slack)
         if state.best - state.dual <= state.allowance(tol):
             break
-        if (state.best, state.dual) != mark:
-            marked, mark = calls, (state.best, state.dual)
-        elif calls - marked >= _STALLED:
+        if (state.best, state.dual) != bounds:
+            last_progress, bounds = calls, (state.best, state.dual)
+        elif calls - last_progress >= _STALLED:
             break
         w = state.next_point(slack)
-        state.forget()
+        state.drop_stale()
     rounding = state.rounding
     gap = relative_gap(state.best, state.dual, rounding if exact else np.inf)
-    known = state.bundle.planes()
-    return Solution(state.best_w, state.best, state.dual, gap, calls, known, state.proximity, gap <= tol, rounding)
+    used = state.bundle.planes()
+    return Solution(state.best_w, state.best, state.dual, gap, calls, used, state.proximity, gap <= tol, rounding)
 
 
 def minimise(
@@ -224,12 +229,12 @@ def minimise(
     start: Float64 | None = None,
     planes: Iterable[Plane] = (),
 ) -> Solution:
-    """Minimise |w|^2 / 2 + C r(w) for the risk whose planes `oracle` returns.
+    """Minimise |w|^2 / 2 + C r(w) with the planes that `oracle` returns.
 
     Parameters
     ----------
     oracle : callable
-        w (d,) -> the Plane that touches the risk at w.
+        Maps w (d,) to the Plane that is tangent to the risk at w.
     dim, C, tol, max_calls, start, planes
         As in `cutting_plane`.
 
@@ -240,12 +245,12 @@ def minimise(
     Raises
     ------
     CertificateError
-        If the planes do not lie below the risk, so that the lower bound is above the objective.
+        If the planes do not lie below the risk, so that the lower bound exceeds the objective.
 
     Warns
     -----
     ConvergenceWarning
-        If the gap is above `tol` after `max_calls` calls, or rounding stops it.
+        If the gap is above `tol` after `max_calls` calls, or rounding prevents progress.
     """
     steps = cutting_plane(
         dim, check_positive("C", C), check_positive("tol", tol), max_calls=max_calls, start=start, planes=planes
@@ -257,7 +262,7 @@ def minimise(
 
 
 def run_with_oracle(steps: Steps, oracle: Callable[[Float64], Plane]) -> Solution:
-    """Answer every point of a solver by `oracle`, and return its solution."""
+    """Run a solver with an oracle and return its solution."""
     w = next(steps)
     while True:
         try:
@@ -268,10 +273,10 @@ def run_with_oracle(steps: Steps, oracle: Callable[[Float64], Plane]) -> Solutio
 
 
 def warn_unless_converged(solution: Solution, tol: float, max_calls: int) -> None:
-    """Warn, saying what to do, if the solution's gap is above `tol`."""
+    """Warn, with a remedy, if the solution's gap is above `tol`."""
     if solution.converged:
         return
-    remedy = "raise max_calls" if solution.n_calls >= max_calls else "raise tol, for rounding allows no more"
+    remedy = "raise max_calls" if solution.n_calls >= max_calls else "raise tol, because rounding allows no smaller gap"
     warnings.warn(
         f"the duality gap is {solution.gap:.2g} after {solution.n_calls} calls, above tol={tol:g}; {remedy}, lower C, "
         "or scale the features to a mean norm near 1.",

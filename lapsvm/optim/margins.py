@@ -1,4 +1,4 @@
-"""The convex, rising losses l(z) of TopPush, with their derivatives and conjugates."""
+"""The convex, increasing losses l(z) of TopPush, with their derivatives and conjugates."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,25 +14,25 @@ class Margin(NamedTuple):
 
     Attributes
     ----------
-    value, slope, bend : callable
-        l, its first and its second derivative (where it has a kink in the slope, that of the steeper side).
+    value, derivative, second_derivative : callable
+        l and its derivatives; where the second derivative jumps, its larger one-sided value.
     conjugate : callable
-        sup over z of (alpha z - l(z)), for alpha in [0, `steepest`].
-    steepest : float
-        The least upper bound of the slope.
+        sup over z of (alpha z - l(z)), for alpha in [0, `max_derivative`].
+    max_derivative : float
+        The least upper bound of the derivative.
     unbounded : callable, optional
-        The loss itself, where `value` continues it by a line.
+        The exact loss, if `value` continues it by a line.
     """
 
     value: Callable[[Float64], Float64]
-    slope: Callable[[Float64], Float64]
-    bend: Callable[[Float64], Float64]
+    derivative: Callable[[Float64], Float64]
+    second_derivative: Callable[[Float64], Float64]
     conjugate: Callable[[Float64], Float64]
-    steepest: float
+    max_derivative: float
     unbounded: Callable[[Float64], Float64] | None = None
 
     def mean(self, z: Float64) -> float:
-        """Return the mean of the loss itself; the largest float64 where it overflows."""
+        """Return the mean of the exact loss, or the largest float64 if it overflows."""
         if self.unbounded is None:
             return float(np.mean(self.value(z)))
         with np.errstate(over="ignore"):
@@ -59,9 +59,9 @@ LOGISTIC = Margin(
 def exponential(m: int) -> Margin:
     """Return the exponential for `m` positives.
 
-    It is continued by its tangent above z = log(m) + 1, so that nothing overflows. Where the objective is at most that
-    of w = 0, which is 1, no positive has z > log(m): there, and at the minimum, nothing changes. Elsewhere `value` is
-    below the exponential, and `Margin.mean` is the exponential's own.
+    Above z = log(m) + 1 it continues along its tangent, to avoid overflow. Where the objective is at most 1, its value
+    at w = 0, no positive has z > log(m); so the minimum does not change. Elsewhere `value` is below the exponential,
+    and `Margin.mean` uses the exponential itself.
     """
     top = float(np.log(m)) + 1.0
     return Margin(
@@ -75,5 +75,5 @@ def exponential(m: int) -> Margin:
 
 
 def margin(loss: str, m: int) -> Margin:
-    """Return a loss by name for `m` positives."""
+    """Return the loss of this name for `m` positives."""
     return {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "exponential": exponential(m)}[loss]

@@ -1,9 +1,9 @@
-"""The small problem of the cutting plane: a concave quadratic over a simplex, solved exactly, with its own gap.
+"""The dual problem of the cutting plane: a concave quadratic program over a simplex, with its duality gap.
 
     maximise  b.a - a'K a / 2   over   a >= 0, sum(a) = total        (K positive semidefinite)
 
-A primal active-set method: on the variables that are in use, plus the one whose gradient is largest, it takes the
-Newton step of the equality-constrained problem, shortened where a variable reaches 0.
+A primal active-set method: each step is the Newton step of the equality-constrained problem on the positive variables
+and the variable with the largest gradient, shortened where a variable reaches 0.
 """
 
 from typing import NamedTuple
@@ -15,18 +15,18 @@ from lapsvm.arrays import Float64
 
 
 class SimplexSolution(NamedTuple):
-    """Solution of the small problem.
+    """Solution of the quadratic program.
 
     Attributes
     ----------
     weights : (m,) float64
         The maximiser a.
     value : float
-        Objective there.
+        Objective at `weights`.
     gap : float
-        Upper bound on what is missing to the maximum: total * max(b - K a) - a.(b - K a).
+        Upper bound of the distance to the maximal value: total * max(b - K a) - a.(b - K a).
     n_steps : int
-        Newton steps taken.
+        Number of Newton steps.
     """
 
     weights: Float64
@@ -53,18 +53,18 @@ def solve_simplex_qp(
     linear : (m,) float64
         Linear term b.
     total : float
-        What a sums to, > 0.
+        Sum of a, > 0.
     start : (m,) float64, optional
-        A feasible a to begin with; by default all of it on the largest entry of `linear`.
+        A feasible a; by default `total` at the largest entry of `linear` and 0 elsewhere.
     tol : float, default 0.0
-        The gap at which to stop; whatever it is, the search ends when rounding stops it.
+        The gap at which to stop. The method also stops when rounding prevents progress.
     max_steps : int, default 1000
-        Most Newton steps.
+        Maximum number of Newton steps.
 
     Returns
     -------
     SimplexSolution
-        With a gap that holds whether or not `tol` was reached.
+        Its gap is valid whether or not `tol` was reached.
     """
     if start is None:
         weights = np.where(np.arange(len(linear)) == np.argmax(linear), float(total), 0.0)
@@ -72,8 +72,8 @@ def solve_simplex_qp(
         weights = start.copy()
     gram, linear = np.ascontiguousarray(gram), np.ascontiguousarray(linear)
     steps = _kernel.maximise(gram, linear, total, weights, tol, max_steps)
-    # value and gap are computed afresh, so that they hold whatever the updates have rounded
+    # value and gap are recomputed, so that rounding errors of the updates do not enter them
     weights *= total / weights.sum()
-    slope = linear - gram @ weights
-    gap = total * float(slope.max()) - float(weights @ slope)
-    return SimplexSolution(weights, float(weights @ (linear + slope)) / 2, gap, steps)
+    gradient = linear - gram @ weights
+    gap = total * float(gradient.max()) - float(weights @ gradient)
+    return SimplexSolution(weights, float(weights @ (linear + gradient)) / 2, gap, steps)

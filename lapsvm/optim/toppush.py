@@ -2,12 +2,12 @@
 
     minimise  lam/2 |w|^2 + 1/m sum_i l(max_j w.x-_j - w.x+_i)          (Li, Jin and Zhou, NIPS 2014, problem 6)
 
-Only the few negatives that compete for the maximum matter, so a working set of them is kept. The problem over the
-working set is solved by Newton steps, which factor a matrix of the size of the features. Where these are many, it is
-solved in the dual by the paper's accelerated projected gradient (squared hinge), or by cutting planes (logistic,
-exponential: the conjugates of these have no bounded slope at 0, so a gradient step has no length). Its dual value
-bounds the whole problem from below, for the dual variables of all other negatives may be 0. One pass over the samples
-then gives the primal value and the negatives that are missing.
+Only the few highest negatives matter, so the solver keeps a working set of negatives. Newton steps solve the problem
+over the working set; they factor a matrix of the size of the features. For many features, the squared hinge uses the
+paper's accelerated projected gradient in the dual. The logistic and exponential losses use cutting planes, because the
+derivatives of their conjugates are unbounded at 0. The dual value of the working set bounds the full problem from below
+(the dual variables of all other negatives are 0). One pass over the samples then gives the primal value and the
+violated negatives.
 """
 
 from dataclasses import dataclass, field
@@ -19,22 +19,22 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.blas import one_blas_thread
 from lapsvm.optim.accelerated import Dual, accelerated_dual
 from lapsvm.optim.bundle import Plane
-from lapsvm.optim.certificate import relative_gap
+from lapsvm.optim.certificate import MISSED_GAIN, NO_GAIN, relative_gap
 from lapsvm.optim.cutting_plane import cutting_plane, run_with_oracle
 from lapsvm.optim.margins import Margin, margin
-from lapsvm.optim.toppush_newton import MISSED_GAIN, NO_GAIN, NewtonSteps
+from lapsvm.optim.toppush_newton import NewtonSolver
 
 ENTERING = 256
-"""Most negatives that enter the working set after a pass."""
+"""Maximum number of negatives that enter the working set after a pass."""
 
 NEWTON_DIM = {"squared_hinge": 500, "logistic": 2000, "exponential": 2000}
-"""Most features for which Newton steps, which factor a matrix of that size, are faster than what else there is."""
+"""Maximum number of features for which Newton steps are faster than the first-order methods."""
 
-_INNER_SHARE = 0.3  # of the allowed gap: how exactly the last working set is solved
-_LOOSE_SHARE = 0.1  # of the last gap: how exactly the others are
-_NOTHING = 1e-15  # relative gain over w = 0 that rounding may feign
-_ROUNDING = 1e-15  # relative gap below which no step can tell
-_SUMS = 1e-10  # relative rounding of the sums that the primal and the dual value are made of
+_INNER_SHARE = 0.3  # tolerance of the last working set as a share of the allowed gap
+_LOOSE_SHARE = 0.1  # tolerance of the other working sets as a share of the last gap
+_ZERO_GAIN = 1e-15  # relative decrease from w = 0 that may be rounding
+_MIN_TOL = 1e-15  # smaller tolerances of a working set are below rounding
+_SUM_ROUNDING = 1e-10  # relative rounding error of the sums in the primal and dual values
 
 
 class Rows(Protocol):
@@ -44,13 +44,13 @@ class Rows(Protocol):
         """Return the score (n,) of every sample."""
         ...
 
-    def take(self, places: Index) -> Any:
-        """Return some rows as a float64 array or sparse matrix."""
+    def take(self, indices: Index) -> Any:
+        """Return the rows with these indices as a float64 array or sparse matrix."""
         ...
 
 
 class TopPushSolution(NamedTuple):
-    """What was found.
+    """Result of `top_push`.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class TopPushSolution(NamedTuple):
         (objective - dual) / |objective|.
     history : list of dict
         Per pass: step, objective (best so far), dual, gap, steps (of the inner solver), working_set.
-    idle : bool
-        Whether the minimum gains next to nothing over w = 0; where it gains no more than rounding, `w` is 0.
+    zero_is_optimal : bool
+        Whether w = 0 is optimal up to a tiny relative decrease; if that decrease is rounding, `w` is 0.
     converged : bool
     """
 
@@ -76,12 +76,12 @@ class TopPushSolution(NamedTuple):
     dual: float
     gap: float
     history: list[dict[str, Any]]
-    idle: bool
+    zero_is_optimal: bool
     converged: bool
 
 
-class _DualSteps:
-    """The working set's problem in the dual, started from the last solution."""
+class _DualSolver:
+    """Solves the working set's dual by accelerated gradient steps, with warm starts."""
 
     def __init__(self, lam: float, m: int, max_steps: int):
         self._lam, self._max_steps, self._alpha = lam, max_steps, np.zeros(m)
@@ -91,19 +91,19 @@ class _DualSteps:
         """Return w, the dual value and the number of steps."""
         beta = np.append(self.beta, np.zeros(negatives.shape[0] - len(self.beta)))
         start = Dual(self._alpha, beta)
-        found = accelerated_dual(positives, negatives, self._lam, tol, start, max_steps=self._max_steps)
-        self._alpha, self.beta = found.variables
-        return found.w, found.value, found.n_steps
+        solution = accelerated_dual(positives, negatives, self._lam, tol, start, max_steps=self._max_steps)
+        self._alpha, self.beta = solution.variables
+        return solution.w, solution.value, solution.n_steps
 
-    def forget(self) -> "np.typing.NDArray[np.bool_]":
-        """Drop the negatives that the last solution does not use; return the mask of those kept."""
+    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
+        """Drop the negatives with beta = 0 in the last solution; return the mask of the kept ones."""
         kept = self.beta > 0
         self.beta = self.beta[kept]
         return np.asarray(kept)
 
 
-class _Planes:
-    """The working set's problem by cutting planes; a plane made of some negatives is valid for all."""
+class _CuttingPlaneSolver:
+    """Solves the working set's problem by cutting planes; planes of a subset of negatives are valid for all."""
 
     def __init__(self, lam: float, loss: Margin, max_steps: int):
         self._lam, self._loss, self._max_steps = lam, loss, max_steps
@@ -118,27 +118,27 @@ class _Planes:
             scores = np.asarray(negatives @ w)
             highest = int(np.argmax(scores))
             z = scores[highest] - np.asarray(positives @ w)
-            slope = self._loss.slope(z) / len(z)
+            derivative = self._loss.derivative(z) / len(z)
             row = negatives[[highest]]
-            gradient = slope.sum() * np.asarray(row.T @ np.ones(1)) - np.asarray(positives.T @ slope)
+            gradient = derivative.sum() * np.asarray(row.T @ np.ones(1)) - np.asarray(positives.T @ derivative)
             return Plane(gradient, float(np.mean(self._loss.value(z))) - float(gradient @ w))
 
         dim = positives.shape[1]
         steps = cutting_plane(
             dim, 1 / self._lam, tol, max_calls=self._max_steps, start=self._start, planes=self._planes
         )
-        found = run_with_oracle(steps, oracle)
-        self._planes, self._start, self._size = found.planes, found.w, negatives.shape[0]
-        return found.w, self._lam * found.dual, found.n_calls
+        solution = run_with_oracle(steps, oracle)
+        self._planes, self._start, self._size = solution.planes, solution.w, negatives.shape[0]
+        return solution.w, self._lam * solution.dual, solution.n_calls
 
-    def forget(self) -> "np.typing.NDArray[np.bool_]":
-        """Keep all negatives: a plane does not say which others it has beaten."""
+    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
+        """Keep all negatives, because the planes do not show which ones are inactive."""
         return np.ones(self._size, dtype=bool)
 
 
 @dataclass
-class _Run:
-    """The whole problem, and the best that is known of it."""
+class _FullProblem:
+    """The problem over all negatives, its best solution and bounds, and the working set."""
 
     rows: Rows
     positives: Index
@@ -147,8 +147,8 @@ class _Run:
     loss: Margin
     w: Float64
     scores: Float64
-    best: float = np.inf  # with the loss as the solver continues it
-    objective: float = np.inf  # with the loss itself
+    best: float = np.inf  # objective with the solver's continuation of the loss
+    objective: float = np.inf  # objective with the exact loss
     dual: float = -np.inf
     rounding: float = 0.0
     working: Index = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
@@ -159,8 +159,8 @@ class _Run:
         """The relative gap."""
         return relative_gap(self.objective, self.dual, self.rounding) if self.history else 1.0
 
-    def learn(self, w: Float64, dual: float, steps: int) -> Float64:
-        """Take in a working set's solution; return all scores at it."""
+    def update(self, w: Float64, dual: float, steps: int) -> Float64:
+        """Update the best solution and the bounds from a working set's solution; return all scores at `w`."""
         scores = self.rows.scores(w)
         z = scores[self.negatives].max() - scores[self.positives]
         size = self.lam * float(w @ w)
@@ -168,39 +168,46 @@ class _Run:
         if objective < self.best:
             self.best, self.w, self.scores = objective, w, scores
             self.objective = 0.5 * size + self.loss.mean(z)
-            terms = self.at_zero + size + float(np.mean(self.loss.slope(z))) * float(np.abs(scores).max())
-            self.rounding = _SUMS * terms
+            terms = (
+                self.objective_at_zero + size + float(np.mean(self.loss.derivative(z))) * float(np.abs(scores).max())
+            )
+            self.rounding = _SUM_ROUNDING * terms
         self.dual = max(self.dual, dual)
         entry = {"step": len(self.history), "objective": self.objective, "dual": self.dual, "steps": steps}
         self.history.append(entry)
         entry |= {"gap": self.gap, "working_set": len(self.working)}
         return scores
 
-    def done(self, tol: float) -> bool:
-        """Whether the gap is small, and small beside what the minimum gains over w = 0 unless that is nothing."""
-        small = self.best - self.dual <= MISSED_GAIN * (self.at_zero - self.dual)
-        return self.gap <= tol and (small or self.idle(tol))
+    def has_converged(self, tol: float) -> bool:
+        """Whether the gap is small, also relative to the decrease from w = 0 unless w = 0 is optimal."""
+        small = self.best - self.dual <= MISSED_GAIN * (self.objective_at_zero - self.dual)
+        return self.gap <= tol and (small or self.zero_is_optimal(tol))
 
-    def idle(self, tol: float) -> bool:
-        """Whether the bound leaves nothing to be gained over w = 0."""
-        return self.at_zero - self.dual <= NO_GAIN * tol * self.at_zero
+    def zero_is_optimal(self, tol: float) -> bool:
+        """Whether the lower bound proves that w = 0 is optimal up to a tiny relative decrease."""
+        return self.objective_at_zero - self.dual <= NO_GAIN * tol * self.objective_at_zero
 
     @property
-    def at_zero(self) -> float:
-        """Return the objective of w = 0."""
+    def objective_at_zero(self) -> float:
+        """The objective at w = 0."""
         return float(self.loss.value(np.zeros(1))[0])
 
-    def missing(self, scores: Float64) -> bool:
-        """Whether a negative outside the working set is the highest."""
+    def has_violated_negative(self, scores: Float64) -> bool:
+        """Whether a negative outside the working set has the highest score."""
         return bool(scores[self.negatives].max() > scores[self.working].max())
 
-    def enter(self, scores: Float64) -> None:
-        """Put the highest negatives into the working set."""
+    def extend_working_set(self, scores: Float64) -> None:
+        """Add the highest negatives to the working set."""
         ranked = scores[self.negatives]
         ranked[np.searchsorted(self.negatives, self.working)] = -np.inf
         count = min(ENTERING, len(ranked) - len(self.working))
         highest = np.argpartition(ranked, len(ranked) - count)[len(ranked) - count :]
         self.working = np.concatenate([self.working, self.negatives[np.sort(highest)]])
+
+    def reset_to_zero(self) -> None:
+        """Replace the best solution by w = 0."""
+        self.w, self.scores = np.zeros_like(self.w), np.zeros_like(self.scores)
+        self.best = self.objective = self.objective_at_zero
 
 
 def top_push(
@@ -227,12 +234,12 @@ def top_push(
         Relative duality gap at which to stop.
     loss : {"squared_hinge", "logistic", "exponential"}
     max_passes : int, default 100
-        Most passes over all samples.
+        Maximum number of passes over all samples.
     max_steps : int, default 5000
-        Most steps on one working set.
+        Maximum number of steps on one working set.
     newton_dim : int, optional
-        Most features for which the working sets are solved by Newton steps; by default 500 for the squared hinge, 2000
-        for the others.
+        Maximum number of features for which Newton steps solve the working sets; by default 500 for the squared hinge
+        and 2000 for the other losses.
 
     Returns
     -------
@@ -240,52 +247,62 @@ def top_push(
     """
     positives, negatives = np.flatnonzero(labels > 0), np.flatnonzero(labels < 0)
     with one_blas_thread():
-        near = rows.take(positives)
-        w = _towards(near) - _towards(rows.take(negatives[:: len(negatives) // len(positives) + 1]))
+        positive_rows = rows.take(positives)
+        sampled_negatives = rows.take(negatives[:: len(negatives) // len(positives) + 1])
+        w = _mean_row(positive_rows) - _mean_row(sampled_negatives)
         scores = rows.scores(w)
-        run = _Run(rows, positives, negatives, lam, margin(loss, len(positives)), w, scores)
-        inner = _inner(loss, run, max_steps, NEWTON_DIM[loss] if newton_dim is None else newton_dim)
-        run.enter(scores)
+        problem = _FullProblem(rows, positives, negatives, lam, margin(loss, len(positives)), w, scores)
+        solver = _working_set_solver(loss, problem, max_steps, NEWTON_DIM[loss] if newton_dim is None else newton_dim)
+        problem.extend_working_set(scores)
         inner_tol = max(_INNER_SHARE * tol, _LOOSE_SHARE)
         for _ in range(max_passes):
-            found, dual, steps = inner.solve(near, rows.take(run.working), inner_tol)
-            scores = run.learn(found, dual, steps)
-            if run.done(tol) or inner_tol < _ROUNDING:
+            w, dual, steps = solver.solve(positive_rows, rows.take(problem.working), inner_tol)
+            scores = problem.update(w, dual, steps)
+            if problem.has_converged(tol) or inner_tol < _MIN_TOL:
                 break
-            missing = run.missing(scores)
-            inner_tol = _next_tol(inner_tol, run.gap, missing, tol)
-            if missing:
-                run.working = run.working[inner.forget()]
-                run.enter(scores)
-    if run.idle(tol) and run.best >= run.at_zero * (1 - _NOTHING):
-        # what is left is rounding, and a ranking by rounding would be a lie
-        run.w, run.scores, run.best = np.zeros_like(run.w), np.zeros_like(run.scores), run.at_zero
-        run.objective = run.at_zero
+            violated = problem.has_violated_negative(scores)
+            inner_tol = _next_tol(inner_tol, problem.gap, violated, tol)
+            if violated:
+                problem.working = problem.working[solver.drop_unused()]
+                problem.extend_working_set(scores)
+    is_zero_optimal = problem.zero_is_optimal(tol)
+    if is_zero_optimal and problem.best >= problem.objective_at_zero * (1 - _ZERO_GAIN):
+        problem.reset_to_zero()  # w holds rounding errors only, which must not decide a ranking
     return TopPushSolution(
-        run.w, run.scores, run.objective, run.dual, run.gap, run.history, run.idle(tol), run.gap <= tol
+        problem.w,
+        problem.scores,
+        problem.objective,
+        problem.dual,
+        problem.gap,
+        problem.history,
+        is_zero_optimal,
+        problem.gap <= tol,
     )
 
 
-def _inner(loss: str, run: _Run, max_steps: int, newton_dim: int) -> NewtonSteps | _DualSteps | _Planes:
-    """Return what solves the working sets."""
-    if len(run.w) <= newton_dim:
-        return NewtonSteps(run.lam, run.loss, max_steps)
+def _working_set_solver(
+    loss: str, problem: _FullProblem, max_steps: int, newton_dim: int
+) -> NewtonSolver | _DualSolver | _CuttingPlaneSolver:
+    """Return the solver of the working sets."""
+    if len(problem.w) <= newton_dim:
+        return NewtonSolver(problem.lam, problem.loss, max_steps)
     if loss == "squared_hinge":
-        return _DualSteps(run.lam, len(run.positives), max_steps)
-    return _Planes(run.lam, run.loss, max_steps)
+        return _DualSolver(problem.lam, len(problem.positives), max_steps)
+    return _CuttingPlaneSolver(problem.lam, problem.loss, max_steps)
 
 
-def _next_tol(last: float, gap: float, missing: bool, tol: float) -> float:
-    """Return how exactly to solve the next working set.
+def _next_tol(last: float, gap: float, violated: bool, tol: float) -> float:
+    """Return the tolerance of the next working set.
 
-    Where nothing is missing, or the gap is small but not beside the gain, only the working set's own gap is left.
+    Without violated negatives, or if only the gap relative to the decrease from w = 0 is too large, the working set's
+    own gap must shrink.
     """
     exact = _INNER_SHARE * tol
-    if gap <= tol or (not missing and last <= exact):
+    if gap <= tol or (not violated and last <= exact):
         return 0.1 * last
-    return max(exact, min(last, _LOOSE_SHARE * gap)) if missing else exact
+    return max(exact, min(last, _LOOSE_SHARE * gap)) if violated else exact
 
 
-def _towards(rows: Any) -> Float64:
+def _mean_row(rows: Any) -> Float64:
     """Return the mean of the rows."""
     return np.asarray(rows.mean(axis=0)).ravel()

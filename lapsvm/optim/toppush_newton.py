@@ -2,11 +2,11 @@
 
     minimise  lam/2 |w|^2 + 1/m sum_i l(t - w.x+_i)   over (w, t)   with   t >= w.x-_j for each negative j of the set
 
-The sum is smooth, so a step is a quadratic program in (w, t). Its dual has a variable beta_j >= 0 per negative, of
-which few are positive at the solution: a small problem for the active-set steps of `solve_simplex_qp`. A line search
-on the objective itself makes a step safe. The slopes of the loss after a step and beta are dual variables of the
-problem (theorem 1 of Li, Jin and Zhou, NIPS 2014), so each step ends with a lower bound; near the minimum it is as good
-as the step, whose error is squared each time.
+The sum is smooth, so a Newton step is a quadratic program in (w, t). Its dual has a variable beta_j >= 0 per negative,
+few of which are positive at the solution; `solve_simplex_qp` solves it by active-set steps. A backtracking line search
+on the objective ensures a decrease. The derivatives of the loss after a step and beta are dual variables of the problem
+(theorem 1 of Li, Jin and Zhou, NIPS 2014), so that each step also gives a lower bound. Near the minimum the bound
+converges quadratically, like the step.
 """
 
 from typing import Any, NamedTuple
@@ -16,59 +16,54 @@ from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from lapsvm.arrays import Float64
+from lapsvm.optim.certificate import MISSED_GAIN, NO_GAIN
 from lapsvm.optim.margins import Margin
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
-MISSED_GAIN = 0.02
-"""Share of the gain over w = 0 that may be missed."""
-
-NO_GAIN = 1e-6
-"""Of the tolerance: with less to be gained over w = 0, w = 0 is the minimum."""
-
-_FLAT = 1e-8  # most that is added to the second derivative of the loss, so that a step has a length where it is flat
-_FLAT_SHARE = 1e-3  # of the regulariser: what that may weigh beside it
-_RIDGE = 4.0  # times rounding and rows, of each diagonal entry: so the factor exists; it vanishes with the step
-_MOST_STEPS = 200  # far from all floors a solution takes some ten
-_ROOM = 4.0  # beta's sum and its slack: where the objective is below that of w = 0, the slopes' mean is at most 2
-_QP_SHARE = 0.01  # of the allowed gap: how exactly a step's program is solved
-_BROUGHT = 0.1  # share of the promised decrease that a step must bring
-_SHORTEST = 1e-8
+_DAMPING = 1e-8  # maximum addition to the second derivative of the loss, which bounds the step where the loss is flat
+_DAMPING_SHARE = 1e-3  # maximum weight of this addition relative to the regulariser
+_RIDGE = 4.0  # relative ridge of the diagonal, times rounding and rows, so that the Cholesky factor exists
+_MAX_STEPS = 200  # about ten suffice unless rounding dominates
+_BETA_TOTAL = 4.0  # sum of beta and its slack: below the objective at w = 0 the mean derivative is at most 2
+_QP_SHARE = 0.01  # tolerance of a step's quadratic program as a share of the allowed gap
+_SUFFICIENT_DECREASE = 0.1  # Armijo's constant of the line search
+_MIN_STEP_LENGTH = 1e-8
 
 
 class _Point(NamedTuple):
-    """Weights, the scores of the positives and of the negatives, and the objective over these rows."""
+    """Weights, the scores of the positives and of the negatives, and the objective of the working set."""
 
     w: Float64
-    near: Float64
-    far: Float64
+    positives: Float64
+    negatives: Float64
     objective: float
 
     @property
     def z(self) -> Float64:
-        """What the loss is taken of."""
-        return np.asarray(self.far.max() - self.near)
+        """The arguments of the loss: the highest negative score minus each positive score."""
+        return np.asarray(self.negatives.max() - self.positives)
 
 
 class _Model(NamedTuple):
-    """The quadratic model at a point: the derivatives in (w, t), the second one as its lower factor."""
+    """The quadratic model at a point: derivatives of the loss, gradient in (w, t) and the Hessian's Cholesky factor."""
 
-    slopes: Float64
-    bends: Float64
+    first: Float64
+    second: Float64
     gradient: Float64
     factor: Float64
 
 
 class _Step(NamedTuple):
-    """A step in w and in the positives' z, the decrease it promises, and its dual variables."""
+    """A step in w and in the positives' z, its predicted decrease, and its dual variables."""
 
     w: Float64
     z: Float64
-    promised: float
+    predicted: float
     beta: Float64
 
 
-class NewtonSteps:
-    """The working set's problem, started from the last solution.
+class NewtonSolver:
+    """Solves the working set's problem by Newton steps, with warm starts.
 
     Parameters
     ----------
@@ -76,25 +71,25 @@ class NewtonSteps:
         Weight of the regulariser, > 0.
     loss : Margin
     max_steps : int
-        Most Newton steps per solution; 200 are never passed.
+        Maximum number of Newton steps per solution, at most 200.
     """
 
     def __init__(self, lam: float, loss: Margin, max_steps: int):
-        self._lam, self._loss, self._max_steps = lam, loss, min(max_steps, _MOST_STEPS)
+        self._lam, self._loss, self._max_steps = lam, loss, min(max_steps, _MAX_STEPS)
         self._at_zero = float(loss.value(np.zeros(1))[0])
         self._w: Float64 | None = None
         self._positives: Any = None
         self._negatives: Float64 = np.zeros((0, 0))
-        self._flat = _FLAT
+        self._damping = _DAMPING
         self.beta = np.zeros(0)
 
     def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
-        """Return w, the dual value and the number of steps; the relative gap over these rows is at most `tol`.
+        """Return w, the dual value and the number of steps; the relative gap of the working set is at most `tol`.
 
-        Where w = 0 is not the minimum, the gap is also a small share of what the minimum gains over it.
+        Unless w = 0 is the minimum, the gap is also a small share of the decrease from w = 0.
         """
         self._positives, self._negatives = positives, _dense(negatives)
-        self._flat = min(_FLAT, _FLAT_SHARE * self._lam / max(_mean_square(positives), np.finfo(float).tiny))
+        self._damping = min(_DAMPING, _DAMPING_SHARE * self._lam / max(_mean_square(positives), np.finfo(float).tiny))
         beta = np.append(self.beta, np.zeros(len(self._negatives) - len(self.beta)))
         point, dual, self.beta, steps = self._start(), -np.inf, beta, 0
         while steps < self._max_steps and point.objective - dual > self._allowance(tol, point.objective, dual):
@@ -110,19 +105,19 @@ class NewtonSteps:
         self._w = point.w
         return point.w, dual, steps
 
-    def forget(self) -> "np.typing.NDArray[np.bool_]":
-        """Drop the negatives that the last solution does not use; return the mask of those kept."""
+    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
+        """Drop the negatives with beta = 0 in the last solution; return the mask of the kept ones."""
         kept = self.beta > 0
         self.beta = self.beta[kept]
         return np.asarray(kept)
 
     def _allowance(self, tol: float, objective: float, dual: float) -> float:
-        """Return the gap at which to stop; before a bound is known, what `tol` alone allows."""
+        """Return the gap at which to stop; without a lower bound, `tol` times the objective."""
         gain = self._at_zero - dual
         return min(tol * objective, max(MISSED_GAIN * gain, NO_GAIN * tol * objective))
 
     def _start(self) -> _Point:
-        """Return the last solution, or w = 0 where that is better."""
+        """Return the last solution, or w = 0 if that is better."""
         last = None if self._w is None else self._at(self._w)
         if last is None or last.objective > self._at_zero:
             return self._at(np.zeros(self._negatives.shape[1]))
@@ -131,65 +126,71 @@ class NewtonSteps:
     def _at(self, w: Float64) -> _Point:
         return self._point(w, np.asarray(self._positives @ w), self._negatives @ w)
 
-    def _point(self, w: Float64, near: Float64, far: Float64) -> _Point:
-        loss = float(np.mean(self._loss.value(far.max() - near)))
-        return _Point(w, near, far, 0.5 * self._lam * float(w @ w) + loss)
+    def _point(self, w: Float64, positives: Float64, negatives: Float64) -> _Point:
+        loss = float(np.mean(self._loss.value(negatives.max() - positives)))
+        return _Point(w, positives, negatives, 0.5 * self._lam * float(w @ w) + loss)
 
     def _model(self, point: _Point) -> _Model:
         """Return the quadratic model at a point."""
-        slopes, bends = self._loss.slope(point.z), self._loss.bend(point.z) + self._flat
-        m, d = len(slopes), len(point.w)
-        gradient = np.append(self._lam * point.w - np.asarray(self._positives.T @ slopes) / m, slopes.mean())
-        second = np.empty((d + 1, d + 1))
-        second[:d, :d] = _weighted_gram(self._positives, bends / m)
-        second[d, :d] = second[:d, d] = -np.asarray(self._positives.T @ bends) / m
-        second[d, d] = bends.mean()
+        first, second = self._loss.derivative(point.z), self._loss.second_derivative(point.z) + self._damping
+        m, d = len(first), len(point.w)
+        gradient = np.append(self._lam * point.w - np.asarray(self._positives.T @ first) / m, first.mean())
+        hessian = np.empty((d + 1, d + 1))
+        hessian[:d, :d] = _weighted_gram(self._positives, second / m)
+        hessian[d, :d] = hessian[:d, d] = -np.asarray(self._positives.T @ second) / m
+        hessian[d, d] = second.mean()
         diagonal = np.arange(d + 1)
-        second[diagonal[:d], diagonal[:d]] += self._lam
-        second[diagonal, diagonal] *= 1.0 + _RIDGE * (d + 1) * np.finfo(float).eps
-        return _Model(slopes, bends, gradient, cholesky(second, lower=True, overwrite_a=True, check_finite=False))
+        hessian[diagonal[:d], diagonal[:d]] += self._lam
+        hessian[diagonal, diagonal] *= 1.0 + _RIDGE * (d + 1) * np.finfo(float).eps
+        return _Model(first, second, gradient, cholesky(hessian, lower=True, overwrite_a=True, check_finite=False))
 
     def _step(self, point: _Point, model: _Model, beta: Float64, slack: float) -> _Step:
-        """Return the step to the minimum of the model where t is at least every negative's score."""
+        """Return the step to the model's minimum subject to t >= every negative's score."""
         k = len(self._negatives)
-        columns = np.zeros((len(model.gradient), k + 1))  # the last one is the slack: beta sums to at most _ROOM
+        columns = np.zeros((len(model.gradient), k + 1))  # the last one is the slack: beta sums to at most _BETA_TOTAL
         columns[:-1, :k], columns[-1, :k] = -self._negatives.T, 1.0
-        half = solve_triangular(model.factor, columns, lower=True, check_finite=False)
-        downhill = solve_triangular(model.factor, model.gradient, lower=True, check_finite=False)
-        feasible = np.append(point.far.max() - point.far, 0.0)
-        start = np.append(beta, _ROOM - beta.sum())
-        found = solve_simplex_qp(half.T @ half, half.T @ downhill - feasible, _ROOM, start=start, tol=slack)
-        reach = half @ found.weights - downhill
-        move = solve_triangular(model.factor, reach, lower=True, trans=1, check_finite=False)
+        scaled = solve_triangular(model.factor, columns, lower=True, check_finite=False)
+        scaled_gradient = solve_triangular(model.factor, model.gradient, lower=True, check_finite=False)
+        slacks = np.append(point.negatives.max() - point.negatives, 0.0)
+        start = np.append(beta, _BETA_TOTAL - beta.sum())
+        linear = scaled.T @ scaled_gradient - slacks
+        weights = solve_simplex_qp(scaled.T @ scaled, linear, _BETA_TOTAL, start=start, tol=slack).weights
+        scaled_move = scaled @ weights - scaled_gradient
+        move = solve_triangular(model.factor, scaled_move, lower=True, trans=1, check_finite=False)
         w, t = move[:-1], float(move[-1])
-        promised = -float(model.gradient @ move) - 0.5 * float(reach @ reach)
-        return _Step(w, t - np.asarray(self._positives @ w), promised, found.weights[:-1])
+        predicted = -float(model.gradient @ move) - 0.5 * float(scaled_move @ scaled_move)
+        return _Step(w, t - np.asarray(self._positives @ w), predicted, weights[:-1])
 
     def _bound(self, model: _Model, point: _Point, step: _Step) -> float:
-        """Return the better of two dual values: for the model's slopes after the step, and for the loss's own."""
+        """Return the larger dual value: with the model's derivatives after the step, or with the loss's."""
         return max(
-            self._dual(model.slopes + model.bends * step.z, step.beta),
-            self._dual(self._loss.slope(point.z + step.z), step.beta),
+            self._dual(model.first + model.second * step.z, step.beta),
+            self._dual(self._loss.derivative(point.z + step.z), step.beta),
         )
 
     def _dual(self, alpha: Float64, beta: Float64) -> float:
-        """Return the dual value of the nearest feasible variables: alpha within its bounds, beta of the same sum."""
-        alpha = np.clip(alpha, 0.0, self._loss.steepest)
+        """Return the dual value after making the variables feasible: clip alpha, scale beta to the same sum."""
+        alpha = np.clip(alpha, 0.0, self._loss.max_derivative)
         share, total = float(alpha.mean()), float(beta.sum())
         if total <= 0:
             return -np.inf
-        near, far = np.asarray(self._positives.T @ alpha) / len(alpha), self._negatives.T @ (beta * (share / total))
+        positive, negative = (
+            np.asarray(self._positives.T @ alpha) / len(alpha),
+            self._negatives.T @ (beta * (share / total)),
+        )
         value = float(np.mean(self._loss.conjugate(alpha)))
-        with np.errstate(over="ignore"):  # a lam near 0 leaves no bound
-            return float(-0.5 * ((near - far) @ (near - far)) / self._lam - value)
+        with np.errstate(over="ignore"):  # for lam near 0 the bound may be -inf
+            return float(-0.5 * ((positive - negative) @ (positive - negative)) / self._lam - value)
 
     def _search(self, point: _Point, step: _Step) -> _Point | None:
-        """Return a point on the way that brings enough of what the step promises, or None if rounding leaves none."""
-        near, far = np.asarray(self._positives @ step.w), self._negatives @ step.w
+        """Return a point along the step with sufficient decrease, or None if rounding prevents one."""
+        positives, negatives = np.asarray(self._positives @ step.w), self._negatives @ step.w
         length = 1.0
-        while length > _SHORTEST:
-            new = self._point(point.w + length * step.w, point.near + length * near, point.far + length * far)
-            if new.objective <= point.objective - _BROUGHT * length * step.promised:
+        while length > _MIN_STEP_LENGTH:
+            new = self._point(
+                point.w + length * step.w, point.positives + length * positives, point.negatives + length * negatives
+            )
+            if new.objective <= point.objective - _SUFFICIENT_DECREASE * length * step.predicted:
                 return new
             length *= 0.5
         return None
@@ -207,7 +208,7 @@ def _mean_square(rows: Any) -> float:
 
 
 def _weighted_gram(rows: Any, weights: Float64) -> Float64:
-    """Return the sum of the rows' outer products."""
+    """Return the weighted sum of the rows' outer products."""
     if sparse.issparse(rows):
         return np.asarray((rows.T @ rows.multiply(weights[:, None]).tocsr()).toarray())
     scaled = rows * np.sqrt(weights)[:, None]

@@ -19,7 +19,7 @@ class ViolatedRankings:
     Attributes
     ----------
     ranks : tuple of k ndarrays of int, shapes (n_neg,)
-        Interleaving ranks of each row's negatives; rows may have different numbers of them.
+        Interleaving ranks of each row's negatives; their number may differ between rows.
     loss, violation : ndarray of float64, shape (k,)
     coefficients : ndarray of float64, shape (k, n)
     """
@@ -37,17 +37,17 @@ def most_violated_rankings(
     method: str = "auto",
     n_threads: int = 1,
 ) -> ViolatedRankings:
-    """Return the most violated ranking of every row; the same as one call per row.
+    """Return the most violated ranking of every row; equal to one call per row.
 
     Parameters
     ----------
     scores : array-like of float, shape (k, n)
     labels : array-like of bool, int or float, shape (n,) or (k, n)
-        The same for all rows, or one row each.
+        Labels of all rows, or one row of labels per row.
     loss, method
         As in :func:`most_violated_ranking`.
     n_threads : int, default=1
-        Rows are independent and the GIL is released, so threads change the time and nothing else.
+        Rows are independent, so the number of threads changes the time only.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def most_violated_rankings(
     Raises
     ------
     ShapeError
-        If `scores` has not two dimensions or `labels` does not fit it.
+        If `scores` does not have two dimensions or `labels` does not fit it.
     InputError
-        If `n_threads` is less than 1; and what :func:`most_violated_ranking` raises, naming the row.
+        If `n_threads` is less than 1. Errors of :func:`most_violated_ranking` are raised with the row's number.
     """
     rows = np.asarray(scores)
     if rows.ndim != 2:
@@ -77,13 +77,13 @@ def most_violated_rankings(
             raise type(error)(f"row {k}: {error}") from None
 
     if n_threads == 1:
-        found = [solve(k) for k in range(len(rows))]
+        rankings = [solve(k) for k in range(len(rows))]
     else:
         with ThreadPoolExecutor(n_threads) as threads:
-            found = list(threads.map(solve, range(len(rows))))
+            rankings = list(threads.map(solve, range(len(rows))))
     return ViolatedRankings(
-        tuple(one.ranks for one in found),
-        np.array([one.loss for one in found], dtype=np.float64),
-        np.array([one.violation for one in found], dtype=np.float64),
-        np.array([one.coefficients for one in found], dtype=np.float64).reshape(rows.shape),
+        tuple(ranking.ranks for ranking in rankings),
+        np.array([ranking.loss for ranking in rankings], dtype=np.float64),
+        np.array([ranking.violation for ranking in rankings], dtype=np.float64),
+        np.array([ranking.coefficients for ranking in rankings], dtype=np.float64).reshape(rows.shape),
     )

@@ -1,10 +1,9 @@
-"""The derivatives of a user's rank loss: asked for once, checked, and held to condition C2.
+"""The derivatives of a user's rank loss, with checks of condition C2.
 
-Inference is exact if d_{j+1}(i) >= d_j(i) (C2). Two checks look for a loss that breaks it. `check_loss` asks for whole
-rows of derivatives, once for each loss object and size: all of them where there are few, else a sample.
-`DerivativeCache` compares all derivatives that an inference asked for. Where these satisfy C2 the answer is the exact
-one of a loss that agrees with the user's in every derivative asked for; that the others satisfy it too, only
-`check_loss` on few negatives, or :class:`lapsvm.testing.RankLossLaws`, can say.
+Inference is exact if d_{j+1}(i) >= d_j(i) (C2). Two checks detect losses that violate C2. `check_loss` evaluates rows
+of derivatives once per loss object and size: all rows if there are few, otherwise a sample. `DerivativeCache` checks
+all derivatives that one inference evaluated. If these satisfy C2, the result is exact for a loss with the same
+evaluated derivatives. Only `check_loss` with few negatives, or :class:`lapsvm.testing.RankLossLaws`, checks the others.
 """
 
 import math
@@ -17,18 +16,18 @@ from lapsvm._ext import inference as _kernel
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError
 
-# rows, and derivatives, up to which all are compared; a row costs a call of the user's method, once per object and size
+# limits of the complete check; each row costs one call of the user's method, once per object and size
 _ROWS, _VALUES = 1 << 14, 1 << 22
-# rows, and derivatives, of the sample that is compared otherwise
+# size of the sample above these limits
 _SAMPLED_ROWS, _SAMPLED_VALUES = 512, 1 << 20
-# P N d_j(i) beyond it is as good as infinite: sums of scores and gains must stay finite
+# limit of P N d_j(i): sums of scores and gains must stay finite
 _LARGEST = 1e290
-# Delta is of the order of 1, and derivatives are often differences of such numbers
+# derivatives are differences of values of Delta, which are of the order of 1
 _ROUNDING = 1e-12
 
 
 class UserLoss(Protocol):
-    """What the checks need of a `lapsvm.ranking.RankLoss`."""
+    """The part of `lapsvm.ranking.RankLoss` that the checks use."""
 
     @property
     def identity(self) -> object:
@@ -42,7 +41,7 @@ class UserLoss(Protocol):
 
 
 class DerivativeCache:
-    """Answers the kernels' questions for derivatives and keeps the answers.
+    """Evaluates derivatives for the kernels and stores them for the checks.
 
     Parameters
     ----------
@@ -53,38 +52,38 @@ class DerivativeCache:
     def __init__(self, loss: UserLoss, n_pos: int, n_neg: int) -> None:
         self._loss, self._n_pos, self._n_neg = loss, n_pos, n_neg
         self._rows: list[Float64] = []
-        self._asked: list[tuple[int, int]] = []
+        self._starts: list[tuple[int, int]] = []
 
     def __call__(self, j: int, first: int, count: int) -> Float64:
-        """Return d_j(i) for `count` ranks from `first` on, float64 of shape (count,)."""
-        answer: Any = self._loss.derivative(j, np.arange(first, first + count), self._n_pos, self._n_neg)
-        if type(answer) is not np.ndarray or answer.dtype != np.float64 or answer.shape != (count,):
-            answer = self._numbers(answer, j, count)
-        row: Float64 = answer.copy()  # the user's array may change
+        """Return d_j(first), ..., d_j(first + count - 1), float64 of shape (count,)."""
+        result: Any = self._loss.derivative(j, np.arange(first, first + count), self._n_pos, self._n_neg)
+        if type(result) is not np.ndarray or result.dtype != np.float64 or result.shape != (count,):
+            result = self._as_row(result, j, count)
+        row: Float64 = result.copy()  # the user may change the array later
         self._rows.append(row)
-        self._asked.append((j, first))
+        self._starts.append((j, first))
         return row
 
     def check(self) -> None:
-        """Raise InputError if one of the derivatives asked for is not finite, or two of them break C2."""
+        """Raise InputError if a stored derivative is not finite or two of them violate C2."""
         if not self._rows:
             return
         values = np.concatenate(self._rows)
         starts = np.cumsum([0, *map(len, self._rows)]).astype(np.intp)
-        positions, ranks = np.array(self._asked, dtype=np.intp).T
+        positions, ranks = np.array(self._starts, dtype=np.intp).T
         largest = float(np.abs(values).max())
         limit = _LARGEST / (self._n_pos * self._n_neg)
-        if not largest <= limit:  # NaN is not either
+        if not largest <= limit:  # also True for NaN
             row = int(np.searchsorted(starts, np.argmin(np.abs(values) <= limit), side="right")) - 1
             raise InputError(f"derivative of {self._loss!r} must be finite, got another value at j = {positions[row]}.")
         slack = _ROUNDING * max(1.0, self._n_pos * largest)
         order = np.argsort(positions, kind="stable")
-        row, place = _kernel.first_fall(order, np.ascontiguousarray(ranks), starts, values, self._n_pos, slack)
+        row, column = _kernel.first_violation(order, np.ascontiguousarray(ranks), starts, values, self._n_pos, slack)
         if row >= 0:
-            self._refuse(int(positions[row]), int(ranks[row]) + place, float(self._rows[row][place]))
+            self._raise_violation(int(positions[row]), int(ranks[row]) + column, float(self._rows[row][column]))
 
     def check_value(self) -> None:
-        """Raise InputError unless Delta of the best and the worst ranking are what all rows, if whole, sum to."""
+        """Raise InputError unless Delta of the best and the worst ranking agree with the sum of all rows."""
         total = float(np.sum(self._rows))
         slack = 1e-9 * max(1.0, float(np.abs(self._rows).sum()))
         for above, expected in ((0, 0.0), (self._n_neg, -total)):
@@ -95,73 +94,73 @@ class DerivativeCache:
                     f"{expected:.6g} with {above} of {self._n_neg} negatives above each of {self._n_pos} positives."
                 )
 
-    def _numbers(self, answer: Any, j: int, count: int) -> Float64:
-        """Return as float64 what is one number or one per rank."""
+    def _as_row(self, result: Any, j: int, count: int) -> Float64:
+        """Return a user's result, one number or one per rank, as float64 of shape (count,)."""
         row = np.empty(count)
         try:
-            array = np.asarray(answer)
+            array = np.asarray(result)
             if array.dtype.kind not in "biufO":
                 raise TypeError
             row[...] = array
         except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"derivative of {self._loss!r} must return one number, or one for each of {count} ranks, "
-                f"got {_shown(answer)} at j = {j}."
+                f"got {_shown(result)} at j = {j}."
             ) from None
         return row
 
-    def _refuse(self, j: int, i: int, fallen: float) -> None:
-        """Raise InputError for the derivative `fallen` at j and i, which one at an earlier position exceeds."""
-        asked = zip(self._asked, self._rows, strict=True)
-        earlier = [(row[i - first], k) for (k, first), row in asked if k <= j and 0 <= i - first < len(row)]
-        higher, before = max(earlier)
-        if before == j:
+    def _raise_violation(self, j: int, i: int, lower: float) -> None:
+        """Raise InputError for the derivative `lower` at j and i, which is below one at an earlier position."""
+        stored = zip(self._starts, self._rows, strict=True)
+        earlier = [(row[i - first], k) for (k, first), row in stored if k <= j and 0 <= i - first < len(row)]
+        higher, position = max(earlier)
+        if position == j:
             raise InputError(
-                f"derivative of {self._loss!r} must not change between calls, got {higher:.6g} and {fallen:.6g} "
+                f"derivative of {self._loss!r} must not change between calls, got {higher:.6g} and {lower:.6g} "
                 f"at j = {j}, i = {i}."
             )
         raise InputError(
-            f"loss {self._loss!r} breaks condition C2, so inference is not exact for it: its derivative at rank "
-            f"i = {i} must not fall as j grows, got {higher:.6g} at j = {before} and {fallen:.6g} at j = {j}."
+            f"loss {self._loss!r} violates condition C2, so inference is not exact: its derivative at rank "
+            f"i = {i} must not decrease with j, got {higher:.6g} at j = {position} and {lower:.6g} at j = {j}."
         )
 
 
 def value(loss: UserLoss, above: Index, n_neg: int) -> float:
-    """Return Delta as the loss gives it.
+    """Return Delta from the loss's `value` method.
 
     Raises
     ------
     InputError
-        If that is not a finite number.
+        If it is not a finite number.
     """
-    answer: Any = loss.value(above.copy(), n_neg)
+    result: Any = loss.value(above.copy(), n_neg)
     try:
-        delta = float(answer)
+        delta = float(result)
     except (TypeError, ValueError, OverflowError):
         delta = math.nan
     if not math.isfinite(delta):
-        raise InputError(f"value of {loss!r} must be a finite number, got {_shown(answer)}.")
+        raise InputError(f"value of {loss!r} must be a finite number, got {_shown(result)}.")
     return delta
 
 
 def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
-    """Raise InputError if the loss breaks C2 for so many positives and negatives; done once per object and size.
+    """Raise InputError if the loss violates C2 for these numbers of samples; runs once per object and size.
 
-    Up to 16,384 negatives and 2^22 derivatives the check is a proof, beyond that it compares a sample of rows.
+    Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
     """
-    if _passed.holds(loss.identity, (n_pos, n_neg)):
+    if _passed.contains(loss.identity, (n_pos, n_neg)):
         return
-    asked, positions = DerivativeCache(loss, n_pos, n_neg), _sampled_positions(n_pos, n_neg)
+    cache, positions = DerivativeCache(loss, n_pos, n_neg), _sampled_positions(n_pos, n_neg)
     for j in positions:
-        asked(j, 1, n_pos)
-    asked.check()
+        cache(j, 1, n_pos)
+    cache.check()
     if len(positions) == n_neg:
-        asked.check_value()
+        cache.check_value()
     _passed.add(loss.identity, (n_pos, n_neg))
 
 
 def _sampled_positions(n_pos: int, n_neg: int) -> list[int]:
-    """Return the positions whose derivatives are compared, ascending: all, or the first ones and ever fewer later."""
+    """Return the positions to compare in ascending order: all, or a sample that is densest at the first ones."""
     if n_neg <= _ROWS and n_neg * n_pos <= _VALUES:
         return list(range(1, n_neg + 1))
     count = max(16, min(_SAMPLED_ROWS, _SAMPLED_VALUES // n_pos))
@@ -172,24 +171,24 @@ def _sampled_positions(n_pos: int, n_neg: int) -> list[int]:
     return [position for position in sampled if position <= n_neg]
 
 
-def _shown(answer: object) -> str:
-    """Return what a user's method gave, in few words."""
-    shape = getattr(answer, "shape", ())
-    return f"an array of shape {shape}" if shape else f"{type(answer).__name__} {str(answer)[:40]!r}"
+def _shown(result: object) -> str:
+    """Return a short description of a user method's result."""
+    shape = getattr(result, "shape", ())
+    return f"an array of shape {shape}" if shape else f"{type(result).__name__} {str(result)[:40]!r}"
 
 
-class _Passed:
-    """Remembers, as long as an object lives, for which sizes it passed `check_loss`."""
+class _PassedChecks:
+    """The sizes for which each living loss object passed `check_loss`."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, set[tuple[int, int]]] = {}
 
-    def holds(self, loss: object, size: tuple[int, int]) -> bool:
-        """Tell whether it passed."""
+    def contains(self, loss: object, size: tuple[int, int]) -> bool:
+        """Return whether the loss passed for this size."""
         return size in self._sizes.get(id(loss), ())
 
     def add(self, loss: object, size: tuple[int, int]) -> None:
-        """Remember that it passed; one that takes no weak reference is checked again each time."""
+        """Record that the loss passed; objects without weak references are checked again each time."""
         if id(loss) not in self._sizes:
             try:
                 weakref.finalize(loss, self._sizes.pop, id(loss), None).atexit = False
@@ -198,4 +197,4 @@ class _Passed:
         self._sizes.setdefault(id(loss), set()).add(size)
 
 
-_passed = _Passed()
+_passed = _PassedChecks()

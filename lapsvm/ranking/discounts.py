@@ -1,7 +1,7 @@
 """Discounts D(i) of NDCG: positive, non-increasing and convex, for ranks i = 1, 2, ...
 
-Convexity is what makes loss-augmented inference by independent ranks correct (Mohapatra et al., CVPR 2018,
-supplement, section 6): a discount without it is refused, with the rank where it fails.
+Loss-augmented inference by independent ranks is correct for convex discounts only (Mohapatra et al., CVPR 2018,
+supplement, section 6). The error for another discount names the rank at which convexity fails.
 """
 
 from collections.abc import Callable
@@ -15,34 +15,34 @@ from lapsvm.errors import InputError, OptionError
 
 # differences of two discounts are exact to a few units in the last place of D(1)
 _ROUNDING = 16 * np.finfo(np.float64).eps
-# a callable's first ranks are checked when the loss is made; the others when a ranking of that length comes
+# a callable's first ranks are checked when the loss is created, the others when a ranking needs them
 _FIRST_CHECK = 1024
 
 
 class Discount(Protocol):
-    """What NDCGLoss needs of a discount."""
+    """The interface of a discount of `NDCGLoss`."""
 
     def __call__(self, ranks: Index) -> Float64:
         """Return D at the given ranks (1-based)."""
 
 
 def log_discount(ranks: Index) -> Float64:
-    """D(i) = 1 / log2(1 + i), the usual one."""
+    """Return D(i) = 1 / log2(1 + i), the usual discount."""
     return np.asarray(1.0 / np.log2(1.0 + ranks))
 
 
 def reciprocal_discount(ranks: Index) -> Float64:
-    """D(i) = 1 / i."""
+    """Return D(i) = 1 / i."""
     return np.asarray(1.0 / ranks)
 
 
 class RankBiased:
-    """D(i) = p^i: the chance that a reader who goes on with probability `p` gets there.
+    """D(i) = p^i: the probability that a reader who continues with probability `p` reaches rank i.
 
     Parameters
     ----------
     p : float
-        Persistence, between 0 and 1, both excluded.
+        Persistence, 0 < p < 1.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class RankBiased:
         self.p = float(p)
 
     def __call__(self, ranks: Index) -> Float64:
-        """Return p^i; far ranks underflow to 0."""
+        """Return p^i; high ranks underflow to 0."""
         return np.asarray(np.power(self.p, ranks))
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class RankBiased:
 
 
 class Tabulated:
-    """D given as an array: entry 0 is D(1); behind its end the discount is 0."""
+    """A discount given as an array whose entry 0 is D(1); it is 0 beyond the end."""
 
     def __init__(self, values: ArrayLike) -> None:
         self.values = as_floats("discount", values, ndim=1).copy()
@@ -72,7 +72,7 @@ class Tabulated:
         check_discount(np.append(self.values, [0.0, 0.0]))
 
     def __call__(self, ranks: Index) -> Float64:
-        """Return the entries, and 0 behind the last one."""
+        """Return the entries, and 0 beyond the last one."""
         inside = ranks <= len(self.values)
         discount = np.zeros(len(ranks))
         discount[inside] = self.values[ranks[inside] - 1]
@@ -85,7 +85,7 @@ class Tabulated:
 class CutOff:
     """D(i) - D(k + 1) up to rank `k`, then 0: a cut-off that keeps the discount convex.
 
-    Zeroing D behind `k` would not: it makes a step that no convex function has.
+    Setting D to 0 beyond `k` would introduce a step, which is not convex.
     """
 
     def __init__(self, discount: Discount, k: int) -> None:
@@ -107,7 +107,7 @@ NAMED: dict[str, Discount] = {"log": log_discount, "reciprocal": reciprocal_disc
 
 
 def as_discount(discount: str | ArrayLike | Callable[[Index], ArrayLike], k: int | None) -> Discount:
-    """Return the discount that a name, an array or a callable means, cut off at `k` if asked.
+    """Return the discount given by a name, an array or a callable, with cut-off `k` unless it is None.
 
     Raises
     ------
@@ -116,18 +116,18 @@ def as_discount(discount: str | ArrayLike | Callable[[Index], ArrayLike], k: int
     InputError
         If the discount is not positive at 1, not finite, not non-increasing or not convex.
     """
-    found = _by_kind(discount)
+    resolved = _by_kind(discount)
     if k is not None:
-        found = CutOff(found, k)
-    if not _is_known(found):
-        check_discount(_values(found, _FIRST_CHECK))
-    return found
+        resolved = CutOff(resolved, k)
+    if not _is_convex(resolved):
+        check_discount(_values(resolved, _FIRST_CHECK))
+    return resolved
 
 
 def tabulate(discount: Discount, n: int) -> Float64:
-    """Return D(0..n) as a table whose entry 0 is unused (0), checked unless it is one of our own."""
+    """Return D(0..n) as a table whose entry 0 is unused (0), checked unless the discount is built in."""
     values = _values(discount, n)
-    if not _is_known(discount):
+    if not _is_convex(discount):
         check_discount(values)
     return np.concatenate([[0.0], values])
 
@@ -146,11 +146,11 @@ def check_discount(values: Float64) -> None:
         raise InputError(
             f"discount must be non-increasing, got D({i + 1}) = {values[i]:.6g} above D({i}) = {values[i - 1]:.6g}."
         )
-    bends: Float64 = np.diff(steps)
-    if bends.min(initial=0.0) < -slack:
-        i = int(np.argmax(bends < -slack)) + 2
+    second: Float64 = np.diff(steps)
+    if second.min(initial=0.0) < -slack:
+        i = int(np.argmax(second < -slack)) + 2
         raise InputError(
-            f"discount must be convex, but D({i - 1}) - 2 D({i}) + D({i + 1}) = {bends[i - 2]:.6g} < 0 at index {i}."
+            f"discount must be convex, but D({i - 1}) - 2 D({i}) + D({i + 1}) = {second[i - 2]:.6g} < 0 at index {i}."
         )
 
 
@@ -164,11 +164,11 @@ def _by_kind(discount: str | ArrayLike | Callable[[Index], ArrayLike]) -> Discou
         return discount
     if not callable(discount):
         return Tabulated(discount)
-    return next((known for known in NAMED.values() if known is discount), _Called(discount))
+    return next((known for known in NAMED.values() if known is discount), _Callable(discount))
 
 
-class _Called:
-    """A user's callable, its results checked for shape."""
+class _Callable:
+    """A user's callable, with a check of the shape of its results."""
 
     def __init__(self, function: Callable[[Index], ArrayLike]) -> None:
         self.function = function
@@ -185,8 +185,8 @@ class _Called:
         return repr(self.function)
 
 
-def _is_known(discount: Discount) -> bool:
-    """Whether the discount is convex by its formula, or was checked whole when it was made."""
+def _is_convex(discount: Discount) -> bool:
+    """Whether the discount is convex by its formula, or was checked completely when it was created."""
     return isinstance(discount, (RankBiased, Tabulated)) or any(discount is known for known in NAMED.values())
 
 

@@ -1,4 +1,4 @@
-"""The door of loss-augmented inference: which ranking violates its constraint most?"""
+"""Loss-augmented inference: find the ranking that violates its constraint most."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -13,10 +13,10 @@ from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
 
 METHODS = ("auto", "optranks", "search", "greedy", "reference")
-# the methods of cython_ext/inference.pyx, and the losses each is for
+# method numbers of cython_ext/inference.pyx
 _COMPILED = {"auto": 0, "optranks": 1, "search": 2, "greedy": 3}
-# counting keeps 32-bit counts
-_COUNTABLE = 2**31
+# the counting method of "auto" uses 32-bit counts
+_MAX_COUNT = 2**31
 _ONLY_FOR: dict[str, tuple[type[RankLoss], ...]] = {"search": (APLoss,), "greedy": (APLoss, NDCGLoss)}
 
 
@@ -50,15 +50,15 @@ def most_violated_ranking(
     Parameters
     ----------
     scores : array-like of float, shape (n,)
-        Any finite scores up to 1e290 in magnitude; computed in float64 and never modified.
+        Finite scores up to 1e290 in magnitude; the computation uses float64 and does not modify them.
     labels : array-like of bool, int or float, shape (n,)
         Positive where greater than 0, otherwise negative; at least one of each.
     loss : str or RankLoss, default="ap"
         "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
     method : str, default="auto"
-        "auto" takes the fastest exact one; "optranks" divides and conquers (any rank loss); "search" does so with
-        binary searches over ranks (AP only); "greedy" is the papers' baseline (AP and NDCG); "reference" is the
-        readable twin in plain Python.
+        "auto" is the fastest exact method; "optranks" is divide and conquer (any rank loss); "search" adds binary
+        searches over ranks (AP only); "greedy" is the papers' baseline (AP and NDCG); "reference" is the readable
+        twin in plain Python.
 
     Returns
     -------
@@ -73,31 +73,31 @@ def most_violated_ranking(
     ShapeError
         If scores or labels have more than one dimension, or their lengths differ.
     OptionError
-        If the loss or the method does not exist, or the method does not know the loss.
+        If the loss or the method does not exist, or the method does not support the loss.
     InputError
-        If a user's loss breaks condition C2 where it is looked at, changes between calls, or gives anything but finite
-        numbers.
+        If a user's loss violates condition C2 in a checked derivative, changes between calls, or returns anything but
+        finite numbers.
 
     Notes
     -----
     Mohapatra et al., CVPR 2018, problem (6) and Algorithm 1. Among equal scores the first in input order counts as
-    the higher one; the value does not depend on that. Where several rankings tie, any of them may be returned. If
-    rounding makes the best violation negative, R* itself (violation 0) is returned.
+    the higher one; the violation does not depend on this order. If several rankings have the largest violation, any of
+    them may be returned. If rounding makes the violation negative, the result is R* with violation 0.
 
     The 0-1 loss has labellings instead of rankings: Delta is the share of misclassified samples, violation is the mean
     hinge (1/n) sum_k max(0, 1 - y_k s_k), coefficients are y_k / n where 1 - y_k s_k > 0, and `ranks` are 1 for
     negatives taken as positive and P + 1 for the others.
     """
     array = _as_scores(scores)
-    positive = _positive_places(labels, len(array))
-    found_loss = as_loss(loss)
+    positive = _positive_indices(labels, len(array))
+    rank_loss = as_loss(loss)
     if method not in METHODS:
         raise OptionError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
-    if isinstance(found_loss, ZeroOneLoss):
+    if isinstance(rank_loss, ZeroOneLoss):
         return _misclassified(array, positive, method)
     if method == "reference":
-        return _by_reference(array, positive, found_loss)
-    return _compiled(array, positive, found_loss, method)
+        return _by_reference(array, positive, rank_loss)
+    return _compiled(array, positive, rank_loss, method)
 
 
 def _as_scores(scores: ArrayLike) -> Float64:
@@ -112,8 +112,8 @@ def _as_scores(scores: ArrayLike) -> Float64:
     return array
 
 
-def _positive_places(labels: ArrayLike, n: int) -> Index:
-    """Return the places of the positive labels, ascending, after all checks of labels."""
+def _positive_indices(labels: ArrayLike, n: int) -> Index:
+    """Return the indices of the positive labels in ascending order, after all checks of the labels."""
     array = np.asarray(labels)
     if array.shape != (n,):
         raise ShapeError(f"labels must have shape ({n},) like scores, got {array.shape}.")
@@ -134,18 +134,18 @@ def _positive_places(labels: ArrayLike, n: int) -> Index:
 def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> ViolatedRanking:
     """Run the kernel."""
     n_pos, n_neg = len(positive), len(scores) - len(positive)
-    known = _ONLY_FOR.get(method)
-    if known and not isinstance(loss, known):
-        names = " and ".join(kind.name for kind in known)
+    supported = _ONLY_FOR.get(method)
+    if supported and not isinstance(loss, supported):
+        names = " and ".join(kind.name for kind in supported)
         raise OptionError(f"method {method!r} exists for the loss {names} only, got {loss!r}.")
-    code = _COMPILED["optranks" if method == "auto" and len(scores) >= _COUNTABLE else method]
+    code = _COMPILED["optranks" if method == "auto" and len(scores) >= _MAX_COUNT else method]
     kernel = loss.kernel(n_pos, n_neg)
     if kernel.gains is not None:
-        _check_users(loss, n_pos, n_neg, method)
-    found = _kernel.most_violated(scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, code)
-    if found is None:
-        _refuse(scores)
-    ranks, coefficients, above, delta, weighted = found
+        _check_user_loss(loss, n_pos, n_neg, method)
+    result = _kernel.most_violated(scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, code)
+    if result is None:
+        _raise_not_finite(scores)
+    ranks, coefficients, above, delta, weighted = result
     if isinstance(kernel.gains, derivatives.DerivativeCache):
         kernel.gains.check()
     if kernel.gains is not None:
@@ -153,18 +153,18 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
     return _violated(ranks, coefficients, delta, delta - weighted, n_pos)
 
 
-def _check_users(loss: RankLoss, n_pos: int, n_neg: int, method: str) -> None:
-    """Raise unless the method asks a loss for its derivatives, and they satisfy C2 as far as they are looked at."""
+def _check_user_loss(loss: RankLoss, n_pos: int, n_neg: int, method: str) -> None:
+    """Raise unless the method evaluates derivatives and the checked derivatives satisfy C2."""
     if method in _ONLY_FOR:
-        raise OptionError(f"method {method!r} does not ask a loss for its derivatives, so it cannot take {loss!r}.")
+        raise OptionError(f"method {method!r} does not evaluate derivatives, so it does not support {loss!r}.")
     derivatives.check_loss(loss, n_pos, n_neg)
 
 
 def _by_reference(scores: Float64, positive: Index, loss: RankLoss) -> ViolatedRanking:
-    """Run the plain Python twin."""
+    """Run the readable twin in plain Python."""
     _check_usable(scores)
     if type(loss).kernel is RankLoss.kernel:
-        _check_users(loss, len(positive), len(scores) - len(positive), "reference")
+        _check_user_loss(loss, len(positive), len(scores) - len(positive), "reference")
     ranks, coefficients, above = reference.most_violated(scores, positive, loss)
     delta = derivatives.value(loss, above, len(scores) - len(positive))
     centre = scores[positive].min()
@@ -172,7 +172,7 @@ def _by_reference(scores: Float64, positive: Index, loss: RankLoss) -> ViolatedR
 
 
 def _violated(ranks: Index, coefficients: Float64, delta: float, violation: float, n_pos: int) -> ViolatedRanking:
-    """Return the result; R*, which always is feasible, if rounding made the violation negative."""
+    """Return the result, or R* with violation 0 if rounding makes the violation negative."""
     if violation < 0:
         ranks.fill(n_pos + 1)
         coefficients.fill(0.0)
@@ -181,9 +181,9 @@ def _violated(ranks: Index, coefficients: Float64, delta: float, violation: floa
 
 
 def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRanking:
-    """Return the labelling that the 0-1 loss's structured hinge finds, sample by sample."""
+    """Return the most violated labelling of the 0-1 loss."""
     if method in ("search", "greedy"):
-        raise OptionError(f"method {method!r} does not know the loss 'zero_one', which is solved per sample.")
+        raise OptionError(f"method {method!r} does not support the loss 'zero_one', which is solved per sample.")
     _check_usable(scores)
     n = len(scores)
     signs = np.full(n, -1.0)
@@ -197,15 +197,15 @@ def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRan
 
 
 def _check_usable(scores: Float64) -> None:
-    """Raise NotFiniteError unless every score is finite and not beyond the kernels' limit."""
+    """Raise NotFiniteError unless every score is finite and within the kernels' limit."""
     if not (np.abs(scores) <= _kernel.LARGEST).all():
-        _refuse(scores)
+        _raise_not_finite(scores)
 
 
-def _refuse(scores: Array) -> NoReturn:
+def _raise_not_finite(scores: Array) -> NoReturn:
     """Raise NotFiniteError for the first score that is not finite or too large."""
     check_finite("scores", scores)
     k = int(np.argmax(np.abs(scores) > _kernel.LARGEST))
     if abs(scores[k]) <= _kernel.LARGEST:
-        raise NotFiniteError("scores must not change while they are read, got others than a moment before.")
-    raise NotFiniteError(f"scores must not be beyond {_kernel.LARGEST:g} in magnitude, got {scores[k]} at index {k}.")
+        raise NotFiniteError("scores must not change while they are read, got different values in two reads.")
+    raise NotFiniteError(f"scores must be at most {_kernel.LARGEST:g} in magnitude, got {scores[k]} at index {k}.")

@@ -1,12 +1,12 @@
 """Rank losses: Delta of a ranking, and its discrete derivatives d_j(i).
 
-A ranking is given by how many negatives stand above each positive (best positive first), or equivalently by the
+A ranking is represented by the number of negatives above each positive (best positive first), or equivalently by the
 interleaving ranks r_j of the negatives: one plus the number of positives above the j-th negative. Every loss here
-decomposes over the negatives, Delta = sum_j delta_j(r_j), and d_j(i) = delta_j(i + 1) - delta_j(i) is all that
-inference asks. Positions j and ranks i are 1-based, as in Mohapatra et al., CVPR 2018.
+decomposes over the negatives, Delta = sum_j delta_j(r_j), and inference needs only d_j(i) = delta_j(i + 1) -
+delta_j(i). Positions j and ranks i are 1-based, as in Mohapatra et al., CVPR 2018.
 """
 
-# ruff: noqa: ARG002 - every loss has the same signature, whichever of the numbers it needs
+# ruff: noqa: ARG002 - all losses have the same signature
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from lapsvm.ranking.discounts import as_discount, tabulate
 
 # the kinds of lapsvm/_ext/rank_losses.pxd
 _AP, _LOG, _TABLE, _AUC, _MRR, _POS_AT_TOP, _OBJECT = range(7)
-# longer rankings compute the log discount where it is needed: a few thousand times, not once per sample
+# longer rankings compute the log discount on demand: a few thousand times, not once per sample
 _LONGEST_LOG_TABLE = 1 << 17
 
 
 class Kernel(NamedTuple):
-    """How the compiled code is told which loss it works for."""
+    """The arguments that select a loss in the compiled code."""
 
     kind: int
     norm: float = 1.0
@@ -37,11 +37,11 @@ class Kernel(NamedTuple):
 
 
 class RankLoss(ABC):
-    """A loss of rankings that quicksort-flavoured inference can maximise.
+    """Base class of losses for divide-and-conquer inference.
 
-    Subclasses give `derivative`; inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
-    `lapsvm.testing.RankLossLaws` checks. Inference refuses a loss that it sees break C2; see `docs/howto/add_a_loss.md`
-    for what it sees. Delta is 0 for the ranking with every positive on top.
+    Subclasses define `derivative`. Inference is exact if d_{j+1}(i) >= d_j(i) for all i and j (condition C2), which
+    `lapsvm.testing.RankLossLaws` checks. Inference raises InputError if a derivative that it checks violates C2; see
+    `docs/howto/add_a_loss.md`. Delta is 0 for the ranking with every positive on top.
     """
 
     name: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class RankLoss(ABC):
         i : ndarray of int, shape (m,)
             Interleaving ranks, each in 1 .. n_pos.
         n_pos, n_neg : int
-            How many positives and negatives there are.
+            Numbers of positives and negatives.
 
         Returns
         -------
@@ -76,27 +76,27 @@ class RankLoss(ABC):
         Returns
         -------
         float
-            Here the sum of the derivatives from each negative's rank to the end; a closed form is faster.
+            The default sums the derivatives from each negative's rank to the end; a closed form is faster.
         """
         n_pos = len(above)
         total = 0.0
         for j in range(1, int(above[-1]) + 1):
             rank = 1 + int(np.searchsorted(above, j))
-            rest = np.arange(rank, n_pos + 1)
-            total -= float(np.sum(np.broadcast_to(self.derivative(j, rest, n_pos, n_neg), rest.shape)))
+            remaining = np.arange(rank, n_pos + 1)
+            total -= float(np.sum(np.broadcast_to(self.derivative(j, remaining, n_pos, n_neg), remaining.shape)))
         return total
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
-        """Return what the compiled recursion needs; here a call of `derivative` for every visited negative."""
+        """Return the arguments of the compiled recursion; the default calls `derivative` for every visited negative."""
         return Kernel(_OBJECT, gains=DerivativeCache(self, n_pos, n_neg))
 
     @property
     def identity(self) -> object:
-        """The object that stays the same from call to call; for an adapted loss, the user's own."""
+        """The object that identifies the loss across calls; for an adapted loss, the user's object."""
         return self
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give a class whose derivative is its own a kernel that asks for it, not its parent's compiled form."""
+        """Make a subclass that overrides `derivative` use it instead of its parent's compiled form."""
         super().__init_subclass__(**options)
         if "derivative" in cls.__dict__ and "kernel" not in cls.__dict__:
             cls.kernel = RankLoss.kernel  # type: ignore[method-assign]
@@ -116,11 +116,11 @@ class APLoss(RankLoss):
 
     def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
         """Return -i / (P (i + j - 1) (i + j))."""
-        place = i + float(j)
-        return -i / (n_pos * (place - 1) * place)
+        rank = i + float(j)
+        return -i / (n_pos * (rank - 1) * rank)
 
     def value(self, above: Index, n_neg: int) -> float:
-        """Return the mean over the positives of above / (above + own place)."""
+        """Return the mean over the positives of above / (above + i), i being the positive's position."""
         return float(np.mean(above / (above + np.arange(1, len(above) + 1))))
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
@@ -134,7 +134,7 @@ class NDCGLoss(RankLoss):
     Parameters
     ----------
     discount : "log", "reciprocal", array-like of shape (m,) or callable, default="log"
-        D(i) = 1 / log2(1 + i); 1 / i; D(1), D(2), ... with 0 behind the end; or a function that maps an integer array
+        D(i) = 1 / log2(1 + i); 1 / i; D(1), D(2), ... and 0 beyond the end; or a function that maps an integer array
         of 1-based ranks to D, such as `RankBiased(p)`. D must be convex and non-increasing.
     k : int, optional
         Cut-off: D(i) becomes max(D(i) - D(k + 1), 0), which stays convex.
@@ -144,12 +144,12 @@ class NDCGLoss(RankLoss):
     OptionError
         If the name of the discount is unknown.
     InputError
-        If the discount is not finite, positive at 1, non-increasing and convex; the index of the failure is told.
+        If the discount is not finite, positive at 1, non-increasing and convex; the message names the rank.
 
     Notes
     -----
-    Mohapatra et al., CVPR 2018, supplement, proposition 1 and section 6. A discount other than "log" is tabulated up
-    to the number of samples and the table is kept (8 bytes per sample).
+    Mohapatra et al., CVPR 2018, supplement, proposition 1 and section 6. Discounts other than "log" are tabulated up to
+    the number of samples; the table takes 8 bytes per sample.
     """
 
     name = "ndcg"
@@ -165,12 +165,12 @@ class NDCGLoss(RankLoss):
 
     def value(self, above: Index, n_neg: int) -> float:
         """Return the lost share of the gain."""
-        places = np.arange(1, len(above) + 1)
-        lost = self.discount(places) - self.discount(places + above)
-        return float(np.sum(lost)) / self._norm(len(above))
+        positions = np.arange(1, len(above) + 1)
+        losses = self.discount(positions) - self.discount(positions + above)
+        return float(np.sum(losses)) / self._norm(len(above))
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
-        """Return the compiled form: the log discount of long rankings is computed, all others are looked up."""
+        """Return the compiled form: the log discount of long rankings is computed, all others are tabulated."""
         if self.discount is NAMED_DISCOUNTS["log"] and n_pos + n_neg > _LONGEST_LOG_TABLE:
             return Kernel(_LOG, self._norm(n_pos))
         return Kernel(_TABLE, self._norm(n_pos), self._table_to(n_pos + n_neg))
@@ -188,7 +188,7 @@ class NDCGLoss(RankLoss):
         return float(sums[n_pos])
 
     def _table_to(self, n: int) -> Float64:
-        """Return D(0..n) or longer; grown tables replace shorter ones whole, so threads never see half of one."""
+        """Return a table of D with at least entries 0..n; replacing the complete table is safe for threads."""
         table = self._table
         if len(table) <= n:
             self._table = table = tabulate(self.discount, min(2 * n, max(n, _LONGEST_LOG_TABLE)))
@@ -208,7 +208,7 @@ class AUCLoss(RankLoss):
         return -1.0 / (n_pos * float(n_neg))
 
     def value(self, above: Index, n_neg: int) -> float:
-        """Return the swapped pairs' share."""
+        """Return the share of swapped pairs."""
         return float(np.mean(above / n_neg))
 
     def kernel(self, n_pos: int, n_neg: int) -> Kernel:
@@ -255,9 +255,9 @@ class PosAtTopLoss(RankLoss):
 class ZeroOneLoss:
     """The share of misclassified samples; its structured hinge is the mean hinge loss of the binary SVM.
 
-    It stands beside the rank losses for comparison and decomposes over the samples: with labels y_k of +1 and -1 the
+    It serves as a comparison with the rank losses and decomposes over the samples: with labels y_k of +1 and -1 the
     structured output is a labelling, Psi = sum_k y_k phi_k / (2 n), and the largest violation is
-    (1/n) sum_k max(0, 1 - y_k s_k). See :func:`lapsvm.ranking.most_violated_ranking` for what `ranks` then means.
+    (1/n) sum_k max(0, 1 - y_k s_k). :func:`lapsvm.ranking.most_violated_ranking` defines its `ranks`.
     """
 
     name = "zero_one"
@@ -267,7 +267,7 @@ class ZeroOneLoss:
 
 
 class _Adapted(RankLoss):
-    """A user's object that has `derivative`, and maybe `value`, without being a RankLoss."""
+    """A user's object with `derivative`, and optionally `value`, that is not a RankLoss."""
 
     def __init__(self, loss: Any) -> None:
         self._loss = loss
@@ -277,9 +277,9 @@ class _Adapted(RankLoss):
         return result
 
     def value(self, above: Index, n_neg: int) -> float:
-        own = getattr(self._loss, "value", None)
-        found: float = super().value(above, n_neg) if own is None else own(above, n_neg)
-        return found
+        user_value = getattr(self._loss, "value", None)
+        delta: float = super().value(above, n_neg) if user_value is None else user_value(above, n_neg)
+        return delta
 
     @property
     def identity(self) -> object:
@@ -295,12 +295,12 @@ NAMED: dict[str, RankLoss | ZeroOneLoss] = {
 
 
 def as_loss(loss: object) -> RankLoss | ZeroOneLoss:
-    """Return the loss that a name means, or the loss itself; objects with a `derivative` method are accepted.
+    """Return the loss of a name, or the loss itself; objects with a `derivative` method are accepted.
 
     Raises
     ------
     OptionError
-        If the name is unknown, or the object is no loss.
+        If the name is unknown, or the object is not a loss.
     """
     if isinstance(loss, str) and loss in NAMED:
         return NAMED[loss]

@@ -1,8 +1,8 @@
-"""Metrics of a ranking by scores: what the losses are one minus of.
+"""Metrics of a ranking by scores; each loss is one minus a metric.
 
-All take ``(scores, labels)`` in this order, with positives where a label is greater than 0, and depend on the order
-of the scores alone: adding a constant changes nothing, negative scores are fine. Equal scores are treated as
-scikit-learn treats them where it has the metric, and pessimistically elsewhere; each function says how.
+All take ``(scores, labels)`` in this order; labels greater than 0 are positive. The metrics depend only on the order
+of the scores. Equal scores are treated as in scikit-learn where it has the metric, and pessimistically otherwise; each
+docstring states how.
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     NotFiniteError, ShapeError, InputError
-        If scores or labels are no finite numbers of one dimension and the same length.
+        If scores or labels are not finite numbers of one dimension and the same length.
     OneClassError
         If no label is positive.
     """
     positives, total = _groups(*_checked(scores, labels))
-    found = np.cumsum(positives)
-    return float(np.sum(positives * found / np.cumsum(total)) / found[-1])
+    retrieved = np.cumsum(positives)
+    return float(np.sum(positives * retrieved / np.cumsum(total)) / retrieved[-1])
 
 
 def ndcg(
@@ -54,8 +54,8 @@ def ndcg(
     scores, labels : array-like, shape (n,)
         As in :func:`average_precision`.
     discount, k
-        As in :class:`lapsvm.ranking.NDCGLoss`; note that its cut-off shifts the discount, so that ``k`` here differs
-        from scikit-learn's, which zeroes it.
+        As in :class:`lapsvm.ranking.NDCGLoss`. Its cut-off shifts the discount, whereas scikit-learn's ``k`` sets it
+        to 0.
 
     Returns
     -------
@@ -69,9 +69,9 @@ def ndcg(
     """
     positives, total = _groups(*_checked(scores, labels))
     last = np.cumsum(total)
-    gained = np.cumsum(tabulate(as_discount(discount, k), int(last[-1])))
-    mean_discount = (gained[last] - gained[last - total]) / total
-    return float(np.sum(positives * mean_discount) / gained[int(positives.sum())])
+    gains = np.cumsum(tabulate(as_discount(discount, k), int(last[-1])))
+    mean_discount = (gains[last] - gains[last - total]) / total
+    return float(np.sum(positives * mean_discount) / gains[int(positives.sum())])
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
@@ -104,7 +104,7 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def reciprocal_rank(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Return 1 / rank of the best positive; negatives with the same score stand above it.
+    """Return 1 / rank of the best positive; negatives with the same score rank above it.
 
     Parameters
     ----------
@@ -147,14 +147,14 @@ def positives_at_top(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
-    """Return the scores and which samples are positive."""
+    """Return the checked scores, and a mask of the positive samples."""
     values = as_floats("scores", scores, ndim=1)
     array = np.asarray(labels)
     if array.shape != values.shape:
         raise ShapeError(f"labels must have shape {values.shape} like scores, got {array.shape}.")
     if array.dtype.kind not in "biuf":
         raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
-    check_finite("labels", array)  # NaN > 0 is false: it would count as a negative
+    check_finite("labels", array)  # NaN > 0 is False, so that NaN would count as negative
     positive = np.asarray(array > 0)
     if not positive.any():
         raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(array)}.")
@@ -162,7 +162,7 @@ def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
 
 
 def _groups(values: Float64, positive: Array) -> tuple[Index, Index]:
-    """Return, for each group of equal scores from the best down, how many positives and how many samples it has."""
+    """Return the numbers of positives and of samples in each group of equal scores, best group first."""
     order = np.argsort(-values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

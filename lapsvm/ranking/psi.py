@@ -1,4 +1,4 @@
-"""Psi of the most violated ranking: the features' weighted sum."""
+"""Psi of the most violated ranking: a weighted sum of features."""
 
 from typing import Any
 
@@ -10,32 +10,32 @@ from lapsvm._ext import psi as _kernel
 from lapsvm.arrays import Array, Float64, as_floats
 from lapsvm.errors import InputError, ShapeError
 
-_CHUNK = 1024  # rows converted at a time, where the kernel does not read their type
+_CHUNK = 1024  # rows converted at a time if the kernel does not support their type
 
 
 def psi(X: Any, coefficients: ArrayLike) -> Float64:
     """Return sum_k coefficients[k] X[k], touching only rows whose coefficient is not 0.
 
-    With the coefficients of :func:`lapsvm.ranking.most_violated_ranking` this is Psi(R*) - Psi(R), the cutting plane;
-    late in training almost all of them are 0.
+    With the coefficients of :func:`lapsvm.ranking.most_violated_ranking` the sum is Psi(R*) - Psi(R), the cutting
+    plane. Late in training almost all coefficients are 0.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or scipy.sparse matrix or array in CSR form
-        Features of any real type; float32 and float64 rows are read in place, others a thousand at a time.
+        Features of any real type. float32 and float64 rows are not copied.
     coefficients : array-like of float, shape (n,)
 
     Returns
     -------
     ndarray of float64, shape (d,)
-        Accumulated in float64. Features are not checked for NaN here.
+        Accumulated in float64. Features are not checked for NaN.
 
     Raises
     ------
     ShapeError
-        If `X` has not two dimensions, or not one row per coefficient.
+        If `X` does not have two dimensions, or one row per coefficient.
     InputError
-        If `X` is no array of real numbers, or sparse but not CSR, or an index of it lies outside.
+        If `X` is not an array of real numbers, or is sparse but not valid CSR.
     NotFiniteError
         If a coefficient is NaN or infinite.
     """
@@ -64,7 +64,7 @@ def _sparse(X: Any, weights: Float64) -> Float64:
     data = X.data if X.data.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
     total = _kernel.csr(data, X.indices, X.indptr, np.ascontiguousarray(weights), X.shape[1])
     if total is None:
-        raise InputError(f"X must be a valid CSR matrix, but an index or a row's end lies outside of shape {X.shape}.")
+        raise InputError(f"X must be a valid CSR matrix, but an index or a row's end is outside of shape {X.shape}.")
     return total
 
 

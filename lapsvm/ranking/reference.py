@@ -1,7 +1,7 @@
-"""The readable twin of every compiled kernel of this room: plain Python, written as in the papers.
+"""Slow, readable twins of the compiled kernels of this package, in plain Python and the papers' notation.
 
-Slow on purpose. It shares nothing with the kernels but the definitions, and the tests hold both to the same laws.
-Indices follow the papers: positions j = 1 .. N and ranks i = 1 .. P + 1, so lists carry an unused entry 0.
+They share only the definitions with the kernels; the same tests check both. Indices follow the papers: positions are
+j = 1 .. N and ranks i = 1 .. P + 1, so that lists have an unused entry 0.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,9 +42,9 @@ def most_violated_ranks(problem: Problem) -> list[int]:
     """Return r_1 .. r_N by OptRanks (Mohapatra et al., CVPR 2018, Algorithm 1); negatives are sorted beforehand."""
     n_pos, n_neg = len(problem.positives), len(problem.negatives)
     ranks = [0] * (n_neg + 1)
-    jobs = [(1, n_neg, 1, n_pos + 1)]
-    while jobs:
-        first, last, low, high = jobs.pop()
+    stack = [(1, n_neg, 1, n_pos + 1)]
+    while stack:
+        first, last, low, high = stack.pop()
         if first > last:
             continue
         if low == high:
@@ -52,18 +52,18 @@ def most_violated_ranks(problem: Problem) -> list[int]:
             continue
         middle = (first + last) // 2
         ranks[middle] = problem.best_rank(middle, low, high)
-        jobs += [(first, middle - 1, low, ranks[middle]), (middle + 1, last, ranks[middle], high)]
+        stack += [(first, middle - 1, low, ranks[middle]), (middle + 1, last, ranks[middle], high)]
     return ranks[1:]
 
 
 def greedy_ranks(problem: Problem) -> list[int]:
-    """Return r_1 .. r_N, trying every rank for every negative: O(P N) (Yue et al., SIGIR 2007)."""
+    """Return r_1 .. r_N by trying every rank for every negative: O(P N) (Yue et al., SIGIR 2007)."""
     n_pos, n_neg = len(problem.positives), len(problem.negatives)
     return [problem.best_rank(j, 1, n_pos + 1) for j in range(1, n_neg + 1)]
 
 
 def negatives_above(ranks: Sequence[int], n_pos: int) -> Index:
-    """Return #{j : r_j <= i} for each positive i = 1 .. P: the supplement's r+_i, less one."""
+    """Return #{j : r_j <= i} for each positive i = 1 .. P, which is the supplement's r+_i - 1."""
     return np.array([sum(rank <= i for rank in ranks) for i in range(1, n_pos + 1)], dtype=np.intp)
 
 
@@ -84,20 +84,22 @@ def all_rankings(n_pos: int, n_neg: int) -> Iterator[tuple[int, ...]]:
 
 
 def largest_violation(problem: Problem) -> float:
-    """Return the largest violation over all interleavings, by trying each one."""
-    every = all_rankings(len(problem.positives), len(problem.negatives))
-    return max(violation(problem, ranks) for ranks in every)
+    """Return the largest violation by trying all interleavings."""
+    rankings = all_rankings(len(problem.positives), len(problem.negatives))
+    return max(violation(problem, ranks) for ranks in rankings)
 
 
-def first_fall(order: Index, ranks: Index, starts: Index, values: Float64, n_pos: int, slack: float) -> tuple[int, int]:
-    """Return the row and the place in it of the first value that is more than `slack` below an earlier row's."""
-    least = [-np.inf] * (n_pos + 1)
+def first_violation(
+    order: Index, ranks: Index, starts: Index, values: Float64, n_pos: int, slack: float
+) -> tuple[int, int]:
+    """Return row and column of the first value that is more than `slack` below an earlier row's, else (-1, -1)."""
+    bound = [-np.inf] * (n_pos + 1)
     for k in order.tolist():
-        for place, value in enumerate(values[starts[k] : starts[k + 1]].tolist()):
-            rank = int(ranks[k]) + place
-            if value < least[rank]:
-                return k, place
-            least[rank] = max(least[rank], value - slack)
+        for column, value in enumerate(values[starts[k] : starts[k + 1]].tolist()):
+            rank = int(ranks[k]) + column
+            if value < bound[rank]:
+                return k, column
+            bound[rank] = max(bound[rank], value - slack)
     return -1, -1
 
 

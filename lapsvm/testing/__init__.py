@@ -1,4 +1,4 @@
-"""Laws that implementations of an interface must keep, shipped as tests."""
+"""Reusable tests of the properties that implementations of an interface must have."""
 
 from lapsvm.testing.rank_losses import RankLossLaws
 

@@ -1,6 +1,6 @@
-"""Laws of bags: what any store of windows must answer, whatever holds the windows."""
+"""Laws of bags: tests that every store of windows must pass."""
 
-# ruff: noqa: D102 - the names of the laws are their sentences
+# ruff: noqa: D102 - the names of the tests state the laws
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SIZES = (1, 5, 2, 300, 1, 41)
 
 
 def write_run(folder: Path, arrays: Sequence[Array], dtype: DTypeLike, per_shard: int) -> Path:
-    """Write the shards of a run folder's set "trainval", one picture for each array (n_i, d), so many to a shard."""
+    """Write the shards of a run folder's set "trainval", one picture per array (n_i, d), `per_shard` per shard."""
     shards = folder / "shards" / "trainval"
     shards.mkdir(parents=True)
     pictures = [
@@ -33,13 +33,13 @@ def write_run(folder: Path, arrays: Sequence[Array], dtype: DTypeLike, per_shard
 
 
 def drawn(dtype: DTypeLike = np.float16, n_bags: int = 30) -> list[Array]:
-    """Return normally distributed windows, 1 to 89 a bag, 21 numbers each."""
+    """Return normally distributed windows, 1 to 89 per bag, of dimension 21."""
     rng = np.random.default_rng(0)
     return [narrowed(rng.normal(size=(rng.integers(1, 90), 21)), np.dtype(dtype)) for _ in range(n_bags)]
 
 
 def answers(bags: Bags) -> list[Array]:
-    """Return whatever bags of 30 `drawn` arrays can be asked."""
+    """Return the results of all queries to bags of 30 `drawn` arrays."""
     rng = np.random.default_rng(1)
     weights, owners = rng.normal(size=(21, 6)), rng.integers(0, 30, 50)
     index = rng.integers(0, 90, 50) % np.diff(bags.offsets)[owners]
@@ -65,9 +65,9 @@ def answers(bags: Bags) -> list[Array]:
 
 
 class BagsLaws:
-    """Subclass it in a test module and say how to make bags; pytest collects the laws.
+    """Tests of bags; subclasses in a test module define `make`.
 
-    The features of the laws are small whole numbers, so that every sum is exact and ties are real ties.
+    The features are small whole numbers, so that sums and ties are exact.
     """
 
     @abstractmethod
@@ -90,14 +90,14 @@ class BagsLaws:
 
     def test_the_best_window_is_the_first_maximum_for_any_number_of_weight_vectors(self) -> None:
         windows = self.windows()
-        windows[3][200] = windows[3][17]  # a later equal never wins
+        windows[3][200] = windows[3][17]  # the first of equal windows is the best
         bags = self.make(windows)
         for k in (1, 2, 3, 8, 20):
             found, expected = bags.best(self.weights(k)), best_windows(windows, self.weights(k))
             _equal(found.index, expected.index)
             _equal(found.score, expected.score)
 
-    def test_one_vector_and_a_column_are_the_same_question(self) -> None:
+    def test_a_weight_vector_gives_the_same_result_as_a_column(self) -> None:
         bags, weights = self.make(self.windows()), self.weights(5)
         for column in range(5):
             _equal(bags.best(weights[:, column]).index, bags.best(weights).index[:, column])
@@ -118,7 +118,7 @@ class BagsLaws:
         means = np.array([array.mean(axis=0) for array in windows])
         np.testing.assert_allclose(self.make(windows).means(), means, atol=1e-12)
 
-    def test_a_subset_answers_like_its_bags_alone(self) -> None:
+    def test_a_subset_equals_bags_of_its_arrays(self) -> None:
         windows, weights = self.windows(), self.weights(3)
         chosen = [4, 3, 0, 3]
         part = self.make(windows).subset(chosen)
@@ -126,39 +126,39 @@ class BagsLaws:
         _equal(part.best(weights).index, expected.index)
         _equal(part.score_windows(weights[:, 0]), np.concatenate([windows[i] @ weights[:, 0] for i in chosen]))
 
-    def test_a_windows_score_has_the_same_bits_whatever_is_asked_beside_it(self) -> None:
+    def test_a_score_has_the_same_bits_in_any_batch(self) -> None:
         bags = self.make(self.windows())
         weights = np.random.default_rng(3).normal(size=(37, 9))
-        together = bags.best(weights)
+        batch = bags.best(weights)
         for column in range(9):
             alone = bags.subset([3, 5]).best(weights[:, column])
-            _equal(alone.index, together.index[[3, 5], column])
-            _equal(alone.score, together.score[[3, 5], column])
+            _equal(alone.index, batch.index[[3, 5], column])
+            _equal(alone.score, batch.score[[3, 5], column])
 
-    def test_chosen_windows_are_handed_out_as_they_are(self) -> None:
+    def test_rows_are_returned_unchanged(self) -> None:
         windows = self.windows()
         bags, owners, index = self.make(windows), [3, 0, 5, 3, 1], [299, 0, 40, 7, 4]
         expected = np.array([windows[bag][i] for bag, i in zip(owners, index, strict=True)])
         w, coefficients = self.weights(1)[:, 0], np.array([1.0, -2.0, 0.0, 3.0, 0.5])
-        for _ in range(2):  # the second time they may come from somewhere else
+        for _ in range(2):  # the second time they may come from a cache
             _equal(bags.rows(owners, index), expected)
             _equal(bags.sum_rows(coefficients, owners, index), coefficients @ expected)
             _equal(bags.score_rows(w, owners, index), expected @ w)
         _equal(bags[2], windows[2])
 
-    def test_what_is_left_of_the_windows_competes_alone(self) -> None:
+    def test_only_remaining_windows_compete(self) -> None:
         windows, weights = self.windows(), self.weights(4)
-        bags, some = self.make(windows), np.random.default_rng(5).random(sum(SIZES)) < 0.6
-        some[np.cumsum((0, *SIZES[:-1]))] = False
-        left = [own[~mask] for own, mask in zip(windows, np.split(some, np.cumsum(SIZES)[:-1]), strict=True)]
-        _equal(bags.excluding(some).best(weights).score, best_windows(left, weights).score)
-        _equal(bags.copied(~some).best(weights).index, best_windows(left, weights).index)
-        _equal(bags.kept(2).best(weights).index, best_windows([own[:2] for own in windows], weights).index)
+        bags, excluded = self.make(windows), np.random.default_rng(5).random(sum(SIZES)) < 0.6
+        excluded[np.cumsum((0, *SIZES[:-1]))] = False
+        left = [array[~mask] for array, mask in zip(windows, np.split(excluded, np.cumsum(SIZES)[:-1]), strict=True)]
+        _equal(bags.excluding(excluded).best(weights).score, best_windows(left, weights).score)
+        _equal(bags.copied(~excluded).best(weights).index, best_windows(left, weights).index)
+        _equal(bags.kept(2).best(weights).index, best_windows([array[:2] for array in windows], weights).index)
         only = bags.narrowed([-1, 3, 0, 250, 0, -1])
         cut = [windows[0], windows[1][3:4], windows[2][:1], windows[3][250:251], windows[4], windows[5]]
         _equal(only.best(weights).score, best_windows(cut, weights).score)
 
-    def test_a_factor_multiplies_all_that_leaves(self) -> None:
+    def test_a_factor_scales_all_results(self) -> None:
         windows, w = self.windows(), self.weights(1)[:, 0]
         bags = self.make(windows)
         double = bags.scaled(2.0)

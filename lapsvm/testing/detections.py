@@ -1,4 +1,4 @@
-"""Made-up detections around real or made-up objects, for tests and benchmarks of evaluation."""
+"""Synthetic detections for tests and benchmarks of evaluation."""
 
 from collections.abc import Mapping
 
@@ -13,24 +13,24 @@ from lapsvm.evaluation import Detections
 def made_up_detections(
     ground_truth: Mapping[str, GroundTruth], n: int, seed: int, size: int = 500, decimals: int = 3
 ) -> Detections:
-    """Return detections of one class: half of them near an object and surer, half of them anywhere.
+    """Return random detections of one class: half near objects with higher scores, half anywhere.
 
     Parameters
     ----------
     ground_truth : mapping of image id to GroundTruth
         Not empty.
     n : int
-        How many detections.
+        Number of detections.
     seed : int
     size : int, default 500
         Side of the pictures in pixels.
     decimals : int, default 3
-        Scores are rounded so, which makes ties; coordinates are whole pixels.
+        Decimals of the scores, which have ties; coordinates are whole pixels.
 
     Returns
     -------
     Detections
-        In mixed order.
+        In random order.
     """
     rng = np.random.default_rng(seed)
     images = list(ground_truth)
@@ -39,12 +39,12 @@ def made_up_detections(
     near = rng.integers(0, max(len(objects), 1), n // 2 if len(objects) else 0)
     sides = np.tile(objects[near, 2:] - objects[near, :2], 2)
     jittered = objects[near] + rng.normal(0, 0.12, (len(near), 4)) * sides
-    rest = n - len(near)
-    numbers = np.concatenate([owners[near], rng.integers(0, len(images), rest)])
-    boxes = np.concatenate([jittered, _anywhere(rng, rest, size)]).round()
-    scores = np.concatenate([rng.normal(0.5, 1, len(near)), rng.normal(-1, 1, rest)]).round(decimals)
-    mixed = rng.permutation(n)
-    return Detections(tuple(images[i] for i in numbers[mixed]), scores[mixed], boxes[mixed])
+    n_random = n - len(near)
+    numbers = np.concatenate([owners[near], rng.integers(0, len(images), n_random)])
+    boxes = np.concatenate([jittered, _anywhere(rng, n_random, size)]).round()
+    scores = np.concatenate([rng.normal(0.5, 1, len(near)), rng.normal(-1, 1, n_random)]).round(decimals)
+    shuffled = rng.permutation(n)
+    return Detections(tuple(images[i] for i in numbers[shuffled]), scores[shuffled], boxes[shuffled])
 
 
 def _anywhere(rng: np.random.Generator, n: int, size: int) -> Float64:

@@ -1,4 +1,4 @@
-"""Laws of rank losses: what makes quicksort-flavoured inference exact (Mohapatra et al., CVPR 2018, supplement)."""
+"""Laws of rank losses: conditions for exact inference (Mohapatra et al., CVPR 2018, supplement)."""
 
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ class RankLossLaws:
     sizes : tuple of (int, int)
         Numbers of positives and negatives for which all derivatives are compared.
     few : tuple of (int, int)
-        Numbers small enough to try all interleavings.
+        Numbers of positives and negatives that are small enough for all interleavings.
     """
 
     loss: ClassVar[RankLoss]
@@ -49,19 +49,19 @@ class RankLossLaws:
                 summed = RankLoss.value(self.loss, above, n_neg)
                 np.testing.assert_allclose(self.loss.value(above, n_neg), summed, atol=_ROUNDING)
 
-    def test_c2_derivatives_never_fall_from_one_negative_to_the_next(self) -> None:
+    def test_c2_derivatives_do_not_decrease_with_the_position(self) -> None:
         """d_{j+1}(i) >= d_j(i) for all i and j."""
         for n_pos, n_neg in self.sizes:
             derivatives = self._derivatives(n_pos, n_neg)
             np.testing.assert_array_less(-_ROUNDING, np.diff(derivatives, axis=0))
 
-    def test_c3_a_derivative_can_be_asked_alone(self) -> None:
-        """Each d_j(i) is finite and does not depend on which others are asked with it."""
+    def test_c3_derivatives_do_not_depend_on_the_batch(self) -> None:
+        """Each d_j(i) is finite and does not depend on the other ranks in the call."""
         for n_pos, n_neg in self.sizes:
-            together = self._derivatives(n_pos, n_neg)
-            np.testing.assert_array_equal(np.isfinite(together), np.ones_like(together, dtype=bool))
-            alone = [[self._derivative(j, i, i + 1, n_pos, n_neg)[0] for i in range(1, n_pos + 1)] for j in (1, n_neg)]
-            np.testing.assert_allclose(together[[0, -1]], alone, rtol=_ROUNDING, atol=_ROUNDING)
+            derivatives = self._derivatives(n_pos, n_neg)
+            np.testing.assert_array_equal(np.isfinite(derivatives), np.ones_like(derivatives, dtype=bool))
+            single = [[self._derivative(j, i, i + 1, n_pos, n_neg)[0] for i in range(1, n_pos + 1)] for j in (1, n_neg)]
+            np.testing.assert_allclose(derivatives[[0, -1]], single, rtol=_ROUNDING, atol=_ROUNDING)
 
     def test_inference_finds_the_largest_of_all_interleavings(self) -> None:
         """The compiled recursion is exact for this loss, equal scores included."""
@@ -71,8 +71,8 @@ class RankLossLaws:
                 labels = np.arange(n_pos + n_neg) < n_pos
                 positives, negatives = np.sort(scores[labels])[::-1], np.sort(scores[~labels])[::-1]
                 problem = reference.Problem(positives.tolist(), negatives.tolist(), self.loss)
-                found = most_violated_ranking(scores, labels, self.loss)
-                np.testing.assert_allclose(found.violation, reference.largest_violation(problem), atol=_ROUNDING)
+                ranking = most_violated_ranking(scores, labels, self.loss)
+                np.testing.assert_allclose(ranking.violation, reference.largest_violation(problem), atol=_ROUNDING)
 
     def _derivative(self, j: int, first: int, end: int, n_pos: int, n_neg: int) -> Float64:
         """Return d_j(first), ..., d_j(end - 1)."""

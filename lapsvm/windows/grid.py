@@ -1,4 +1,4 @@
-"""Sliding windows of several sizes and shapes: for tests, textures, and as the baseline every proposal must beat."""
+"""Sliding windows of several sizes and shapes: a baseline of the proposal methods, also for tests."""
 
 from itertools import product
 
@@ -18,12 +18,12 @@ OCTAVES = 4
 def grid(image: Planes, mode: object, seed: int, threads: int) -> Float32:  # noqa: ARG001 (every method has both)
     """Return windows from large to small, row by row.
 
-    Mode "fast" takes one size an octave and steps of half a window, "quality" two and a quarter.
+    Mode "fast" has one size per octave and steps of half a window, "quality" two sizes and a quarter.
 
     Raises
     ------
     OptionError
-        If the mode is another one.
+        If the mode is unknown.
     """
     if mode not in DENSITIES:
         raise OptionError(f"mode {mode!r} of grid is not known; choose from {', '.join(DENSITIES)}.")

@@ -1,6 +1,6 @@
-"""Selective search of other packages under the same door, with what is known to be wrong in them set right.
+"""Selective search of other packages, with corrections of their known errors.
 
-docs/reference/windows.md tells what was measured of each.
+docs/reference/windows.md compares the packages.
 """
 
 import warnings
@@ -21,16 +21,16 @@ PACKAGE_MODES = {"fast": {"scale": 500, "sigma": 0.9, "min_size": 10}, "quality"
 
 
 def opencv(image: Planes, mode: object, seed: int, threads: int) -> NDArray[Any]:  # noqa: ARG001
-    """Return the boxes of OpenCV's ximgproc, its order reversed: it hands out the smallest segments first.
+    """Return the boxes of OpenCV's ximgproc in reverse order, because it returns the smallest segments first.
 
-    The order holds C's ``rand()``, so it may differ from call to call; the set of boxes does not.
+    The order depends on C's ``rand()`` and may differ between calls; the set of boxes does not.
 
     Raises
     ------
     DependencyError
         If the installed OpenCV has no ``cv2.ximgproc`` (only the contrib wheels do).
     OptionError
-        If the mode is another one.
+        If the mode is unknown.
     """
     _check_mode("opencv", mode, OPENCV_MODES)
     import cv2
@@ -53,15 +53,15 @@ def opencv(image: Planes, mode: object, seed: int, threads: int) -> NDArray[Any]
 def selectivesearch(image: Planes, mode: object, seed: int, threads: int) -> NDArray[Any]:  # noqa: ARG001
     """Return the boxes of the package ``selectivesearch``, large ones first.
 
-    The package gives widths that are one pixel short and the leaves first; both are set right here. Mode "fast" asks
-    for fewer first segments (scale 500, sigma 0.9, min_size 10), "quality" takes the package's own settings.
+    The package returns widths that are one pixel too small, and leaves first; this function corrects both. Mode "fast"
+    uses fewer initial segments (scale 500, sigma 0.9, min_size 10), "quality" the package's defaults.
 
     Raises
     ------
     DependencyError
         If the package is not installed.
     OptionError
-        If the mode is another one.
+        If the mode is unknown.
     """
     _check_mode("selectivesearch", mode, PACKAGE_MODES)
     try:
@@ -86,5 +86,5 @@ def _check_mode(method: str, mode: object, known: Any) -> None:
 
 
 def _corners(boxes: NDArray[Any]) -> NDArray[Any]:
-    """Return x, y, width, height as x1, y1, x2, y2."""
+    """Convert x, y, width, height to x1, y1, x2, y2."""
     return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)

@@ -1,7 +1,6 @@
-"""Selective search in plain Python: the readable twin of every kernel of this room, number for number.
+"""Selective search in plain Python: slow, readable twins of the kernels with identical results.
 
-Each function has the name, the arguments and the result of the kernel that it explains, and is slow. Pictures of a few
-thousand pixels take seconds.
+Each function has the name, the arguments and the result of its kernel. Pictures of a few thousand pixels take seconds.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ NO_EDGE = 65535
 ONE = 32767  # similarities are whole numbers of 1 / ONE
 COLOUR_BINS, TEXTURE_BINS, DIRECTIONS, LANES = 25, 16, 4, 16
 TAPS = (6, 58, 128, 58, 6)  # a Gaussian of 0.8 pixels, in 1/256
-SLOPES = ((1, 0), (0, 1), (1, 1), (-1, 1))  # x, y of the pixel ahead; the one behind is opposite
+SLOPES = ((1, 0), (0, 1), (1, 1), (-1, 1))  # x, y of the forward pixel; the backward one is opposite
 
 
 # ---- colour spaces, pixel by pixel
@@ -89,7 +88,7 @@ def smooth(planes: Array) -> Array:
 def edge_weights(smoothed: Array) -> Array:
     """Return the Euclidean distances to the right and to the lower neighbour, rounded down, uint16 (2, h, w).
 
-    65535 stands where there is no neighbour.
+    65535 marks a missing neighbour.
     """
     values = smoothed.astype(int)
     weights = np.full((2, *values.shape[1:]), NO_EDGE, np.uint16)
@@ -111,9 +110,9 @@ def sorted_edges(weights: Array) -> list[tuple[int, int, int]]:
 def segment(weights: Array, k: int, min_size: int) -> Array:
     """Return the labels in raster order, int32 (h, w): the paper's algorithm 1.
 
-    An edge joins two components if it is no heavier than the heaviest edge inside either, plus k over its size. Then
-    each component below `min_size` is joined to a neighbour, lightest edges first. The kernel does this for several
-    k at once and returns its labels by atoms.
+    An edge joins two components if its weight is at most the heaviest edge inside each component plus k over its size.
+    Then each component below `min_size` joins a neighbour, lightest edges first. The kernel handles several k at once
+    and returns labels of atoms.
     """
     edges = sorted_edges(weights)
     component = list(range(weights[0].size))
@@ -154,20 +153,20 @@ def refine(labels: Array) -> tuple[Array, int]:
 
 def extents(cells: Array, count: int) -> tuple[Array, Array]:
     """Return the sizes (n,) and the bounding boxes (n, 4)."""
-    places = [np.nonzero(cells == cell) for cell in range(count)]
-    boxes = [[x.min(), y.min(), x.max() + 1, y.max() + 1] for y, x in places]
-    return np.array([len(y) for y, _ in places], np.int32), np.array(boxes, np.int32)
+    pixels = [np.nonzero(cells == cell) for cell in range(count)]
+    boxes = [[x.min(), y.min(), x.max() + 1, y.max() + 1] for y, x in pixels]
+    return np.array([len(y) for y, _ in pixels], np.int32), np.array(boxes, np.int32)
 
 
 def neighbours(cells: Array, count: int) -> Array:  # noqa: ARG001 (the kernel's signature)
     """Return the pairs (a < b) that share an edge of a pixel, sorted, int32 (m, 2)."""
-    beside = np.concatenate(
+    adjacent = np.concatenate(
         [
             np.stack([cells[:, :-1], cells[:, 1:]], -1).reshape(-1, 2),
             np.stack([cells[:-1], cells[1:]], -1).reshape(-1, 2),
         ]
     )
-    pairs = {(min(a, b), max(a, b)) for a, b in beside.tolist() if a != b}
+    pairs = {(min(a, b), max(a, b)) for a, b in adjacent.tolist() if a != b}
     return np.array(sorted(pairs), np.int32).reshape(-1, 2)
 
 
@@ -186,7 +185,7 @@ def describe(cells: Array, count: int, planes: Array, smoothed: Array, step: int
 
 
 def _slopes(plane: Array, y: int, x: int, step: int) -> list[int]:
-    """Return the bins of the central differences in four directions; bin 8 is level ground."""
+    """Return the bins of the central differences in four directions; bin 8 is a difference of 0."""
     height, width = plane.shape
 
     def at(dx: int, dy: int) -> int:
@@ -199,14 +198,14 @@ def _slopes(plane: Array, y: int, x: int, step: int) -> list[int]:
 def pool(
     owner: Array, n_regions: int, counts: Array, sizes: Array, boxes: Array, pairs: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return counts, sizes, boxes and neighbours of regions, each the sum of the cells it owns."""
-    parts = [np.flatnonzero(owner == region) for region in range(n_regions)]
-    around = [[*boxes[part, :2].min(axis=0), *boxes[part, 2:].max(axis=0)] for part in parts]
+    """Return counts, sizes, boxes and neighbours of regions, each the sum of its cells."""
+    members = [np.flatnonzero(owner == region) for region in range(n_regions)]
+    bounds = [[*boxes[cells, :2].min(axis=0), *boxes[cells, 2:].max(axis=0)] for cells in members]
     touching = {(min(a, b), max(a, b)) for a, b in owner[pairs].tolist() if a != b}
     return (
-        np.array([counts[part].sum(axis=0) for part in parts], np.int32),
-        np.array([sizes[part].sum() for part in parts], np.int32),
-        np.array(around, np.int32),
+        np.array([counts[cells].sum(axis=0) for cells in members], np.int32),
+        np.array([sizes[cells].sum() for cells in members], np.int32),
+        np.array(bounds, np.int32),
         np.array(sorted(touching), np.int32).reshape(-1, 2),
     )
 
@@ -225,19 +224,19 @@ def group(
     pixels: int,
     cues: int,
 ) -> tuple[Array, Array]:
-    """Return the merges (n - 1, 2) and all boxes (2n - 1, 4): the most similar neighbours join, again and again.
+    """Return the merges (n - 1, 2) and all boxes (2n - 1, 4): repeatedly join the most similar neighbours.
 
-    Of equally similar pairs the one with the lower numbers joins first; a union gets the next number.
+    Among equally similar pairs the one with the lower numbers joins first; a union gets the next number.
     """
     regions = {i: (counts[i].astype(int), int(sizes[i]), boxes[i].astype(int)) for i in range(len(counts))}
     touching = {frozenset(pair) for pair in pairs.tolist()}
     all_boxes, merges = [box for _, _, box in regions.values()], []
 
-    def likeness(a: int, b: int) -> int:
+    def similarity(a: int, b: int) -> int:
         return _similarity(regions[a], regions[b], (channels, directions, texture_start), pixels, cues)
 
     while touching:
-        a, b = max((tuple(sorted(pair)) for pair in touching), key=lambda pair: (likeness(*pair), -pair[0], -pair[1]))
+        a, b = max((tuple(sorted(pair)) for pair in touching), key=lambda pair: (similarity(*pair), -pair[0], -pair[1]))
         union = len(all_boxes)
         regions[union] = (regions[a][0] + regions[b][0], regions[a][1] + regions[b][1], _around(regions, a, b))
         all_boxes.append(regions[union][2])
@@ -248,7 +247,7 @@ def group(
 
 
 def _around(regions: dict[int, Region], a: int, b: int) -> Array:
-    """Return the box around two regions."""
+    """Return the bounding box of two regions."""
     first, second = regions[a][2], regions[b][2]
     return np.concatenate([np.minimum(first[:2], second[:2]), np.maximum(first[2:], second[2:])])
 
@@ -273,7 +272,7 @@ def _similarity(first: Region, second: Region, layout: tuple[int, int, int], pix
 def _common(h: Array, g: Array, h_total: int, g_total: int) -> int:
     """Return the intersection of two histograms as shares of ONE, each rounded down in single precision."""
     shares = [
-        (one.astype(np.float32) * (np.float32(ONE) / np.float32(total))).astype(int)
-        for one, total in ((h, h_total), (g, g_total))
+        (histogram.astype(np.float32) * (np.float32(ONE) / np.float32(total))).astype(int)
+        for histogram, total in ((h, h_total), (g, g_total))
     ]
     return int(np.minimum(*shares).sum())

@@ -1,8 +1,7 @@
 """Selective search (Uijlings, van de Sande, Gevers and Smeulders, IJCV 2013), compiled.
 
-Per colour space the picture is smoothed and its edges are sorted once; every k segments from that one list. The
-histograms are counted once, in the cells of the common refinement of the segmentations, and summed to regions. A
-strategy is then one cheap grouping.
+For each colour space, the picture is smoothed and its edges are sorted once for all k. Histograms are computed once, in
+the cells of the common refinement of the segmentations, and summed to regions. Each strategy is then one grouping.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +18,14 @@ from lapsvm._ext import segmentation as _segmentation
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.colour import SPACES, Planes
 
-Whole = NDArray[np.int32]
+Int32 = NDArray[np.int32]
 
-REFERENCE_PIXELS = 500 * 375  # the size of picture for which k and min_size are given
-LEVELS = 16  # the kernels count in 1/16 of a grey level
+REFERENCE_PIXELS = 500 * 375  # the picture size to which k and min_size refer
+LEVELS = 16  # the kernels use units of 1/16 grey level
 TEXTURE_STEP = 6  # a texture bin is 2 ** 6 such units wide
-DIRECTIONS = 4  # each signed: the paper's eight
-MAX_K = 100_000  # 16 k / size is still exact in single precision
-MAX_REGIONS = 2**22  # unions have numbers below 2 ** 23, which the heap's keys hold
+DIRECTIONS = 4  # signed differences, which correspond to the paper's eight directions
+MAX_K = 100_000  # 16 k / size is exact in single precision
+MAX_REGIONS = 2**22  # the heap's keys hold region numbers below 2 ** 23
 CUES = {"C": 1, "T": 2, "S": 4, "F": 8}
 
 
@@ -58,29 +57,29 @@ MODES = {
 
 
 class Leaves(NamedTuple):
-    """The regions of one segmentation, ready to be grouped."""
+    """The regions of one segmentation, the input of grouping."""
 
-    counts: Whole
-    sizes: Whole
-    boxes: Whole
-    pairs: Whole
+    counts: Int32
+    sizes: Int32
+    boxes: Int32
+    pairs: Int32
 
 
-def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Whole:
+def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:
     """Return the boxes of all strategies of a mode in the paper's order, without duplicates.
 
     Raises
     ------
     OptionError
-        If there is no such mode, colour space or cue.
+        If the mode, a colour space or a cue is unknown.
     InputError
-        If a k of a `Mode` is no whole number >= 1, or it has no strategy.
+        If a k of a `Mode` is not a whole number >= 1, or it has no strategy.
     """
     return ranked(hierarchies(image, check_mode(mode), threads), seed)
 
 
 def check_mode(mode: str | Mode) -> Mode:
-    """Return the mode, looked up by its name, its parts checked."""
+    """Return the checked mode, looked up if it is a name."""
     if isinstance(mode, str):
         if mode not in MODES:
             raise OptionError(f"mode {mode!r} of selective_search is not known; choose from {', '.join(MODES)}.")
@@ -99,16 +98,16 @@ def check_mode(mode: str | Mode) -> Mode:
     return mode
 
 
-def hierarchies(image: Planes, mode: Mode, threads: int = 1) -> list[Whole]:
-    """Return the boxes of each strategy, leaves first and unions in their order, whole picture last."""
+def hierarchies(image: Planes, mode: Mode, threads: int = 1) -> list[Int32]:
+    """Return the boxes of each strategy: leaves, then unions in merging order, the complete picture last."""
     if threads == 1 or len(mode.spaces) == 1:
         return [boxes for space in mode.spaces for boxes in _space(image, space, mode)]
     with ThreadPoolExecutor(min(threads, len(mode.spaces))) as pool:
         per_space = pool.map(lambda space: _space(image, space, mode), mode.spaces)
-        return [boxes for one_space in per_space for boxes in one_space]
+        return [boxes for hierarchy in per_space for boxes in hierarchy]
 
 
-def _space(image: Planes, space: str, mode: Mode) -> list[Whole]:
+def _space(image: Planes, space: str, mode: Mode) -> list[Int32]:
     """Return the boxes of every strategy of one colour space."""
     planes = SPACES[space](image)
     pixels = image.shape[0] * image.shape[1]
@@ -124,15 +123,15 @@ def _space(image: Planes, space: str, mode: Mode) -> list[Whole]:
     ]
 
 
-def segment(smoothed: NDArray[np.int16], ks: Sequence[int]) -> tuple[Whole, Whole]:
-    """Return atoms (h, w), small parts that no segmentation splits, and the label of each for each k."""
+def segment(smoothed: NDArray[np.int16], ks: Sequence[int]) -> tuple[Int32, Int32]:
+    """Return atoms (h, w), which no segmentation splits, and each atom's label for each k."""
     scale = min(1.0, float(np.sqrt(smoothed[0].size / REFERENCE_PIXELS)))
     least = [max(1, round(k * scale)) for k in ks]
     weights = _segmentation.edge_weights(smoothed)
     return _segmentation.segment(weights, np.array(ks, np.int32) * LEVELS, np.array(least, np.int32))
 
 
-def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Whole, labels: Whole) -> Iterator[Leaves]:
+def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Int32, labels: Int32) -> Iterator[Leaves]:
     """Yield the regions of each segmentation; the pixels are counted once, in the common refinement."""
     cell_of_atom, count = _regions.refine(labels)
     cells = cell_of_atom[atoms]
@@ -148,12 +147,12 @@ def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Whole, labels: 
         yield Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))
 
 
-def ranked(hierarchy: Sequence[Whole], seed: int) -> Whole:
-    """Return all boxes in the paper's order (section 3.3): large regions first, blurred by chance.
+def ranked(hierarchy: Sequence[Int32], seed: int) -> Int32:
+    """Return all boxes in the paper's order (section 3.3): large regions first, with randomised order.
 
     The j-th last region of a strategy gets the key j x u with u uniform in [0, 1); small keys come first.
     """
     boxes = np.concatenate(hierarchy)
-    height = np.concatenate([np.arange(len(one), 0, -1) for one in hierarchy])
+    height = np.concatenate([np.arange(len(strategy), 0, -1) for strategy in hierarchy])
     order = np.argsort(height * np.random.default_rng(seed).random(len(boxes)), kind="stable")
     return boxes[order]

@@ -161,7 +161,7 @@ def test_weights_that_make_no_detector_are_refused(changes, error, message):
 
 
 def test_detectors_of_different_features_are_not_scored_together():
-    with pytest.raises(ShapeError, match=r"must be of the same number of features, got \[3, 4\]"):
+    with pytest.raises(ShapeError, match=r"must have the same number of features, got \[3, 4\]"):
         score_many([detector(3), detector(4)], np.zeros((1, 3)))
     with pytest.raises(InputError, match="must hold at least one detector, got none"):
         score_many([], np.zeros((1, 3)))

@@ -58,7 +58,7 @@ def test_long_random_curves_equal_the_twin(grid):
 
 @pytest.mark.parametrize("measure", [average_precision_11point, average_precision_area])
 def test_what_is_no_curve_is_refused(measure):
-    with pytest.raises(InputError, match=r"^recall must not decrease, got 0\.1 after more\.$"):
+    with pytest.raises(InputError, match=r"^recall must not decrease, got 0\.1 after a larger value\.$"):
         measure([0.2, 0.1], [1, 1])
     with pytest.raises(ShapeError, match="recall and precision must have the same length, got 1 and 2"):
         measure([0.2], [1, 1])

@@ -179,7 +179,7 @@ def test_a_picture_that_the_ground_truth_lacks_is_named():
 
 
 def test_a_class_without_ground_truth_is_named():
-    with pytest.raises(OptionError, match=r"class 'dog' has detections but no ground truth; it knows cat\.$"):
+    with pytest.raises(OptionError, match=r"class 'dog' has detections but no ground truth; it has cat\.$"):
         evaluate_voc({"dog": found()}, {"cat": {}})
 
 

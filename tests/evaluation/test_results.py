@@ -144,7 +144,7 @@ def test_names_of_result_files():
 def test_names_that_no_file_can_have_are_refused():
     with pytest.raises(OptionError, match=r"^competition must be one of comp3, comp4, got 'comp5'\.$"):
         result_name("test", "car", "comp5")
-    with pytest.raises(InputError, match=r"a name that can stand in a file's name, got 'a/b'\.$"):
+    with pytest.raises(InputError, match=r"must be valid in a file name, got 'a/b'\.$"):
         result_name("test", "a/b")
 
 

@@ -76,7 +76,7 @@ def test_a_parameter_of_one_learner_that_breaks_its_rule_is_named(model, message
         (np.ones(12), OneClassError, "y must hold two classes, got 1."),
         (np.zeros(12), OneClassError, "y must hold two classes, got 1."),
         (np.arange(12) % 3, OneClassError, "y must hold two classes, got 3."),
-        (np.repeat([-1, 0], 6), OneClassError, "y must hold two classes, got -1 alone, for beside it 0 leaves"),
+        (np.repeat([-1, 0], 6), OneClassError, "y must hold two classes, got only -1: with labels -1 and 0"),
         (["a", "b"] * 6, InputError, "y must be numbers, got <U1."),
         (["0", "1"] * 6, InputError, "y must be numbers, got <U1."),
         (None, InputError, "y must be numbers, got None."),

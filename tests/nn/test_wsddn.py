@@ -140,11 +140,11 @@ def test_every_epoch_is_told(torch):
         ({"weight_decay": -1}, Y, "weight_decay must be a finite number greater than 0, got -1."),
         ({"random_state": None}, Y, "random_state must be a whole number of 0 or more, got None."),
         ({"callback": 3}, Y, "callback must be callable or None, got 3."),
-        ({}, Y[:, :1], "Y must have two classes or more, for a softmax over one is 1, got 1."),
+        ({}, Y[:, :1], "Y must have two classes or more, because a softmax over one class is constant, got 1."),
         ({}, Y[:, 0], "Y must have 2 dimension(s), got shape (40,)."),
         ({}, Y[:7], "Y and bags must have the same length, got 7 and 40."),
         ({}, Y * 2, "Y must hold +1, -1 and 0, got "),
-        ({}, Y * 0, "Y must hold a label other than 0, got 0 alone."),
+        ({}, Y * 0, "Y must hold a label other than 0, got only 0."),
     ],
 )
 def test_what_breaks_a_rule_is_named(torch, options, labels, message):

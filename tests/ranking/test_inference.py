@@ -180,7 +180,7 @@ def test_inputs_are_not_modified():
 BAD_INPUT = [
     (([1.0, np.nan, 0.0], [1, 0, 0]), NotFiniteError, "scores must be finite, got nan at index 1"),
     (([1.0, 0.0, -np.inf], [1, 0, 0]), NotFiniteError, "scores must be finite, got -inf at index 2"),
-    (([1.0, 1e300], [1, 0]), NotFiniteError, r"scores must not be beyond 1e\+290 in magnitude, got 1e\+300 at index 1"),
+    (([1.0, 1e300], [1, 0]), NotFiniteError, r"scores must be at most 1e\+290 in magnitude, got 1e\+300 at index 1"),
     (([1.0, 2.0], [0, 0]), OneClassError, r"labels must hold .* got no positive among 2"),
     (([1.0, 2.0], [1, 1]), OneClassError, r"labels must hold .* got no negative among 2"),
     (([], []), OneClassError, r"labels must hold .* got no positive among 0"),
@@ -193,7 +193,7 @@ BAD_INPUT = [
     (([1.0, 2.0], [1, 0], "map"), OptionError, "loss must be one of ap, ndcg, .* got 'map'"),
     (([1.0, 2.0], [1, 0], "ap", "fast"), OptionError, "method must be one of auto, .* got 'fast'"),
     (([1.0, 2.0], [1, 0], "auc", "search"), OptionError, r"method 'search' exists for the loss ap only, got AUCLoss"),
-    (([1.0, 2.0], [1, 0], "zero_one", "greedy"), OptionError, "method 'greedy' does not know the loss 'zero_one'"),
+    (([1.0, 2.0], [1, 0], "zero_one", "greedy"), OptionError, "method 'greedy' does not support the loss 'zero_one'"),
 ]
 
 

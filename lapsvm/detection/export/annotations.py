@@ -1,4 +1,4 @@
-"""Boxes of a set of pictures, ready for the files of another program."""
+"""Annotations of a set of pictures for export."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,22 +15,22 @@ from lapsvm.files import open_regular
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedPicture:
-    """A picture and the boxes that are exported with it.
+    """A picture and its exported boxes.
 
     Attributes
     ----------
     name : str
-        Its path below the data folder, with ``/``: other programs know it by that name.
+        Its path relative to the data folder, with ``/``, as the name in other programs.
     path : Path
-        Where it lies.
+        Path of the file.
     width, height : int
-        Size in pixels, as the picture is shown (its EXIF orientation applied).
+        Size in pixels after applying the EXIF orientation.
     classes : tuple of n str
     boxes : ndarray of shape (n, 4), float64
         x1, y1, x2, y2, 0-based, half-open, inside the picture.
     scores : ndarray of shape (n,), float64
     probabilities : ndarray of shape (n,), float64, or None
-        Where the models are calibrated.
+        None if the models are not calibrated.
 
     Raises
     ------
@@ -55,8 +55,8 @@ class AnnotatedPicture:
         check_same_length("boxes", boxes, "scores", scores)
         if len(self.classes) != len(boxes):
             raise ShapeError(f"a picture must have one class per box, got {len(self.classes)} and {len(boxes)}.")
-        whole = np.array([self.width, self.height] * 2)
-        outside = (boxes < 0).any(axis=1) | (boxes > whole).any(axis=1) | (boxes[:, :2] >= boxes[:, 2:]).any(axis=1)
+        size = np.array([self.width, self.height] * 2)
+        outside = (boxes < 0).any(axis=1) | (boxes > size).any(axis=1) | (boxes[:, :2] >= boxes[:, 2:]).any(axis=1)
         if outside.any():
             raise InputError(
                 f"picture {self.name!r}: a box must have an area inside {self.width} x {self.height} pixels, got "
@@ -68,15 +68,15 @@ class AnnotatedPicture:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What is exported.
+    """The exported classes and pictures of a set.
 
     Attributes
     ----------
     set_name : str
     classes : tuple of str
-        All classes, in their fixed order; a picture's boxes are of these.
+        All classes in their fixed order.
     pictures : tuple of AnnotatedPicture
-        Pictures without boxes included: for the formats that have them, they are negatives.
+        Includes pictures without boxes, which are negatives in formats that support them.
     """
 
     set_name: str
@@ -90,25 +90,25 @@ class Annotations:
 
     @property
     def class_numbers(self) -> Mapping[str, int]:
-        """Class name -> its place in `classes`, from 0."""
+        """Mapping of class name to its index in `classes`."""
         return {name: number for number, name in enumerate(self.classes)}
 
 
 def clip_boxes(boxes: Float64, width: int, height: int) -> tuple[Float64, NDArray[np.bool_]]:
-    """Return boxes cut to a picture, (n, 4), and for each whether an area is left."""
+    """Return the boxes (n, 4) clipped to a picture, and a mask of those with a positive area."""
     clipped = np.clip(boxes, 0.0, np.array([width, height] * 2, dtype=np.float64))
     return clipped, np.asarray((clipped[:, :2] < clipped[:, 2:]).all(axis=1))
 
 
 def picture_size(path: Path) -> tuple[int, int, bool]:
-    """Return width and height of a picture as it is shown, and whether EXIF data turn or mirror it.
+    """Return displayed width and height of a picture, and whether EXIF data rotate or mirror it.
 
-    Only the beginning of the file is read.
+    The function reads the file's header only.
 
     Raises
     ------
     MissingError, ImageError
-        If the picture is not there, or does not open.
+        If the picture does not exist or cannot be decoded.
     """
     from PIL import Image
 
@@ -118,7 +118,7 @@ def picture_size(path: Path) -> tuple[int, int, bool]:
             width, height = picture.size
     except MissingError:
         raise
-    except Exception as error:  # noqa: BLE001 - the decoders of damaged pictures raise whatever comes to hand
+    except Exception as error:  # noqa: BLE001 - decoders raise many kinds of errors for damaged pictures
         raise ImageError(f"picture {path} does not open: {' '.join(str(error).split())}.") from None
     if orientation in _SIDEWAYS:
         width, height = height, width

@@ -12,14 +12,14 @@ from lapsvm.errors import OptionError
 class BoxChoice:
     """A rule for the detections of one class in one picture.
 
-    With neither a threshold nor a number, the best box of each class that the picture is labelled with is taken.
+    Without a threshold and a number, the rule selects the best box of each class that the picture is labelled with.
 
     Attributes
     ----------
     threshold : float, optional
-        Boxes of at least this probability.
+        Minimum probability of a box.
     per_class : int, optional
-        So many best boxes.
+        Number of best boxes.
     labelled_only : bool, default False
         Only classes that the picture is labelled with.
 
@@ -45,11 +45,11 @@ class BoxChoice:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether only classes with label +1 are taken."""
+        """Whether only classes with label +1 are selected."""
         return self.labelled_only or (self.threshold is None and self.per_class is None)
 
     def indices(self, scores: Float64, probabilities: Float64 | None, label: int) -> Index:
-        """Return the indices of the boxes that are taken, best first.
+        """Return the indices of the selected boxes, best first.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class BoxChoice:
         Raises
         ------
         OptionError
-            If there is a threshold and there are no probabilities.
+            If there is a threshold but no probabilities.
         """
         if self.threshold is not None and probabilities is None:
             raise OptionError("this run's models have no probabilities for --threshold; use --per-class K.")
@@ -73,7 +73,7 @@ class BoxChoice:
         return order[: self.per_class or 1]
 
     def __str__(self) -> str:
-        """Return what a box must have, as it stands in a sentence."""
+        """Return the rule as part of a sentence."""
         rules = [] if self.threshold is None else [f"a probability of at least {self.threshold:g}"]
         rules += ["a class that its picture is labelled with"] if self.needs_labels else []
         return " and ".join(rules or ["an area inside its picture"])

@@ -1,6 +1,6 @@
 """COCO: annotations.json in the form of ground truth, and results.json with scores.
 
-Pictures and categories are numbered from 1 in their order. ``file_name`` is the path below the data folder.
+Pictures and categories are numbered from 1 in their order. ``file_name`` is the path relative to the data folder.
 """
 
 import json
@@ -13,12 +13,12 @@ from lapsvm.detection.export.names import check_names, is_text
 
 
 def check_coco(annotations: Annotations) -> None:
-    """Raise InputError for a name that is no text."""
+    """Raise InputError for a name that is not valid text."""
     check_names(annotations, "coco", is_text)
 
 
 def write_coco(annotations: Annotations, folder: Path, copy: bool = False) -> None:  # noqa: ARG001 - as all writers
-    """Write annotations.json, which has no scores, and results.json, which has them."""
+    """Write annotations.json without scores and results.json with scores."""
     (folder / "annotations.json").write_text(_text(coco_ground_truth(annotations)), encoding="utf-8")
     (folder / "results.json").write_text(_text(coco_results(annotations)), encoding="utf-8")
 
@@ -31,28 +31,28 @@ def coco_ground_truth(annotations: Annotations) -> dict[str, Any]:
     ]
     categories = [{"id": number + 1, "name": name} for name, number in annotations.class_numbers.items()]
     objects = [
-        {"id": number, **_placed(result), "area": result["bbox"][2] * result["bbox"][3], "iscrowd": 0}
+        {"id": number, **_without_scores(result), "area": result["bbox"][2] * result["bbox"][3], "iscrowd": 0}
         for number, result in enumerate(coco_results(annotations), start=1)
     ]
     return {"images": images, "annotations": objects, "categories": categories}
 
 
 def coco_results(annotations: Annotations) -> list[dict[str, Any]]:
-    """Return one object per box, with ``score`` and, where it is known, ``probability``."""
+    """Return one object per box, with ``score`` and, if known, ``probability``."""
     numbers = annotations.class_numbers
     results = []
     for image_id, picture in enumerate(annotations.pictures, start=1):
-        for place, name in enumerate(picture.classes):
-            result = {"image_id": image_id, "category_id": numbers[name] + 1, "bbox": _xywh(picture.boxes[place])}
-            result["score"] = float(picture.scores[place])
+        for index, name in enumerate(picture.classes):
+            result = {"image_id": image_id, "category_id": numbers[name] + 1, "bbox": _xywh(picture.boxes[index])}
+            result["score"] = float(picture.scores[index])
             if picture.probabilities is not None:
-                result["probability"] = float(picture.probabilities[place])
+                result["probability"] = float(picture.probabilities[index])
             results.append(result)
     return results
 
 
-def _placed(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what a result says without its scores."""
+def _without_scores(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result without its scores."""
     return {key: result[key] for key in ("image_id", "category_id", "bbox")}
 
 

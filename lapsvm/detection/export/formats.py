@@ -1,4 +1,4 @@
-"""The formats by name, and the one function that writes any of them, whole or not at all."""
+"""The export formats by name, and the function that writes them atomically."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ExportFormat:
     write : callable
         ``write(annotations, folder, copy)`` writes into an empty folder.
     with_pictures : bool
-        Whether the pictures themselves stand in the folder.
+        Whether the folder contains the pictures.
     """
 
     check: Callable[[Annotations], None]
@@ -43,12 +43,12 @@ EXPORT_FORMATS = {
 
 
 def check_export(format_name: str, copy: bool) -> None:
-    """Raise OptionError unless the format is known, and pictures are copied only where it has them."""
+    """Raise OptionError unless the format is known, and `copy` is False for formats without pictures."""
     if format_name not in EXPORT_FORMATS:
         raise OptionError(f"option --format must be one of {', '.join(EXPORT_FORMATS)}, got {format_name!r}.")
     if copy and not EXPORT_FORMATS[format_name].with_pictures:
-        having = " or ".join(name for name, one in EXPORT_FORMATS.items() if one.with_pictures)
-        raise OptionError(f"option --copy goes with a format that holds pictures ({having}), got {format_name}.")
+        names = " or ".join(name for name, kind in EXPORT_FORMATS.items() if kind.with_pictures)
+        raise OptionError(f"option --copy goes with a format that holds pictures ({names}), got {format_name}.")
 
 
 def write_export(annotations: Annotations, folder: str | Path, format_name: str, *, copy: bool = False) -> None:
