@@ -13,6 +13,7 @@ ROOMS = (
     "boxes",
     "catalog",
     "cluster",
+    "coco_files",
     "datasets",
     "detection",
     "errors",
