@@ -12,7 +12,7 @@ CCCP ends in the local minimum next to where it begins. Two ways to begin better
   NIPS 2010; Sangineto, Nabi, Culibrk and Sebe, "Self paced deep learning for weakly supervised object detection", for
   detectors.)
 
-Measured (docs/measurements/learning.md): both reach lower objectives. With one window per positive, bags drawn at random
+Measured (docs/benchmarks_learning.md): both reach lower objectives. With one window per positive, bags drawn at random
 are ranked better, test AP 0.883 -> 0.898 at ``anneal=0.5``; with the mean of several, the same. On photographs CorLoc
 does not rise, and falls with a small `pace`. So both are off unless asked for.
 """
