@@ -9,6 +9,20 @@ from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 
+FAST = [
+    "--classes",
+    "six,three",
+    "--extractor",
+    "hog",
+    "--windows",
+    "grid",
+    "--max-windows",
+    "30",
+    "--C",
+    "1",
+    "--quiet",
+]
+
 
 def draw_photograph(path: Path, rng: np.random.Generator, brightness: int | None) -> None:
     """Write noise, with a square of a brightness somewhere."""
@@ -73,7 +87,7 @@ def inputs(tmp_path_factory) -> Path:
         patch.chdir(folder)
         write_digits("VOC2007", seed=3, n_train=16, n_test=10)
         write_features(folder / "features", folder / "VOC2007")
-        run_lapsvm("run", "--data", "voc", "--root", "VOC2007", "--extractor", "hog", "--quiet", "--out", "RUN")
+        run_lapsvm("run", "--data", "voc", "--root", "VOC2007", *FAST, "--out", "RUN")
         run_lapsvm("export", "--out", "RUN", "--to", "coco", "--format", "coco", "--set", "test", "--quiet")
     shutil.copytree(folder / "RUN/detections/test", folder / "results")
     shutil.copy(folder / "coco/annotations.json", folder / "instances_val.json")

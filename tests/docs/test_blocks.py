@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "use_the_boxes")]
@@ -37,12 +39,17 @@ def run_command(words, lapsvm):
     if [name, *arguments[:1]] == ["pip", "install"]:  # not run: the tests' environment has every extra
         (wanted,) = re.findall(r"\[(\w+)\]", arguments[1])
         assert wanted in PROJECT["optional-dependencies"]
-    elif name == "lapsvm" and not variables:
+    elif variables:
+        assert name == "lapsvm", words
+        start = [sys.executable, "-m", "lapsvm.pipelines"]
+        subprocess.run([*start, *arguments], env=os.environ | variables, check=True, capture_output=True)
+    elif name == "lapsvm":
         lapsvm(*arguments)
     else:
-        assert name in ("lapsvm", "python"), words
-        start = [sys.executable, *(["-m", "lapsvm.pipelines"] if name == "lapsvm" else [])]
-        subprocess.run([*start, *arguments], env=os.environ | variables, check=True, capture_output=True)
+        assert [name, arguments[0]] == ["python", "-m"], words
+        program = typer.Typer()
+        program.command()(import_module(arguments[1]).main)
+        assert not program(arguments[2:], standalone_mode=False)
 
 
 def run_page(page, lapsvm):
