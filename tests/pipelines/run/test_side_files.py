@@ -66,7 +66,7 @@ def test_a_history_with_a_number_that_is_none_is_not_drawn(run_copy, command, ce
     path.write_text("\n".join([header, ",".join(values), *rest]) + "\n")
     result = command("report", "--out", run_copy)
     assert result.status == 0
-    assert "The page does not show how training went." in " ".join(result.err.split())
+    assert "The page shows no training curves." in " ".join(result.err.split())
 
 
 def test_a_refinement_is_not_lost_with_its_history(run_copy, command):

@@ -121,7 +121,7 @@ def test_broken_annotations_are_told_where_windows_come_from_files(roots, propos
     more = ["--data", "voc", "--root", roots[1], "--classes", "six,three", "--proposals", proposals]
     result = command("extract", *more, "--out", tmp_path / "RUN")
     assert result.status == 0
-    assert "nobody knows whether the windows hold the ground truth: annotation" in " ".join(result.err.split())
+    assert "annotations cannot be compared with the windows: annotation" in " ".join(result.err.split())
 
 
 def test_only_what_evaluates_asks_for_boxes():
