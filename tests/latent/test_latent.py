@@ -275,7 +275,7 @@ def test_an_objective_that_rises_is_told():
 
 def test_a_lower_bound_above_the_objective_is_an_error():
     bags, y, _ = planted()
-    with pytest.raises(CertificateError, match="the lower bound of the minimum must not be above an objective, got"):
+    with pytest.raises(CertificateError, match="the lower bound of the minimum must not exceed the objective, got"):
         fit_many([LatentProblem(y, risk=WrongRisk(), C=1.0, max_calls=3, max_iter=5)], bags)
 
 

@@ -99,7 +99,7 @@ def test_labels_that_are_not_two_classes_are_refused(kind, y, error, message):
         ([np.ones((2, 3)), *BAGS[1:]], "every bag must be an array of one or more windows"),
         ([np.full((1, 2), np.nan), *BAGS[1:]], "features must be finite, got nan in window 0."),
         ([np.full((1, 2), -np.inf), *BAGS[1:]], "features must be finite, got -inf in window 0."),
-        ([bag * 1e300 for bag in BAGS], "the features' mean norm must be finite, got inf; give them another unit."),
+        ([bag * 1e300 for bag in BAGS], "the features' mean norm must be finite, got inf; rescale the features."),
         ([[["a", "b"]]] * 12, "bags must be numbers, got <U1."),
         (7, "bags must be a sequence of arrays, got 7."),
     ],
@@ -152,8 +152,8 @@ def test_one_image_of_a_class_is_enough(kind, y):
 
 @pytest.mark.parametrize("kind", LATENT)
 def test_images_that_are_all_the_same_are_told(kind):
-    where = "with weights that score" if kind is LatentSVM else "at w = 0, which scores"
-    with pytest.warns(UserWarning, match=f"training ended {where} every image alike"):
+    where = "with weights that give" if kind is LatentSVM else "at w = 0, which gives"
+    with pytest.warns(UserWarning, match=f"training ended {where} every image the same score"):
         kind().fit([BAGS[0]] * 12, Y)
 
 

@@ -120,7 +120,7 @@ def test_one_positive_is_enough():
 
 def test_features_that_say_nothing_are_told():
     bags = [np.zeros((2, 3)) for _ in range(6)]
-    with pytest.warns(UserWarning, match="training ended at w = 0, which scores every image alike"):
+    with pytest.warns(UserWarning, match="training ended at w = 0, which gives every image the same score"):
         LatentRankSVM("ap").fit(bags, [1, 0, 1, 0, 1, 0])
 
 

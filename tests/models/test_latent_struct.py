@@ -93,7 +93,7 @@ def test_scikit_learns_search_and_cross_validation_take_bags():
 
 def test_a_model_that_says_nothing_is_told():
     bags, y, _ = planted(shift=1.0)
-    with pytest.warns(UserWarning, match="training ended at w = 0, which scores every"):
+    with pytest.warns(UserWarning, match="training ended at w = 0, which gives every"):
         model = LatentStructSVM(C=100.0, truth="any").fit(bags, y)
     assert not model.coef_.any()
 

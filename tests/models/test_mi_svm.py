@@ -70,7 +70,7 @@ def test_an_excluded_window_is_never_chosen():
 
 
 def test_windows_that_are_not_at_rest_are_told():
-    with pytest.warns(ConvergenceWarning, match="after 1 rounds the windows are not at rest; raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="the windows still change after 1 rounds; raise max_iter"):
         model = MISVM(max_iter=1).fit(BAGS, Y)
     assert model.n_iter_ == 1
 

@@ -129,7 +129,7 @@ def test_a_J_of_one_is_the_loss_itself():
         ({"max_calls": "9"}, None, "max_calls must be a whole number of 1 or more, got '9'."),
         ({"fit_intercept": "yes"}, None, "fit_intercept must be True or False, got 'yes'."),
         ({"J": 0, "loss": "zero_one"}, None, "J must be a finite number greater than 0, got 0."),
-        ({"J": 2.0}, None, "J must be 1 for the loss 'ap', which weighs no class, got 2.0."),
+        ({"J": 2.0}, None, "J must be 1 for the loss 'ap', which has no class weights, got 2.0."),
         ({"loss": "mean"}, None, "loss must be one of ap, ndcg, auc, mrr, pos_at_top, zero_one"),
     ],
 )

@@ -138,7 +138,7 @@ def test_features_and_lam_scale_together():
 def test_where_no_direction_lifts_the_positives_the_dual_says_so(loss):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 3)), np.arange(500) % 10 == 0
-    with pytest.warns(UserWarning, match="w = 0 is the minimum, so the ranking says little"):
+    with pytest.warns(UserWarning, match="w = 0 is the minimum, so the ranking is not informative"):
         model = TopPush(1.0, loss=loss).fit(X, y)
     assert model.history_[-1]["dual"] == pytest.approx(VALUES[loss](0.0), rel=1e-9)
     # not a ranking by rounding

@@ -56,7 +56,7 @@ def test_planes_above_the_risk_are_an_error_and_no_convergence():
     def wrong(w):  # 1 + w at first, and 0 afterwards
         return Plane(np.zeros(1), 0.0) if w.any() else Plane(np.ones(1), 1.0)
 
-    with pytest.raises(CertificateError, match="the lower bound of the minimum must not be above an objective, got"):
+    with pytest.raises(CertificateError, match="the lower bound of the minimum must not exceed the objective, got"):
         minimise(wrong, 1, 0.5, tol=1e-6)
 
 
@@ -91,7 +91,7 @@ def test_a_users_risk_that_breaks_its_law_is_an_error_in_latent_training():
     y = np.where(np.arange(20) % 2 == 0, 1, -1)
     bags = list(rng.normal(size=(20, 3, 4)) + y[:, None, None])
 
-    with pytest.raises(CertificateError, match="the risk's planes do not lie below it"):
+    with pytest.raises(CertificateError, match="the planes do not lie below the risk"):
         fit_many([LatentProblem(y, risk=Falling(), C=1.0, tol=1e-6)], bags, candidates=0)
 
 

@@ -151,7 +151,7 @@ def test_a_model_knows_where_it_comes_from_without_any_path(finished, digits):
 
 def test_the_page_counts_every_positive_picture_by_its_best_window(finished):
     page = (finished / "page" / "index.html").read_text()
-    table = page.split("Where the best window lies")[-1].split("</table>")[0]
+    table = page.split("What the best window covers")[-1].split("</table>")[0]
     found = json.loads((finished / "evaluation.json").read_text())["sets"]["trainval"]["classes"]
     for name in ("six", "three"):
         row = table.split(f">{name}</th>")[1].split("</tr>")[0]
