@@ -35,10 +35,10 @@ def compare(options: dict[str, Any]) -> None:
 
     Example: lapsvm compare --out COMPARISON AP_RUN SVM_RUN --folds 5
     """
-    from ..studies.compare.runs import Plan, compare_runs
+    from ..studies.compare.runs import ComparisonOptions, compare_runs
 
-    plan = Plan(options["draws"], options["first_seed"], options["fold_count"], options["seeds"])
-    compare_runs(options["runs"], options["out"], plan, _threads(options), options["quiet"])
+    comparison = ComparisonOptions(options["draws"], options["first_seed"], options["fold_count"], options["seeds"])
+    compare_runs(options["runs"], options["out"], comparison, _threads(options), options["quiet"])
 
 
 @add_verb("predict")

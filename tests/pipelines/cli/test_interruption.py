@@ -10,7 +10,7 @@ import pytest
 from lapsvm.pipelines.cli.interruption import handled, interruptible
 from lapsvm.pipelines.cli.signals import LINE
 from lapsvm.pipelines.results import detections
-from lapsvm.pipelines.shards import extraction as extract
+from lapsvm.pipelines.shards import jobs
 from lapsvm.pipelines.stages import detect, evaluate, report, train
 
 BEGIN = (
@@ -84,7 +84,7 @@ def interrupt_while_importing(*_, **__):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (extract, "write_shard"),
+        (jobs, "write_shard"),
         (train, "training_bags"),
         (train, "write_history"),
         (detect, "score_many"),

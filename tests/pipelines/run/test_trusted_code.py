@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from lapsvm.pipelines.commands import verbs as cli
+from lapsvm.pipelines.commands import stage_verbs
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import FeatureSettings
 from lapsvm.pipelines.run.trusted_code import LIST, check_trusted
@@ -151,7 +151,7 @@ def test_a_command_that_somebodys_code_ends_is_a_failure(run_copy, refused, monk
     def quits(*_):
         raise SystemExit(status)
 
-    monkeypatch.setattr(cli, "_stages", quits)
+    monkeypatch.setattr(stage_verbs, "run_verb", quits)
     assert f"ended the command with SystemExit({status!r})" in refused("report", "--out", run_copy)
 
 
