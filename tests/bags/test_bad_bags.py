@@ -34,7 +34,7 @@ def test_threads_that_are_none_are_refused(threads, got):
         ([["1", "2"]], [0, 1], "features must be numbers, got <U1."),
         (np.ones((3, 2), dtype=complex), [0, 3], "features must be numbers, got complex128."),
         (None, [0, 1], "features must be numbers, got None."),
-        (np.array([[1, "a"]], dtype=object), [0, 1], "features must be numbers, got texts among them"),
+        (np.array([[1, "a"]], dtype=object), [0, 1], "features must be numbers, got strings among them"),
     ],
 )
 def test_stores_that_are_none_are_refused(features, offsets, message):
