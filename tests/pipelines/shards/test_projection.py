@@ -101,7 +101,7 @@ def test_shards_from_brings_the_projection_along(projected, digits, fast, comman
         ("--box-voting", "-1", "option --box-voting must be a finite number of at least 0, got -1."),
         ("--box-voting", "nan", "option --box-voting must be a finite number of at least 0, got nan."),
         ("--box-voting-iou", "0", "option --box-voting-iou must be above 0 and at most 1, got 0."),
-        ("--nms", "1.5", "option --nms must be between 0 and 1, got 1.5."),
+        ("--nms", "1.5", "option --nms must be from 0 to 1, got 1.5."),
     ],
 )
 def test_settings_of_detection_outside_their_range_are_refused(projected, command, option, value, rule):
