@@ -121,8 +121,9 @@ def test_stages_one_by_one_with_other_threads_give_the_same_bytes(
     data = ["--data", "voc", "--root", digits]
     assert command("extract", *data, "--out", out, "--jobs", 1, *fast_extraction).status == 0
     assert command("train", "--out", out, "--jobs", 1, *fast_training).status == 0
-    for verb in ("detect", "evaluate", "report"):
-        assert command(verb, "--out", out, "--jobs", 1).status == 0
+    assert command("detect", "--out", out, "--jobs", 1).status == 0
+    for verb in ("evaluate", "report"):
+        assert command(verb, "--out", out).status == 0
     assert made(out) == made(finished)
 
 
