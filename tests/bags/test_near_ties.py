@@ -81,7 +81,7 @@ def test_more_near_ties_than_are_kept_are_scored_again_as_a_whole():
     base = rng.normal(size=200)
     own = (base * (1 + 2e-8 * rng.normal(size=(3000, 200)))).astype(np.float32)
     bags, w = Bags(own, [0, 1500, 3000]), rng.normal(size=200)
-    with mock.patch.object(scoring, "_settle_whole", wraps=scoring._settle_whole) as whole:
+    with mock.patch.object(scoring, "_rescore_bags", wraps=scoring._rescore_bags) as whole:
         np.testing.assert_array_equal(bags.best(w).index, first_best(bags, w))
     assert whole.called
 
@@ -99,8 +99,8 @@ def test_copies_of_a_window_cost_nothing():
     own = np.repeat(np.random.default_rng(0).normal(size=(4, 30)).astype(np.float16), 50, axis=0)
     bags, w = Bags(own, [0, 200]), np.random.default_rng(1).normal(size=30)
     with (
-        mock.patch.object(scoring, "_settle") as near,
-        mock.patch.object(scoring, "_settle_whole") as whole,
+        mock.patch.object(scoring, "_resolve_ties") as near,
+        mock.patch.object(scoring, "_rescore_bags") as whole,
     ):
         found = bags.best(w).index
     np.testing.assert_array_equal(found, first_best(bags, w))
