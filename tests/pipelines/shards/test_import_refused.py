@@ -178,7 +178,7 @@ def test_annotations_that_are_wanted_must_be_there(source, tmp_path, digits, ref
 
 
 def test_proposals_and_a_method_do_not_go_together(source, digits, out, refused):
-    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out]
+    line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out, "--extractor", "hog"]
     assert "options --proposals and --windows must not go together, got 'grid'" in refused(*line, "--windows", "grid")
     assert "files with windows must be named" in refused(*line[:1], *line[3:], "--windows", "file")
 
