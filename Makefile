@@ -32,7 +32,7 @@ docs: $(VENV)/installed-dev  ## the site, into build/docs; a warning is an error
 debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bounds checks
 	rm -rf build/debug-site
 	LAPSVM_DEBUG=1 $(PIP) install --no-build-isolation --no-deps --target build/debug-site .
-	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest -m "not slow" $(KERNEL_TESTS) tests/features
+	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest -m "not slow" $(KERNEL_TESTS)
 
 # a sanitizer's runtime comes first in the process, before Python; libstdc++ too, for its exceptions are watched
 preload = LD_PRELOAD="$$(gcc -print-file-name=lib$(1).so) $$(gcc -print-file-name=libstdc++.so.6)"
