@@ -1,5 +1,7 @@
 """Pooled network features: on tiny networks they are a formula, on real ones a manual run."""
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -239,6 +241,18 @@ def test_a_missing_runtime_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "lapsvm\[onnx\]"'):
         open_extractor(f"onnx:{path}")
+
+
+def test_the_runtime_leaves_nothing_in_the_home_of_the_user(path, tmp_path):
+    """ONNX Runtime would keep a device id for its telemetry there, and warn where it cannot."""
+    code = f"from lapsvm.features import open_extractor; open_extractor('onnx:{path}')"
+    home = tmp_path / "home"
+    home.mkdir()
+    hidden = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"HOME": str(home)}
+    ended = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, check=True)
+    assert ended.stderr == b""
+    assert list(home.iterdir()) == []
 
 
 def test_a_map_that_is_not_finite_is_refused(tmp_path, write_network):
