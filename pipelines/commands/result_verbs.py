@@ -47,7 +47,7 @@ def predict(options: dict[str, Any]) -> None:
 
     Every model detects as its file records, but for the options that are given.
 
-    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    Example: lapsvm predict --model RUN photo.jpg --draw drawn
     """
     from .predict import predict_images
 
@@ -69,6 +69,7 @@ def predict(options: dict[str, Any]) -> None:
         skip_bad=options["skip_unreadable"],
         windows=options["method"],
         device=options["device"],
+        threshold=options["threshold"],
     )
 
 
