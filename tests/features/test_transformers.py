@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import DataError, OptionError
-from lapsvm.features import open_extractor
+from lapsvm.features import PooledNetwork, open_extractor
 from lapsvm.features.extractors.maps.letterbox import letterbox_size
 from lapsvm.features.extractors.reference import letterboxed, overlaps
 
@@ -118,6 +118,35 @@ def test_tokens_first_are_refused(tmp_path, write_network):
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(DataError, match=r"must have shape \(1, tokens, channels\), got \(49, 1, 5\)"):
         open_extractor(f"onnx:{tmp_path / 'net.onnx'}")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "sentence"),
+    [
+        (
+            {"map": np.zeros((1, 5, 0, 7))},
+            r"output 'map' must not be empty, got shape \(1, 5, 0, 7\) for 224 x 224 pix",
+        ),
+        ({"tokens": np.zeros((1, 0, 5))}, r"output 'tokens' must not be empty, got shape \(1, 0, 5\)"),
+        (
+            {"names": np.full((1, 1, 1, 1), "cat")},
+            "needs an output with 4 dimensions, or 3 for tokens; there are none of",
+        ),
+        (
+            {"list": [np.zeros((1, 3, 7, 7))]},
+            "needs an output with 4 dimensions, or 3 for tokens; there are none of num",
+        ),
+    ],
+)
+def test_outputs_that_hold_no_map_are_one_sentence(outputs, sentence):
+    class Strange:
+        runtime, fixed_size = {"name": "none", "version": "0"}, None
+
+        def run(self, _):
+            return outputs
+
+    with pytest.raises(DataError, match=sentence):
+        PooledNetwork(Strange(), "hash")
 
 
 # features

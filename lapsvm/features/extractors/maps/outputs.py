@@ -114,16 +114,17 @@ class _Probe:
         return self._network.fixed_size is not None
 
     def shapes_at(self, height: int, width: int) -> dict[str, Shape]:
-        """Return the shape of every output for an input of this size."""
+        """Return the shape of every output that holds numbers, for an input of this size."""
         outputs = self._network.run(np.zeros((1, 3, height, width), dtype=np.float32))
-        return {name: np.shape(value) for name, value in outputs.items()}
+        arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
+        return {name: value.shape for name, value in arrays.items() if value.dtype.kind in "fiu"}
 
 
 def _choose(shapes: Mapping[str, Shape], wanted: str | None) -> str:
     """Return the name of the output that is the map."""
     maps = [name for name, shape in shapes.items() if len(shape) == 4]
     tokens = [name for name, shape in shapes.items() if len(shape) == 3]
-    shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "none of numbers"
     if wanted is not None and wanted not in maps + tokens:
         raise OptionError(f"output must be one with 4 dimensions, or 3 for tokens, got {wanted!r}; there are {shown}.")
     candidates = maps or tokens
@@ -137,6 +138,8 @@ def _choose(shapes: Mapping[str, Shape], wanted: str | None) -> str:
 def _map_output(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> MapOutput:
     """Return an output as a map."""
     shape, (height, width) = probe.shapes[name], probe.size
+    if 0 in shape:
+        raise DataError(f"output {name!r} must not be empty, got shape {shape} for {height} x {width} pixels.")
     if len(shape) == 4:
         return _plain_map(probe, name, patch, prefix)
     patch, prefix = _token_grid(probe, name, patch, prefix)
