@@ -22,14 +22,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
+from lapsvm.features.extractors.maps.prepared import (
+    WHOLE,
+    PoolingRules,
+    PreparedMaps,
+    PreparedMirror,
+    PreparedPicture,
+)
 from lapsvm.features.extractors.network_extractor import NetworkExtractor
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
-from lapsvm.features.extractors.picture import Colours, clip_boxes
-from lapsvm.features.extractors.pooling import Grids, pool_cells, pool_rings, pool_windows
+from lapsvm.features.extractors.picture import Colours, check_pixels
+from lapsvm.features.extractors.pooling import Grids
 from lapsvm.features.extractors.specs import (
     Machine,
     Spec,
@@ -45,7 +52,6 @@ from lapsvm.features.extractors.specs import (
 )
 
 DEFAULT_SIZE = 640
-WHOLE = ((1, 1),)
 _read_size = whole_number(MULTIPLE, 8192)
 OPTIONS = {
     "output": word,
@@ -222,26 +228,33 @@ class PooledNetwork(NetworkExtractor):
             settings[name] = None if set(values) == {None} else _one_or_list(values)
         return {name: value for name, value in settings.items() if value is not None}
 
-    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        height, width = pixels.shape[:2]
-        windows = clip_boxes(boxes, height, width)
-        parts = [self._measure_map(found, windows, height, width) for found in self.feature_maps(pixels)]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+    def prepare(self, pixels: Array) -> PreparedPicture:
+        """Return a picture whose windows' features can be asked for several times; the network sees it now.
 
-    def _measure_map(self, feature_map: Float32, windows: Float64, height: int, width: int) -> Float32:
-        """Return the features of windows in one map of a picture of this height and width."""
-        rows, columns = feature_map.shape[1:]
-        map_boxes = windows * [columns / width, rows / height, columns / width, rows / height]
-        pooled = pool_cells(feature_map, map_boxes, self._grids)
-        features = self._normalised(pooled)
-        if not (self._contrast or self._beside):
-            return features
-        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, map_boxes)
-        means, weights = pool_rings(feature_map, map_boxes, inside)
-        around = weights[:, None] * self._normalised(np.tile(means, (1, self._n_cells)))
-        if self._beside:
-            return np.hstack([features, around])
-        return np.asarray(features - np.float32(self._contrast) * around)
+        Parameters
+        ----------
+        pixels : ndarray of shape (h, w, 3), uint8 RGB
+
+        Returns
+        -------
+        PreparedPicture
+
+        Raises
+        ------
+        ShapeError, InputError, DataError, NotFiniteError
+            As calling the extractor.
+        """
+        check_pixels(pixels)
+        if not self._flip:
+            return self._prepare_one(pixels)
+        return PreparedMirror(self._prepare_one(pixels), self._prepare_one(pixels[:, ::-1]), pixels.shape[1])
+
+    def _prepare_one(self, pixels: Array) -> PreparedMaps:
+        rules = PoolingRules(self._grids, self._contrast, self._beside, self._norm == "l2")
+        return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], rules)
+
+    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        return self._prepare_one(pixels)(boxes)
 
     def feature_map(self, pixels: Array) -> Float32:
         """Return the network's map of a picture, the first of several; see `feature_maps`."""
