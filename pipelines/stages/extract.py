@@ -30,10 +30,11 @@ def extract_sets(context: RunContext) -> None:
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
-        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other)
+        kept = projection.kept if projection is not None and name == context.settings.data.train_set else None
+        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, kept)
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
-        save_projection(context.run.projection, *projection)
+        save_projection(context.run.projection, projection.projection, projection.made_with)
     context.save_settings()
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
