@@ -19,6 +19,7 @@ from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_proj
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
+from ..run.estimate import PREPARED
 from ..run.folder import RunFolder
 from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
@@ -120,6 +121,8 @@ def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord
         room = KEPT_BYTES if context.cluster is None else 0  # workers prepare their own pictures
         for record, found in results:
             bar.step()
+            if context.estimate is not None:
+                context.estimate.step(share=PREPARED)
             if found is None:
                 continue
             picture, digest, rows = found
