@@ -116,21 +116,22 @@ class PartTimes:
 
 def patch_parts(times: PartTimes) -> None:
     """Time the parts of extraction."""
-    from lapsvm.pipelines.shards import extraction, jobs
+    from lapsvm.pipelines.shards import extraction, jobs, prepared
     from lapsvm.pipelines.shards import projection as fitting
 
+    from lapsvm.features.extractors.maps.prepared import PreparedMaps
     from lapsvm.features.extractors.networks import RuntimeNetwork
     from lapsvm.features.extractors.pooled_network import PooledNetwork
-    from lapsvm.features.projection import Projection
 
-    for module in (extraction, fitting):
-        times.patch(module, "pixels_unless_bad", "decode")
-        times.patch(module, "window_boxes", "proposals")
+    times.patch(extraction, "pixels_unless_bad", "decode")
+    times.patch(prepared, "reduced", "reduce")
+    times.patch(prepared, "window_boxes", "proposals")
     times.patch(extraction, "pixel_hash", "hash")
     times.patch(RuntimeNetwork, "run", "forward")
     times.patch(PooledNetwork, "_batch", "resize")
-    times.patch(PooledNetwork, "_measure_map", "pooling")
-    times.patch(Projection, "apply", "projection")
+    times.patch(PooledNetwork, "feature_maps", "maps")
+    times.patch(PreparedMaps, "__call__", "pooling, sample")
+    times.patch(PreparedMaps, "project", "pooling")
     times.patch(jobs, "assemble_shard", "writing")
     times.patch(jobs, "write_shard", "writing")
     times.patch(fitting, "fit_projection", "components")

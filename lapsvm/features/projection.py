@@ -4,7 +4,7 @@ Shards and passes shrink with the number of features, and what the last componen
 taken away first: it would add the same to every window's score, which changes no ranking.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
 from lapsvm.features.extractors.extractor import Extractor, prepared
-from lapsvm.features.extractors.maps.prepared import project_parts
+from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection, project_parts
 from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm projection"
 VERSION = 1
+BATCH = 1024  # windows whose products are summed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,11 @@ class Projected:
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the projected features, float32 of shape (n, dim)."""
-        return prepared(self.whole, pixels).project(boxes, self.projection.components)
+        return self.prepare(pixels)(boxes)
+
+    def prepare(self, pixels: Array) -> PreparedPicture:
+        """Return a picture whose windows' features can be asked for several times; see `prepared`."""
+        return PreparedProjection(prepared(self.whole, pixels), self.projection.components)
 
 
 def fit_projection(
@@ -153,8 +158,8 @@ def fit_projection(
     edges = np.cumsum(blocks)[:-1]
     sizes = [block // (1 + half) for block, half in zip(blocks, halved, strict=True)]
     sums, moments, count = [np.zeros(own) for own in sizes], [np.zeros((own, own)) for own in sizes], 0
-    for rows in samples:
-        parts = np.split(as_numbers("samples", rows), edges, axis=1)
+    for rows in _batches(samples):
+        parts = np.split(rows, edges, axis=1)
         firsts = [part[:, :own] for part, own in zip(parts, sizes, strict=True)]
         sums = [total + own.sum(axis=0) for total, own in zip(sums, firsts, strict=True)]
         moments = [moment + own.T @ own for moment, own in zip(moments, firsts, strict=True)]
@@ -166,6 +171,18 @@ def fit_projection(
         for moment, total in zip(moments, sums, strict=True)
     ]
     return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found), halved)
+
+
+def _batches(samples: Iterable[Array]) -> Iterator[Float64]:
+    """Yield the rows of some samples at once: every product of few rows adds to matrices as large as of many."""
+    held: list[Float64] = []
+    for rows in samples:
+        held.append(as_numbers("samples", rows))
+        if sum(map(len, held)) >= BATCH:
+            yield np.concatenate(held)
+            held = []
+    if held:
+        yield np.concatenate(held)
 
 
 def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:

@@ -20,11 +20,12 @@ from ..results.detections import detect_windows
 from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
+from ..run.limits import MAX_NUMBER
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
 from ..run.settings import FILE, IMPORTED, DetectSettings, WindowSettings
 from ..shards.extractors import open_settings_extractor, with_network_settings
-from ..shards.windows import window_boxes
+from ..shards.prepared import prepare_windows
 from .detected import Detected
 from .draw import draw_boxes
 from .drawn_boxes import PROBABLE, drawn_boxes
@@ -49,8 +50,8 @@ class Predictor:
 
     def __call__(self, pixels: Pixels) -> dict[str, Detected]:
         """Return class -> detections, those below the threshold left out."""
-        boxes = window_boxes(pixels, self.windows, self.seed)
-        scores = score_many(self.detectors, self.extractor(pixels, boxes))
+        picture = prepare_windows(pixels, self.windows, self.seed, self.extractor)
+        boxes, scores = picture.boxes, score_many(self.detectors, picture.features())
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
             found, values = detect_windows(scores[:, column], boxes, settings)
@@ -241,7 +242,8 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
             f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
             "--windows, such as selective_search."
         )
-    recorded = {name: windows[name] for name in ("method", "mode", "max_windows", "max_area") if name in windows}
+    names = ("method", "mode", "max_windows", "max_area", "max_side")
+    recorded = {"max_side": MAX_NUMBER} | {name: windows[name] for name in names if name in windows}
     return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
 
 

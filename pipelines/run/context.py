@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lapsvm.cluster import Cluster
 
 from .dataset import RunData, open_run_data
+from .estimate import Estimate
 from .folder import RunFolder
 from .progress import Reporter
 from .settings import Settings
@@ -41,6 +42,8 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
+    estimate : Estimate or None
+        Counts the pictures of extraction, to say how long it will take.
     """
 
     run: RunFolder
@@ -56,6 +59,7 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    estimate: Estimate | None = None
     _data: RunData | None = field(default=None, repr=False)
 
     @property

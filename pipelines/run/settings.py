@@ -76,6 +76,7 @@ class WindowSettings:
     mode: str = "fast"
     max_windows: int = 2000
     max_area: float = 1.0
+    max_side: int = 2048
     source: SourceSettings = field(default_factory=SourceSettings)
 
 

@@ -10,7 +10,11 @@ from lapsvm.features import Extractor, PictureWindows
 from ..run.settings import Settings
 from .extractors import network_settings
 from .jobs import ShardJobs
-from .windows import pixels_unless_bad, window_boxes, windows_provenance
+from .prepared import PreparedWindows, prepare_windows
+from .windows import pixels_unless_bad, windows_provenance
+
+KeptPictures = dict[str, tuple[PreparedWindows, str]]
+"""Image id -> a picture that is ready for its features, and the hash of its pixels."""
 
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
@@ -21,21 +25,37 @@ def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
 
 
 class SetExtraction(ShardJobs[PictureWindows]):
-    """The shards of one set of pictures, made by an extractor; `redo` and `source` as for `ShardJobs`."""
+    """The shards of one set of pictures, made by an extractor; `redo` and `source` as for `ShardJobs`.
+
+    `kept` are pictures of the set that the extractor has seen already.
+    """
 
     def __init__(
         self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor,
-        redo: bool = False, source: Path | None = None,
+        redo: bool = False, source: Path | None = None, kept: KeptPictures | None = None,
     ) -> None:  # fmt: skip
         made_with, dtype = provenance(settings, extractor), settings.features.dtype
         super().__init__(folder, records, made_with, dtype, settings.data.skip_bad, redo, source)
-        self.settings, self.extractor = settings, extractor
+        self.settings, self.extractor, self.kept = settings, extractor, {} if kept is None else kept
 
     def measure(self, record: ImageRecord) -> PictureWindows | None:
-        """Read a picture, propose windows and extract their features; None if the picture is left out."""
-        pixels = pixels_unless_bad(record, self.skip_bad)
-        if pixels is None:
+        """Read a picture, propose windows and extract their features; None if the picture is left out.
+
+        One that is kept is not read again, and forgotten.
+        """
+        found = self.kept.pop(record.id, None) or prepare_record(record, self.settings, self.extractor)
+        if found is None:
             return None
-        boxes = window_boxes(pixels, self.settings.windows, self.settings.seed, record.id)
-        height, width = pixels.shape[:2]
-        return PictureWindows(record.id, boxes, self.extractor(pixels, boxes), pixel_hash(pixels), (height, width))
+        picture, digest = found
+        return PictureWindows(record.id, picture.boxes, picture.features(), digest, picture.size)
+
+
+def prepare_record(record: ImageRecord, settings: Settings, extractor: Extractor) -> tuple[PreparedWindows, str] | None:
+    """Return a picture with its windows, ready for their features, and the hash of its pixels.
+
+    None if the picture cannot be read and is left out.
+    """
+    pixels = pixels_unless_bad(record, settings.data.skip_bad)
+    if pixels is None:
+        return None
+    return prepare_windows(pixels, settings.windows, settings.seed, extractor, record.id), pixel_hash(pixels)

@@ -171,6 +171,8 @@ def make_shards(
                 measured.append(picture)
                 counts["windows"] += n_windows
                 bar.step(windows=n_windows)
+                if context.estimate is not None:
+                    context.estimate.step()
             writer.write(partial(shards.store, path, members, measured))
         writer.finish()
 

@@ -1,7 +1,13 @@
-"""The projection of a run's features, fitted on some training pictures and stored in the run folder."""
+"""The projection of a run's features, fitted on some training pictures and stored in the run folder.
+
+The network need not see these pictures again when their shards are made: what it found is kept, as far as it takes no
+more than `KEPT_BYTES`. Features are the same either way.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,13 +19,27 @@ from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_proj
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
+from ..run.estimate import PREPARED
 from ..run.folder import RunFolder
+from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
-from .windows import pixels_unless_bad, window_boxes, windows_provenance
+from .jobs import PREFETCHED
+from .prefetch import prefetched
+from .prepared import PreparedWindows
+from .windows import windows_provenance
 
-PICTURES = 200
-WINDOWS = 60  # of each picture
-NewProjection = tuple[Projection, dict[str, object]]  # a projection to save, and its provenance
+PICTURES = 64
+WINDOWS = 96  # of each picture
+KEPT_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class NewProjection:
+    """A projection to save, its provenance, and the pictures that it was fitted on, as far as they are kept."""
+
+    projection: Projection
+    made_with: dict[str, object]
+    kept: KeptPictures = field(repr=False)
 
 
 def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[Extractor, NewProjection | None]:
@@ -38,17 +58,19 @@ def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[E
         "pca": context.settings.features.pca,
         "seed": context.settings.seed,
         "pictures": content_hash([record.id for record in sample]),
+        "windows_per_picture": WINDOWS,
     }
     projection = None if context.redo else _stored(context.run, made_with)
     if projection is not None:
         return Projected(full, projection), None
     projection = None if context.redo or source is None else _stored(source, made_with)
+    kept: KeptPictures = {}
     if projection is None:
-        features = _sample_features(context, full, sample)
-        projection = fit_projection(features, full.blocks, context.settings.features.pca, full.halves)
+        projection = _fitted(context, full, sample, kept)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
-    return Projected(full, projection), (projection, made_with)
+    ready = {name: (picture.projected(projection.components), digest) for name, (picture, digest) in kept.items()}
+    return Projected(full, projection), NewProjection(projection, made_with, ready)
 
 
 def projection_sizes(projection: Projection) -> str:
@@ -84,23 +106,35 @@ def _sample(context: RunContext) -> list[ImageRecord]:
     return [records[index] for index in np.sort(order)]
 
 
-def _sample_features(context: RunContext, extractor: Extractor, records: list[ImageRecord]) -> Iterator[Array]:
-    """Yield the features of some windows of each picture."""
+def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord], kept: KeptPictures) -> Projection:
+    """Return the projection of some windows of each picture; `kept` receives the pictures that there is room for."""
 
-    def measure(record: ImageRecord) -> Array | None:
-        pixels = pixels_unless_bad(record, context.settings.data.skip_bad)
-        if pixels is None:
+    def prepare(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
+        found = prepare_record(record, context.settings, extractor)
+        if found is None:
             return None
-        boxes = window_boxes(pixels, context.settings.windows, context.settings.seed, record.id)
-        step = max(1, len(boxes) // WINDOWS)  # windows are sorted by quality, so every n-th is a fair sample
-        return extractor(pixels, boxes[::step][:WINDOWS])
+        picture, digest = found
+        step = max(1, len(picture.boxes) // WINDOWS)  # windows are sorted by quality, so every n-th is a fair sample
+        return picture, digest, picture.features_of(slice(0, step * WINDOWS, step))
+
+    def features() -> Iterator[Array]:
+        room = KEPT_BYTES if context.cluster is None else 0  # workers prepare their own pictures
+        for record, found in results:
+            bar.step()
+            if context.estimate is not None:
+                context.estimate.step(share=PREPARED)
+            if found is None:
+                continue
+            picture, digest, rows = found
+            room -= picture.seen.nbytes
+            if room >= 0:
+                kept[record.id] = picture, digest
+            yield rows
 
     with (
         context.reporter.bar("projection", len(records), "pictures") as bar,
         threadpool_limits(1),
         ThreadPoolExecutor(context.threads) as pool,
+        closing(prefetched(pool, prepare, records, PREFETCHED * context.threads)) as results,
     ):
-        for features in pool.map(measure, records):
-            bar.step()
-            if features is not None:
-                yield features
+        return fit_projection(features(), extractor.blocks, context.settings.features.pca, extractor.halves)

@@ -25,7 +25,7 @@ def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
     """Return what decides the windows of a picture besides the seed, without paths."""
-    limits = {"max_windows": settings.max_windows, "max_area": settings.max_area}
+    limits = {"max_windows": settings.max_windows, "max_area": settings.max_area, "max_side": settings.max_side}
     if settings.method == FILE:
         return {"method": FILE, **limits, "source": source_provenance(settings.source)}
     return {"method": settings.method, "mode": settings.mode, **limits}

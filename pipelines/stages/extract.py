@@ -4,6 +4,7 @@ from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import PictureWindows, save_projection
 
 from ..run.context import RunContext
+from ..run.estimate import LEARNING, Estimate
 from ..run.folder import RunFolder
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
@@ -26,20 +27,34 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
+    context.estimate = _estimate(context)
+    context.estimate.begin(sum(map(len, context.data.records.values())))
     extractor, projection = open_run_extractor(context, source)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
-        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other)
+        kept = projection.kept if projection is not None and name == context.settings.data.train_set else None
+        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, kept)
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
-        save_projection(context.run.projection, *projection)
+        save_projection(context.run.projection, projection.projection, projection.made_with)
     context.save_settings()
+    n_kept = 0 if projection is None else len(projection.kept)
+    context.estimate.begin(sum(len(members) for jobs in to_do.values() for _, members in jobs), skip=n_kept)
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
         for image_id in jobs.left_out():
             context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
+
+
+def _estimate(context: RunContext) -> Estimate:
+    """Return the estimate of this command's time; training is in it if the recipe is the one that was measured."""
+    later = 0.0
+    if {"train", "detect"} <= set(context.stages) and context.settings.features.pca and context.settings.refine.rounds:
+        n_pictures = len(context.data.records[context.settings.data.train_set])
+        later = LEARNING * n_pictures * len(context.data.classes)
+    return Estimate(context.reporter, later)
 
 
 def _cluster_extraction() -> Make[PictureWindows]:

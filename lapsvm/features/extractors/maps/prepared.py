@@ -30,6 +30,10 @@ class PreparedPicture(Protocol):
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the features of windows times the components (d_i, k_i) of each part, of both halves of one."""
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+
 
 @dataclass(frozen=True)
 class PreparedPixels:
@@ -52,6 +56,38 @@ class PreparedPixels:
     def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
         """Return the projected features of windows."""
         return project_parts(self(boxes), components, self.extractor.halves)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the pixels."""
+        return int(self.pixels.nbytes)
+
+
+@dataclass(frozen=True)
+class PreparedProjection:
+    """A picture whose features are projected.
+
+    Attributes
+    ----------
+    whole : PreparedPicture
+    components : sequence of ndarray of shape (d_i, k_i), float32
+    """
+
+    whole: PreparedPicture
+    components: Sequence[Float32]
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the projected features of windows."""
+        return self.whole.project(boxes, self.components)
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the features of windows, projected twice."""
+        return self.whole.project(boxes, [own @ part for own, part in zip(self.components, components, strict=True)])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the picture before the projection."""
+        return self.whole.nbytes
 
 
 @dataclass(frozen=True)
@@ -77,6 +113,11 @@ class PreparedParts:
         ends = np.cumsum(self.n_blocks)
         each = zip(self.parts, ends, self.n_blocks, strict=True)
         return np.concatenate([part.project(boxes, components[end - count : end]) for part, end, count in each], axis=1)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all parts."""
+        return sum(part.nbytes for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -167,6 +208,11 @@ class PreparedMaps:
         each = zip(self.maps, components, strict=True)
         return _beside([self.rules.projected(part, self._in_cells(part, windows), own) for part, own in each])
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the maps."""
+        return sum(part.nbytes for part in self.maps)
+
     def _in_cells(self, feature_map: Float32, windows: Float64) -> Float64:
         """Return windows in cells of a map."""
         rows, columns = feature_map.shape[1:]
@@ -197,6 +243,11 @@ class PreparedMirror:
         """Return the projected features of windows."""
         first, second = self.picture.project(boxes, components), self.mirrored.project(self._mirror(boxes), components)
         return np.asarray((first + second) / np.float32(2))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of both."""
+        return self.picture.nbytes + self.mirrored.nbytes
 
     def _mirror(self, boxes: ArrayLike) -> Float64:
         return mirrored_boxes(boxes, self.width)
