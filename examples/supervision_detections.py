@@ -2,11 +2,11 @@
 
 ::
 
-    python examples/supervision_detections.py RUN/models photo.jpg other.jpg
+    python examples/supervision_detections.py RUN photo.jpg other.jpg
 
 ``lapsvm predict`` writes JSON; `detection_arrays` converts one picture of it to the arguments of
-``supervision.Detections``. Boxes need no change: both formats are 0-based and half-open. A score is not a probability;
-if ``predict`` writes a probability, it is the confidence.
+``supervision.Detections``. Boxes need no change: both formats are 0-based and half-open. The confidence is the probability
+that ``predict`` writes, or the score, which has no scale, for a model without a calibration.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def detection_arrays(picture: dict[str, Any], classes: list[str]) -> dict[str, A
 def main() -> None:
     """Run the example."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="a model file, or a folder of them")
+    parser.add_argument("model", help="a run folder, a model file, or a folder of them")
     parser.add_argument("pictures", nargs="+")
     arguments, options = parser.parse_known_args()
     predicted = predictions(arguments.model, arguments.pictures, options)

@@ -76,7 +76,10 @@ def test_predictions_become_supervision_arguments(worked, pictures):
     assert n > 0
     assert arguments["xyxy"].shape == (n, 4)
     assert (arguments["xyxy"][:, 2:] > arguments["xyxy"][:, :2]).all()
-    assert arguments["confidence"].tolist() == pytest.approx([one["score"] for one in found["detections"]])
+    assert arguments["confidence"].tolist() == pytest.approx([one["probability"] for one in found["detections"]])
+    without = [{name: one[name] for name in ("class", "score", "box")} for one in found["detections"]]
+    scores = module.detection_arrays({"detections": without}, ["bright", "dark"])["confidence"]
+    assert scores.tolist() == pytest.approx([one["score"] for one in found["detections"]])
     assert set(arguments["class_id"].tolist()) == {0, 1}
     assert module.detection_arrays({"detections": []}, [])["xyxy"].shape == (0, 4)
 
