@@ -5,8 +5,8 @@
     python examples/supervision_detections.py RUN photo.jpg other.jpg
 
 ``lapsvm predict`` writes JSON; `detection_arrays` converts one picture of it to the arguments of
-``supervision.Detections``. Boxes need no change: both formats are 0-based and half-open. The confidence is the probability
-that ``predict`` writes, or the score, which has no scale, for a model without a calibration.
+``supervision.Detections``. Boxes need no change: both formats are 0-based and half-open. The confidence is the
+probability that ``predict`` writes, or the score, which has no scale, for a model without a calibration.
 """
 
 import argparse
