@@ -11,10 +11,11 @@ from pathlib import Path
 from time import thread_time
 
 import numpy as np
+from lapsvm.datasets.annotations import read_objects
 from lapsvm.pipelines.shards.reduction import enlarged_boxes, reduced
 
-from lapsvm.boxes import iou
-from lapsvm.catalog import open_dataset
+from lapsvm.boxes import from_voc, iou
+from lapsvm.catalog import read_image
 from lapsvm.windows import propose
 
 DATA = Path(os.environ["LAPSVM_TEST_DATA"])
@@ -33,17 +34,14 @@ def best_overlaps(pixels: np.ndarray, truth: np.ndarray, side: int) -> tuple[np.
 def main() -> None:
     print(f"{'pictures':10} {'side':>8} {'objects':>8} {'recall .5':>10} {'recall .7':>10} {'MABO':>6} {'CPU s':>6}")
     for name in ("raccoon", "bccd"):
-        data = open_dataset("voc", DATA / name)
-        records, truth = data.records(data.sets[0]), data.ground_truth(data.sets[0]) or {}
         found: dict[int, list[tuple[np.ndarray, float]]] = {side: [] for side in SIDES}
-        for record in records:
-            boxes = np.concatenate([objects[record.id].boxes for objects in truth.values()])
-            pixels = (
-                record.pixels() if len(boxes) and len(found[SIDES[0]]) < PICTURES else np.empty((1, 1, 3), np.uint8)
-            )
-            if max(pixels.shape) >= LEAST:
+        for file in sorted((DATA / name / "Annotations").glob("*.xml")):
+            objects = read_objects(file)
+            pixels = read_image(next((DATA / name / "JPEGImages").glob(f"{file.stem}.*")))
+            if objects and max(pixels.shape) >= LEAST and len(found[SIDES[0]]) < PICTURES:
+                truth = from_voc([item.corners for item in objects])
                 for side in SIDES:
-                    found[side].append(best_overlaps(pixels, boxes, side))
+                    found[side].append(best_overlaps(pixels, truth, side))
         for side, results in found.items():
             best, seconds = np.concatenate([best for best, _ in results]), np.mean([spent for _, spent in results])
             recalls = f"{(best >= 0.5).mean():10.3f} {(best >= 0.7).mean():10.3f} {best.mean():6.3f}"
