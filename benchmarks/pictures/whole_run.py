@@ -116,7 +116,7 @@ class PartTimes:
 
 def patch_parts(times: PartTimes) -> None:
     """Time the parts of extraction."""
-    from lapsvm.pipelines.shards import extraction, jobs, prepared
+    from lapsvm.pipelines.shards import extraction, jobs, prepared, windows
     from lapsvm.pipelines.shards import projection as fitting
 
     from lapsvm.features.extractors.maps.prepared import PreparedMaps
@@ -125,6 +125,7 @@ def patch_parts(times: PartTimes) -> None:
 
     times.patch(extraction, "pixels_unless_bad", "decode")
     times.patch(prepared, "reduced", "reduce")
+    times.patch(windows, "reduced", "reduce")
     times.patch(prepared, "window_boxes", "proposals")
     times.patch(extraction, "pixel_hash", "hash")
     times.patch(RuntimeNetwork, "run", "forward")

@@ -242,8 +242,9 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
             f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
             "--windows, such as selective_search."
         )
-    names = ("method", "mode", "max_windows", "max_area", "max_side")
-    recorded = {"max_side": MAX_NUMBER} | {name: windows[name] for name in names if name in windows}
+    names = ("method", "mode", "max_windows", "max_area", "proposal_side", "max_side")
+    unreduced = {"proposal_side": MAX_NUMBER, "max_side": MAX_NUMBER}  # models of older versions
+    recorded = unreduced | {name: windows[name] for name in names if name in windows}
     return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
 
 

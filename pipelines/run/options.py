@@ -165,9 +165,10 @@ OPTIONS: tuple[Option, ...] = (
                rule=COUNT, main="*"),
         Option("max_area", "--max-area", float, "The largest window, as a share of the picture.", "windows.max_area",
                rule=Range(0, 1, above=True)),
+        Option("proposal_side", "--proposal-side", int, "A picture whose longer side is above this many pixels is "
+               "reduced to it for proposals.", "windows.proposal_side", rule=Range(64, MAX_NUMBER)),
         Option("max_side", "--max-side", int, "A picture whose longer side is above this many pixels is reduced to it "
-               "for windows and features; boxes are in its own pixels.", "windows.max_side",
-               rule=Range(64, MAX_NUMBER)),
+               "for features.", "windows.max_side", rule=Range(64, MAX_NUMBER)),
         Option("proposals", "--proposals", Path, "A file or folder with windows of another program; several for "
                "several sets.", "windows.source.files", REPEATED),
     ),

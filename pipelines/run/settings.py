@@ -70,12 +70,17 @@ class SourceSettings:
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features."""
+    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features.
+
+    Windows are proposed in a picture reduced to a longer side of ``proposal_side`` pixels, features are measured in one
+    reduced to ``max_side``; smaller pictures are left as they are.
+    """
 
     method: str = "selective_search"
     mode: str = "fast"
     max_windows: int = 2000
     max_area: float = 1.0
+    proposal_side: int = 512
     max_side: int = 2048
     source: SourceSettings = field(default_factory=SourceSettings)
 

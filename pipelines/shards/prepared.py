@@ -1,21 +1,20 @@
 """Pictures with their windows, ready to give the features: what extraction and prediction share.
 
-A picture whose longer side is above ``max_side`` is reduced to it, once, for the proposals and for the extractor. Boxes
-are those of the picture itself, in whole pixels.
+A large picture is reduced for the proposals, and less so for the extractor. Boxes are those of the picture itself, in
+whole pixels.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import Pixels
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
 
-from ..run.settings import FILE, WindowSettings
+from ..run.settings import WindowSettings
+from .reduction import reduced, scales_of
 from .windows import window_boxes
 
 
@@ -57,34 +56,7 @@ def prepare_windows(
     pixels: Pixels, settings: WindowSettings, seed: int, extractor: Extractor, image_id: str = ""
 ) -> PreparedWindows:
     """Return a picture with its windows (see `window_boxes`), prepared for an extractor."""
-    height, width = pixels.shape[:2]
+    boxes = window_boxes(pixels, settings, seed, image_id)
     seen = reduced(pixels, settings.max_side)
-    if seen is pixels:
-        boxes = window_boxes(pixels, settings, seed, image_id)
-        return PreparedWindows(boxes, (height, width), prepared(extractor, pixels), boxes)
-    scales = np.tile([width / seen.shape[1], height / seen.shape[0]], 2)
-    if settings.method == FILE:
-        boxes = window_boxes(pixels, settings, seed, image_id)
-    else:
-        boxes = enlarged_boxes(window_boxes(seen, settings, seed, image_id), scales, width, height)
-    return PreparedWindows(boxes, (height, width), prepared(extractor, seen), boxes / scales)
-
-
-def reduced(pixels: Pixels, max_side: int) -> Pixels:
-    """Return a picture whose longer side is at most `max_side` pixels; the same array if it is already.
-
-    A pixel is the mean over its area in the picture.
-    """
-    import cv2
-
-    longer = max(pixels.shape[:2])
-    if longer <= max_side:
-        return pixels
-    height, width = (max(1, round(side * max_side / longer)) for side in pixels.shape[:2])
-    return np.asarray(cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=cv2.INTER_AREA))
-
-
-def enlarged_boxes(boxes: Array, scales: Float64, width: int, height: int) -> Float32:
-    """Return boxes of a reduced picture in whole pixels of the picture of this size."""
-    found = np.floor(boxes * scales + 0.5)  # not to even: a side of one pixel would vanish
-    return np.minimum(found, [width, height, width, height]).astype(np.float32)
+    seen_boxes = boxes if seen is pixels else boxes / scales_of(pixels, seen)
+    return PreparedWindows(boxes, pixels.shape[:2], prepared(extractor, seen), seen_boxes)

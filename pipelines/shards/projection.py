@@ -1,7 +1,7 @@
 """The projection of a run's features, fitted on some training pictures and stored in the run folder.
 
-The network need not see these pictures again when their shards are made: what it found is kept, as far as it takes no
-more than `KEPT_BYTES`. Features are the same either way.
+The network need not see these pictures again when their shards are made: what it found is kept, as far as there is
+memory. Features are the same either way.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array
+from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
@@ -28,9 +29,9 @@ from .prefetch import prefetched
 from .prepared import PreparedWindows
 from .windows import windows_provenance
 
-PICTURES = 64
-WINDOWS = 96  # of each picture
-KEPT_BYTES = 2**29
+PICTURES = 200
+WINDOWS = 60  # of each picture
+KEPT_BYTES = 2**31  # of pictures at most, and a fifth of the free memory
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[E
         "pca": context.settings.features.pca,
         "seed": context.settings.seed,
         "pictures": content_hash([record.id for record in sample]),
-        "windows_per_picture": WINDOWS,
     }
     projection = None if context.redo else _stored(context.run, made_with)
     if projection is not None:
@@ -118,7 +118,7 @@ def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord
         return picture, digest, picture.features_of(slice(0, step * WINDOWS, step))
 
     def features() -> Iterator[Array]:
-        room = KEPT_BYTES if context.cluster is None else 0  # workers prepare their own pictures
+        room = 0 if context.cluster is not None else _room()  # workers prepare their own pictures
         for record, found in results:
             bar.step()
             if context.estimate is not None:
@@ -138,3 +138,9 @@ def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord
         closing(prefetched(pool, prepare, records, PREFETCHED * context.threads)) as results,
     ):
         return fit_projection(features(), extractor.blocks, context.settings.features.pca, extractor.halves)
+
+
+def _room() -> int:
+    """Return how many bytes of pictures may be kept."""
+    most = as_bytes(None)
+    return KEPT_BYTES if most is None else min(KEPT_BYTES, most // 4)

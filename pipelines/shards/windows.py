@@ -11,6 +11,7 @@ from lapsvm.windows.proposals import middle
 
 from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
+from .reduction import enlarged_boxes, reduced
 
 
 def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
@@ -25,7 +26,8 @@ def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
     """Return what decides the windows of a picture besides the seed, without paths."""
-    limits = {"max_windows": settings.max_windows, "max_area": settings.max_area, "max_side": settings.max_side}
+    names = ("max_windows", "max_area", "proposal_side", "max_side")
+    limits = {name: getattr(settings, name) for name in names}
     if settings.method == FILE:
         return {"method": FILE, **limits, "source": source_provenance(settings.source)}
     return {"method": settings.method, "mode": settings.mode, **limits}
@@ -37,21 +39,27 @@ def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: 
     None is larger than ``max_area`` of the picture. Files know the picture by `image_id`.
     """
     height, width = pixels.shape[:2]
-    boxes = (  # fmt: skip
-        _external_boxes(image_id, settings, (height, width))
-        if settings.method == FILE
-        else propose(
-            pixels,
-            method=settings.method,
-            mode=settings.mode,
-            max_windows=settings.max_windows,
-            max_area=settings.max_area,
-            seed=seed,
-        )
-    )
+    if settings.method == FILE:
+        boxes = _external_boxes(image_id, settings, (height, width))
+    else:
+        boxes = _proposed_boxes(pixels, settings, seed)
     if settings.max_area < 1:
         return boxes
     return with_whole_image(boxes, height, width)[: settings.max_windows]
+
+
+def _proposed_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
+    """Return the windows that a method proposes in the picture, or in a reduced one if it is large."""
+    seen = reduced(pixels, settings.proposal_side)
+    boxes = propose(
+        seen,
+        settings.method,
+        mode=settings.mode,
+        max_windows=settings.max_windows,
+        max_area=settings.max_area,
+        seed=seed,
+    )
+    return boxes if seen is pixels else enlarged_boxes(boxes, pixels, seen)
 
 
 def _external_boxes(image_id: str, settings: WindowSettings, size: tuple[int, int]) -> Array:

@@ -204,9 +204,16 @@ def _check_windows_are_finite(shard: Shard) -> None:
     """Raise NotFiniteError, naming the picture, unless all boxes and features are finite."""
     for name in ("boxes", "features"):
         array = widened(getattr(shard, name))
+        if array.dtype == np.float16 and _all_finite(array):
+            continue
         finite = np.isfinite(array).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
             picture = int(np.searchsorted(shard.offsets, row, side="right")) - 1
             window = row - int(shard.offsets[picture])
             check_finite(f"{name} of picture {shard.image_ids[picture]}, window {window},", array[row])
+
+
+def _all_finite(halves: Array) -> bool:
+    """Return whether every float16 is finite, by its bits: NumPy's own check takes several times as long."""
+    return bool(((halves.view(np.uint16) & 0x7C00) < 0x7C00).all())

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.run.settings import WindowSettings
 from lapsvm.pipelines.shards import extraction, projection
-from lapsvm.pipelines.shards.prepared import enlarged_boxes, prepare_windows, reduced
+from lapsvm.pipelines.shards.prepared import prepare_windows
+from lapsvm.pipelines.shards.reduction import enlarged_boxes, reduced
 from lapsvm.pipelines.shards.windows import window_boxes
 from PIL import Image
 
 from lapsvm.boxes import iou
 from lapsvm.features import HOG
+from lapsvm.windows import propose
 
 LARGE, SIDE = (1500, 2000), 400
 OBJECT = np.array([[903, 411, 1297, 1008]])
@@ -29,7 +31,7 @@ def large():
 
 
 def settings(**changes):
-    return WindowSettings(max_windows=200, **{"max_side": SIDE} | changes)
+    return WindowSettings(max_windows=200, **{"max_side": SIDE, "proposal_side": SIDE} | changes)
 
 
 def test_boxes_of_a_reduced_picture_lie_on_the_object_in_its_own_pixels(large):
@@ -52,8 +54,9 @@ def test_features_of_a_reduced_picture_are_those_of_the_same_windows_in_it(large
 
 def test_a_picture_of_the_limit_is_left_as_it_is(large):
     assert reduced(large, 2000) is large
-    picture = prepare_windows(large, settings(method="grid", max_side=2000), 0, HOG())
-    np.testing.assert_array_equal(picture.boxes, window_boxes(large, settings(method="grid"), 0))
+    whole = settings(method="grid", max_side=2000, proposal_side=2000)
+    np.testing.assert_array_equal(window_boxes(large, whole, 0), propose(large, "grid", max_windows=200))
+    assert prepare_windows(large, whole, 0, HOG()).seen.pixels is large
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_sides_keep_their_proportions(size, expected):
 def test_enlarged_boxes_are_whole_pixels_of_the_picture_and_none_vanishes():
     columns = np.arange(20.0)
     boxes = np.stack([columns, columns, columns + 1, columns + 1], axis=1)
-    found = enlarged_boxes(boxes, np.tile([1.05, 1.5], 2), 21, 30)
+    found = enlarged_boxes(boxes, np.empty((30, 21, 3)), np.empty((20, 20, 3)))
     assert found.dtype == np.float32
     assert found.max(axis=0).tolist() == [20, 29, 21, 30]
     assert (found[:, 2:] - found[:, :2] >= 1).all()
@@ -119,7 +122,8 @@ def test_pictures_of_the_projection_are_read_once_and_change_nothing(extract, mo
 
 def test_predict_gives_boxes_of_a_large_picture_in_its_own_pixels(digits, tmp_path, command):
     options = ["--windows", "grid", "--max-windows", "150", "--classes", "six", "--C", "1", "--folds", "2", "--quiet"]
-    line = ["--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--extractor", "hog", "--max-side", "256"]
+    line = ["--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--extractor", "hog"]
+    line += ["--max-side", "256", "--proposal-side", "200"]
     for verb in (["extract", *line, *options[:6]], ["train", "--out", tmp_path / "RUN", *options[6:]]):
         assert command(*verb).status == 0
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[0]
