@@ -7,6 +7,7 @@ from lapsvm.evaluation.average_precision import (
 )
 from lapsvm.evaluation.coco import coco_evaluation
 from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
+from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     BootstrapDifference,
@@ -27,9 +28,11 @@ __all__ = [
     "COCO_MEASURES",
     "BootstrapDifference",
     "ClassCorLoc",
+    "ClassErrors",
     "ClassResult",
     "CorLocReport",
     "Detections",
+    "ErrorKind",
     "PairedTest",
     "VocReport",
     "average_precision_11point",
@@ -41,6 +44,7 @@ __all__ = [
     "corloc",
     "detection_ap_draws",
     "draw_pictures",
+    "error_kinds",
     "evaluate_voc",
     "holm",
     "image_ap_draws",
