@@ -5,7 +5,7 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
-from lapsvm.evaluation.coco import coco_evaluation
+from lapsvm.evaluation.coco import as_coco, coco_evaluation
 from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
 from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
@@ -23,6 +23,7 @@ from lapsvm.evaluation.paired import (
 from lapsvm.evaluation.results import Detections, read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
+from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
 __all__ = [
     "COCO_MEASURES",
@@ -35,8 +36,10 @@ __all__ = [
     "ErrorKind",
     "PairedTest",
     "VocReport",
+    "as_coco",
     "average_precision_11point",
     "average_precision_area",
+    "best_overlaps",
     "bootstrap_difference",
     "class_table",
     "coco_evaluation",
@@ -55,6 +58,7 @@ __all__ = [
     "result_name",
     "run_table",
     "share_draws",
+    "window_rows",
     "write_json",
     "write_results",
 ]
