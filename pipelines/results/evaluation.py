@@ -16,6 +16,7 @@ from lapsvm.evaluation import (
     image_average_precision,
     read_results,
 )
+from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
 
@@ -43,10 +44,10 @@ class SetEvaluation:
     corloc: CorLocReport | None
     image_ap: dict[str, float | None]
 
-    def table(self) -> dict[str, Any]:
-        """Return the entry of the set in evaluation.json."""
+    def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
+        """Return the classes and means of the set in evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
-        return class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()})
+        return class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
 
 
 def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:

@@ -41,6 +41,8 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
+    metrics : tuple of "voc", "coco"
+        Which figures evaluation computes.
     """
 
     run: RunFolder
@@ -56,6 +58,7 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("voc",)
     _data: RunData | None = field(default=None, repr=False)
 
     @property

@@ -3,6 +3,7 @@
 from lapsvm.evaluation import run_table, write_json
 
 from ..results.evaluation import NO_BOXES, evaluate_set
+from ..results.figures import set_entry
 from ..results.tables import print_table
 from ..run.context import RunContext
 
@@ -11,7 +12,7 @@ def run(context: RunContext) -> None:
     """Write evaluation.json and print the table."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
-        table = run_table({name: evaluation.table() for name, evaluation in sets.items()})
+        table = run_table({name: set_entry(context, name, entry, context.metrics) for name, entry in sets.items()})
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, evaluation in sets.items():

@@ -10,6 +10,7 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 
+from ..results.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
@@ -62,6 +63,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
         named=tuple(options.get("extractor") or ()),
         stages=tuple(names),
+        metrics=chosen_metrics(options.get("metrics") or "voc"),
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
