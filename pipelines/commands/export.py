@@ -20,7 +20,7 @@ from lapsvm.detection.export import (
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections, read_results
 
-from ..results.probabilities import stored_probabilities
+from ..results.detections import stored_probabilities
 from ..run.dataset import RunData, open_run_data
 from ..run.folder import RunFolder
 from ..run.progress import Reporter

@@ -26,8 +26,8 @@ from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
 from ..fitting.window_subset import weights_hash
-from ..results.calibrated import Pictures, save_held_out, too_few_pictures
 from ..results.detectors import load_detectors
+from ..results.held_out import TrainingPictures, save_held_out, too_few_pictures
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -149,7 +149,7 @@ def _calibrated(
         for k in range(1, refinement.fold_coef.shape[1] + 1)
     ]
     proposals = Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1])
-    known = Pictures(pictures.ids, proposals)
+    known = TrainingPictures(pictures.ids, proposals)
     return save_held_out(context, detector, task.y, known, FoldScores.join(parts), best.column(0))
 
 

@@ -25,7 +25,7 @@ from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector, is_done
 from ..fitting.training_bags import training_bags
 from ..fitting.window_subset import WindowSubset, window_subsets
-from ..results.calibrated import Pictures, save_held_out, too_few_pictures
+from ..results.held_out import TrainingPictures, save_held_out, too_few_pictures
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
@@ -123,7 +123,7 @@ def _calibrated(
     if not calibrated:
         return {}
     best = bags.best(np.column_stack([solutions[task.name].coef for task in calibrated]))
-    pictures = Pictures(shards.image_ids, Proposals.of_training(context))
+    pictures = TrainingPictures(shards.image_ids, Proposals.of_training(context))
     return {
         task.name: save_held_out(
             context, detectors[task.name], task.y, pictures, held_out[task.name], best.column(column)

@@ -8,8 +8,7 @@ from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
 from lapsvm.pipelines.fitting.fold_scores import FoldPart, FoldScores
 from lapsvm.pipelines.fitting.selection import Trial, fit_trials, held_out_folds
 from lapsvm.pipelines.fitting.training_bags import training_bags
-from lapsvm.pipelines.results.calibrated import too_few_pictures
-from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.results.held_out import read_held_out, too_few_pictures
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import label_vector
 from lapsvm.pipelines.run.folder import RunFolder
