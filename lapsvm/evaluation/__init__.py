@@ -22,6 +22,7 @@ from lapsvm.evaluation.paired import (
 )
 from lapsvm.evaluation.results import Detections, read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
+from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
@@ -35,10 +36,12 @@ __all__ = [
     "Detections",
     "ErrorKind",
     "PairedTest",
+    "Threshold",
     "VocReport",
     "as_coco",
     "average_precision_11point",
     "average_precision_area",
+    "best_f1",
     "best_overlaps",
     "bootstrap_difference",
     "class_table",
@@ -58,6 +61,7 @@ __all__ = [
     "result_name",
     "run_table",
     "share_draws",
+    "wanted_precision",
     "window_rows",
     "write_json",
     "write_results",

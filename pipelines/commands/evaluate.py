@@ -14,7 +14,7 @@ from ..results.tables import print_table
 from ..run.options import options_of
 
 FORMS = {
-    "--out": ("out", "metrics"),
+    "--out": ("out", "metrics", "precision"),
     "--root": ("root", "set_name", "results", "iou", "json_file"),
     "--coco": ("coco", "results", "metrics", "iou", "json_file"),
 }

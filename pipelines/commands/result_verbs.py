@@ -24,7 +24,7 @@ def evaluate(options: dict[str, Any]) -> None:
     from .evaluate import chosen_form, evaluate_files
 
     if chosen_form(options) == "--out":
-        run_verb({name: options[name] for name in ("out", "metrics", "quiet")}, "evaluate")
+        run_verb({name: options[name] for name in ("out", "metrics", "precision", "quiet")}, "evaluate")
     else:
         evaluate_files(options)
 

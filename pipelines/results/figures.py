@@ -19,8 +19,11 @@ from lapsvm.features import open_shards
 from lapsvm.features.shards.shard_folder import shard_paths
 
 from ..run.context import RunContext
+from .detectors import available_detectors
 from .evaluation import SetEvaluation
 from .intervals import set_intervals
+from .threshold_table import threshold_entry
+from .unseen import Unseen
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
@@ -45,7 +48,8 @@ def set_entry(
     dict
         "classes" and "mean" as in the table of `SetEvaluation`; "intervals", see `set_intervals`. Where boxes are
         known, also "errors" of a test set, {class: {kind: {"count", "top", "ap_gain"}}}, and "windows", {"classes",
-        "mean"}, unless the shards are gone.
+        "mean"}, unless the shards are gone; "held_out" of the training set, see `Unseen.table`, and "thresholds" of a
+        test set with boxes, see `threshold_entry`.
     """
     entry = evaluation.table(*_more_columns(evaluation, metrics))
     truth = evaluation.truth
@@ -56,7 +60,11 @@ def set_entry(
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
     entry["intervals"] = set_intervals(evaluation, context.data.records[set_name], context.settings.seed)
-    return entry
+    if set_name == context.settings.data.train_set:
+        held_out = Unseen.of_run(context).table(truth)
+        return entry if held_out is None else {**entry, "held_out": held_out}
+    thresholds = threshold_entry(evaluation, available_detectors(context), context.wanted_precision)
+    return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
 
 def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:

@@ -13,6 +13,9 @@ TITLES = {
     "ap_area": "AP area",
     "corloc": "CorLoc",
     "image_ap": "image AP",
+    "chance": "chance",
+    "ece": "ECE",
+    "brier": "Brier",
     "coco_ap": "COCO AP",
     "coco_ap50": "AP50",
     "coco_ap75": "AP75",
@@ -29,6 +32,17 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
     means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
     note = _intervals_line(table["intervals"]) if "intervals" in table else ""
     print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]], note)
+
+
+def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
+    """Print the thresholds of classes on standard output; see `threshold_table.threshold_entry`."""
+    keys = ("score", "probability", "precision", "recall", "f1")
+    rows = [
+        [name, rule, *((found or {}).get(key) for key in keys)]
+        for name, rules in entry["classes"].items()
+        for rule, found in zip(("best F1", f"precision {entry['wanted']:g}"), rules.values(), strict=True)
+    ]
+    print_rows(title, ["class", "rule", *keys], rows)
 
 
 def _intervals_line(intervals: Mapping[str, Any]) -> str:

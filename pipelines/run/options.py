@@ -306,6 +306,8 @@ OPTIONS: tuple[Option, ...] = (
         "Figures", "run evaluate",
         Option("metrics", "--metrics", str, "voc, coco or voc,coco, for a run or with --coco; a run always has voc's. "
                "voc by default."),
+        Option("precision", "--precision", float, "Print thresholds for this precision of boxes; 0.9 in "
+               "evaluation.json by default.", rule=Range(0, 1, above=True)),
         main="evaluate",
     ),
     *_panel(

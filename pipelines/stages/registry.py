@@ -64,6 +64,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         named=tuple(options.get("extractor") or ()),
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
+        precision=options.get("precision"),
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
