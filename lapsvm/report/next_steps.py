@@ -153,20 +153,14 @@ def _is_weak(found: Findings) -> bool:
     return found.separation is not None and found.separation < WEAK
 
 
-def _is_too_large(found: Findings) -> bool:
-    """Return whether boxes are too large; without known boxes, whether they cover nearly the whole picture."""
-    if found.corloc is not None:
-        return _is_often(found, MissKind.TOO_LARGE)
-    return found.area is not None and found.area >= NEARLY_WHOLE
+def _covers_pictures(found: Findings) -> bool:
+    """Return whether boxes cover nearly whole pictures, and nobody knows whether objects do."""
+    return found.corloc is None and found.area is not None and found.area >= NEARLY_WHOLE
 
 
 def _is_often(found: Findings, kind: MissKind) -> bool:
     """Return whether a kind of misses is frequent, and none is more frequent."""
     return found.share(kind) >= OFTEN and all(found.share(kind) >= found.share(other) for other in MissKind)
-
-
-def _size_number(found: Findings) -> str:
-    return _share_of(MissKind.TOO_LARGE)(found) if found.corloc is not None else f"{found.area or 0:.0%} of the picture"
 
 
 def _share_of(kind: MissKind) -> Callable[[Findings], str]:
@@ -214,10 +208,18 @@ RULES = (
     ),
     Rule(
         "Boxes are too large",
-        _is_too_large,
-        _size_number,
+        lambda found: _is_often(found, MissKind.TOO_LARGE),
+        _share_of(MissKind.TOO_LARGE),
         "Object and surroundings always occur together. Add pictures of the object in other surroundings; subtract the "
-        "surroundings' features, refine, and leave out windows of nearly the whole picture.",
+        "surroundings' features, refine, and leave out large windows.",
+        ("--recipe best", "--contrast 0.5", "--refine 1", "--max-area 0.5"),
+    ),
+    Rule(
+        "Boxes cover nearly whole pictures",
+        _covers_pictures,
+        lambda found: f"{found.area or 0:.0%} of the picture",
+        "This is right where objects fill their pictures; only known boxes of some pictures would tell. Otherwise add "
+        "pictures of the object in other surroundings, and leave out large windows.",
         ("--recipe best", "--contrast 0.5", "--refine 1", "--max-area 0.5"),
     ),
     Rule(

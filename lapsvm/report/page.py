@@ -79,6 +79,7 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
+        box_kinds={box.kind for view in views for picture in view.galleries.figures() for box in picture.overlays},
         intervals={(f"On {set_name}", key): text for set_name, key, text in mean_intervals(contents)},
         figure_tables=figure_tables(contents),
         axes=[name for name in TIME_AXES if any(name in view.training for view in views)],

@@ -1,7 +1,7 @@
 """Pictures of the page: thumbnails as data URIs with boxes as SVG geometry."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -74,6 +74,11 @@ class ClassGalleries:
     def has_pictures(self) -> bool:
         """Whether there is any gallery."""
         return bool(self.detections or self.misses or self.disagreements)
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every thumbnail."""
+        for gallery in (*self.detections, *self.misses, *self.disagreements):
+            yield from gallery.figures
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
