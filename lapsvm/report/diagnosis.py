@@ -13,11 +13,19 @@ from lapsvm.report.tables import UNDEFINED, decimal, mean_defined
 
 MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
 CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
-WINDOWS = {"abo": "Windows: best overlap", "recall_50": "recall at .5", "recall_70": "recall at .7"}
+WINDOWS = {"abo": "Best overlap of windows", "recall_50": "Window recall at .5", "recall_70": "Window recall at .7"}
+KIND_TITLES = {kind: str(kind).capitalize() for kind in ErrorKind} | {ErrorKind.CLASS: "Wrong class"}
 COCO = {
     "coco_ap": "AP", "coco_ap50": "AP50", "coco_ap75": "AP75", "coco_ar100": "AR", "coco_ap_small": "AP small",
     "coco_ap_medium": "AP medium", "coco_ap_large": "AP large",
 }  # fmt: skip
+_ERROR_CAPTION = (
+    "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an object of "
+    "another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; both: of .1 to .5 "
+    "with one of another class; duplicate: a better box has found the object; background: on no known object; missed: "
+    "objects that no box explains. Below each number: how much AP (area) would rise if no such error occurred among all "
+    "boxes."
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class FigureTable:
     last : tuple of Cell
         Sums or means.
     last_name : str
+    folded : bool
+        Whether the page shows it on demand.
     """
 
     title: str
@@ -51,6 +61,7 @@ class FigureTable:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     last: tuple[Cell, ...]
     last_name: str = "mean"
+    folded: bool = False
 
 
 def figure_tables(contents: Contents) -> list[FigureTable]:
@@ -96,9 +107,8 @@ def _error_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any])
     return FigureTable(
         "Kinds of errors",
         f"on {data.name}",
-        "The best boxes of each class, as many as it has objects, by what is wrong with them; then the objects that no "
-        "box explains. Below each number: how much AP (area) would rise if no such error occurred among all boxes.",
-        ("Objects", "Correct", *(str(kind).capitalize() for kind in ErrorKind)),
+        _ERROR_CAPTION,
+        ("Objects", "Correct", *KIND_TITLES.values()),
         tuple(rows),
         last,
         "total",
@@ -123,7 +133,7 @@ def _localisation_table(contents: Contents, data: SetSummary, entry: Mapping[str
     parts = [(entry, corlocs), (windows, spans)]
     return _decimal_table(
         contents,
-        ("How well boxes fit", f"on {data.name}"),
+        ("How well boxes fit" if corlocs else "Windows", f"on {data.name}"),
         _fit_caption(bool(corlocs)),
         (*(CORLOCS[key] for key in corlocs), *(WINDOWS[key] for key in spans)),
         parts,
@@ -180,4 +190,5 @@ def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) ->
         tuple(MEASURES[measure] for measure in measures),
         tuple(rows),
         cells(intervals["mean"]),
+        folded=True,
     )

@@ -48,13 +48,14 @@ def texts(cells):
 def test_tables_stand_in_order_and_hold_the_numbers(contents):
     errors, fit, coco, intervals = figure_tables(contents)
     assert (errors.title, errors.where) == ("Kinds of errors", "on test")
-    assert errors.header[:3] == ("Objects", "Correct", "Class")
+    assert errors.header[:3] == ("Objects", "Correct", "Wrong class")
     assert texts(errors.rows[0][1]) == ["10", "4", *"111111"]
     assert errors.rows[0][1][2].note == "+0.050"
     assert errors.rows[1][1][2].note == "-"
     assert (errors.last_name, texts(errors.last)) == ("total", ["14", "4", *"111111"])
     assert fit.header == (
-        "CorLoc at .3", "CorLoc at .5", "CorLoc at .7", "Windows: best overlap", "recall at .5", "recall at .7"
+        "CorLoc at .3", "CorLoc at .5", "CorLoc at .7", "Best overlap of windows", "Window recall at .5",
+        "Window recall at .7",
     )  # fmt: skip
     assert texts(fit.rows[0][1]) == ["0.700", "0.500", "0.100", "0.750", "0.900", "0.600"]
     assert texts(fit.rows[1][1]) == ["-"] * 6
@@ -67,6 +68,7 @@ def test_the_page_has_the_tables_and_the_interval_at_its_head(contents):
     source = render_page(contents)
     assert '<dd>0.300<span class="interval">0.200 to 0.410</span></dd>' in source
     assert '<td class="number">1<span class="cell-note">+0.050</span></td>' in source
+    assert '<summary>Intervals <span class="name">on test</span></summary>' in source
     assert source.count('aria-label="Kinds of errors on test"') == 1
 
 
