@@ -20,11 +20,11 @@ COCO = {
     "coco_ap_medium": "AP medium", "coco_ap_large": "AP large",
 }  # fmt: skip
 _ERROR_CAPTION = (
-    "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an object of "
-    "another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; both: of .1 to .5 "
-    "with one of another class; duplicate: a better box has found the object; background: on no known object; missed: "
-    "objects that no box explains. Below each number: how much AP (area) would rise if no such error occurred among all "
-    "boxes."
+    "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an "
+    "object of another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; "
+    "both: of .1 to .5 with one of another class; duplicate: a better box has found the object; background: on no "
+    "known object; missed: objects that no box explains. Below each number: how much AP (area) would rise if no "
+    "such error occurred among all boxes."
 )
 
 
