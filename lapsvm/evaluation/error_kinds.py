@@ -19,6 +19,7 @@ from lapsvm.errors import InputError
 from lapsvm.evaluation.average_precision import average_precision_area
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE, truth_of
 from lapsvm.evaluation.results import Detections
+from lapsvm.evaluation.tables import Row
 from lapsvm.evaluation.voc import ClassResult, VocReport
 
 BACKGROUND_IOU = 0.1
@@ -53,8 +54,8 @@ class ClassErrors:
         Objects that are not difficult.
     gains : mapping of ErrorKind to float or None
         Rise of the AP (area) if all errors of the kind were mended; None where it is undefined.
-    n_correct : int
-        True positives among the npos best detections.
+    n_correct, n_correct_top : int
+        True positives, and those among the npos best detections.
     n_top : mapping of ErrorKind to int
         Errors among the npos best detections; for MISSED `missed`.
     """
@@ -64,18 +65,21 @@ class ClassErrors:
     npos: int
     gains: Mapping[ErrorKind, float | None]
     n_correct: int
+    n_correct_top: int
     n_top: Mapping[ErrorKind, int]
 
     def count(self, kind: ErrorKind) -> int:
         """Return the number of errors of a kind among all detections."""
         return self.missed if kind == ErrorKind.MISSED else int((self.kinds == KINDS.index(kind)).sum())
 
-    def row(self) -> dict[str, dict[str, float | int | None]]:
-        """Return kind -> {"count", "top", "ap_gain"}, plain values for JSON."""
-        return {
-            str(kind): {"count": self.count(kind), "top": self.n_top[kind], "ap_gain": self.gains[kind]}
-            for kind in KINDS
+    def row(self) -> dict[str, Row]:
+        """Return "correct" and each kind -> {"count", "top", "ap_gain"}, plain values for JSON."""
+        rows: dict[str, Row] = {
+            "correct": {"count": self.n_correct, "top": self.n_correct_top, "ap_gain": None},
         }
+        for kind in KINDS:
+            rows[str(kind)] = {"count": self.count(kind), "top": self.n_top[kind], "ap_gain": self.gains[kind]}
+        return rows
 
 
 def error_kinds(
@@ -234,6 +238,7 @@ def _class_errors(result: ClassResult, found: _Kinds, objects: _Objects, confuse
         len(missed),
         result.npos,
         dict(_gains(result, found, objects, len(missed))),
+        len(found.matched),
         int((best == NO_ERROR).sum()),
         n_top | {ErrorKind.MISSED: len(missed)},
     )

@@ -30,12 +30,15 @@ class Column:
         One per class, formatted.
     mean : str
         Mean over the classes for which the value is defined; empty for columns without a mean.
+    key : str
+        The measure's name in evaluation.json, "" if it is not there.
     """
 
     group: str
     title: str
     cells: tuple[str, ...]
     mean: str
+    key: str = ""
 
 
 def decimal(value: float | None) -> str:
@@ -116,7 +119,7 @@ def _set_columns(specs: Sequence[_Spec], data: SetSummary | None, classes: Seque
 def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
     values: list[float | None] = [getattr(result, spec.field) for result in classes]
     mean = spec.form(mean_defined(values)) if spec.averaged else ""
-    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean)
+    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean, spec.field)
 
 
 def mean_defined(values: Sequence[float | None]) -> float | None:

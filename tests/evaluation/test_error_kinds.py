@@ -49,7 +49,7 @@ def test_the_kind_of_a_single_box(box, kind):
 
 def test_a_second_detection_of_an_object_is_a_duplicate():
     found = errors_of([CAT, (0, 0, 100, 90)], [CAT])["cat"]
-    assert (found.n_correct, found.count(ErrorKind.DUPLICATE)) == (1, 1)
+    assert (found.n_correct_top, found.count(ErrorKind.DUPLICATE)) == (1, 1)
     assert found.n_top[ErrorKind.DUPLICATE] == 0  # one object, so only the best detection is looked at
 
 
@@ -147,7 +147,7 @@ def test_many_boxes_have_the_kinds_of_plain_loops(seed):
         assert errors[name].kinds.tolist() == loops(report, found, objects, name)
         seen |= set(errors[name].kinds.tolist())
         assert all(0 <= gain <= 1 for gain in errors[name].gains.values())
-        assert sum(errors[name].n_top[kind] for kind in KINDS[:-1]) + errors[name].n_correct == errors[name].npos
+        assert sum(errors[name].n_top[kind] for kind in KINDS[:-1]) + errors[name].n_correct_top == errors[name].npos
     assert seen == {-1, 0, 1, 2, 3, 4}
 
 

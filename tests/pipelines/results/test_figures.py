@@ -101,7 +101,7 @@ def test_errors_of_the_test_set_are_told_by_kind(sets):
     assert "errors" not in sets["trainval"]
     for name in ("six", "three"):
         row = sets["test"]["errors"][name]
-        assert list(row) == ["class", "localisation", "both", "duplicate", "background", "missed"]
+        assert list(row) == ["correct", "class", "localisation", "both", "duplicate", "background", "missed"]
         assert set(row["class"]) == {"count", "top", "ap_gain"}
         assert sum(kind["count"] for kind in row.values()) > 0
 
