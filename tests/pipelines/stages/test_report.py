@@ -127,6 +127,7 @@ def write_held_out(run, name):
 def test_without_a_test_set_the_page_shows_held_out_windows(run_copy, digits, tmp_path, command):
     without_boxes(run_copy, digits, tmp_path / "data", test=False)
     write_held_out(run_copy, "six")
+    RunFolder(run_copy).held_out("three").unlink()
     (run_copy / "evaluation.json").unlink()
     result = command("report", "--out", run_copy)
     assert result.status == 0, result.err
