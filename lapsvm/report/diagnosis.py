@@ -57,8 +57,11 @@ def figure_tables(contents: Contents) -> list[FigureTable]:
     """Return the tables whose numbers are known, in the order of the page."""
     sets = [data for data in (contents.summary.test, contents.summary.train) if data is not None]
     known = [(data, contents.figures[data.name]) for data in sets if data.name in contents.figures]
-    makers = (_error_table, _localisation_table, _coco_table, _interval_table)
-    tables = (maker(contents, data, entry) for maker in makers for data, entry in known)
+    makers = (_error_table, _localisation_table, _coco_table)
+    tables = [maker(contents, data, entry) for maker in makers for data, entry in known]
+    tables += [_interval_table(contents, f"on {data.name}", entry) for data, entry in known]
+    held_out = [(data, entry["held_out"]) for data, entry in known if "held_out" in entry]
+    tables += [_interval_table(contents, f"on {data.name}, held out", entry) for data, entry in held_out]
     return [table for table in tables if table is not None]
 
 
@@ -158,7 +161,7 @@ def _decimal_table(
     return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))
 
 
-def _interval_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
+def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> FigureTable | None:
     """Return the intervals of each class."""
     intervals: Mapping[str, Any] = entry.get("intervals", {"classes": {}, "mean": {}})
     measures = [measure for measure in MEASURES if measure in intervals["mean"]]
@@ -171,7 +174,7 @@ def _interval_table(contents: Contents, data: SetSummary, entry: Mapping[str, An
     rows = [(one.name, cells(intervals["classes"].get(one.name, {}))) for one in contents.classes]
     return FigureTable(
         "Intervals",
-        f"on {data.name}",
+        where,
         f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
         f"the same kind ({intervals['draws']} bootstrap draws).",
         tuple(MEASURES[measure] for measure in measures),

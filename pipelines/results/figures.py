@@ -21,7 +21,7 @@ from lapsvm.features.shards.shard_folder import shard_paths
 from ..run.context import RunContext
 from .detectors import available_detectors
 from .evaluation import SetEvaluation
-from .intervals import set_intervals
+from .intervals import held_out_intervals, set_intervals
 from .threshold_table import threshold_entry
 from .unseen import Unseen
 
@@ -46,10 +46,10 @@ def set_entry(
     Returns
     -------
     dict
-        "classes" and "mean" as in the table of `SetEvaluation`; "intervals", see `set_intervals`. Where boxes are
-        known, also "errors" of a test set, {class: {kind: {"count", "top", "ap_gain"}}}, and "windows", {"classes",
-        "mean"}, unless the shards are gone; "held_out" of the training set, see `Unseen.table`, and "thresholds" of a
-        test set with boxes, see `threshold_entry`.
+        "classes" and "mean" as in the table of `SetEvaluation`; "intervals" of a test set, and of a training set with
+        boxes (see `set_intervals`). Where boxes are known, also "errors" of a test set, {class: {kind: {"count", "top",
+        "ap_gain"}}}, and "windows", {"classes", "mean"}, unless the shards are gone; "held_out" of the training set,
+        see `Unseen.table`, with its intervals, and "thresholds" of a test set with boxes, see `threshold_entry`.
     """
     entry = evaluation.table(*_more_columns(evaluation, metrics))
     truth = evaluation.truth
@@ -59,10 +59,16 @@ def set_entry(
     if truth is not None and _has_shards(context, set_name):
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
-    entry["intervals"] = set_intervals(evaluation, context.data.records[set_name], context.settings.seed)
-    if set_name == context.settings.data.train_set:
-        held_out = Unseen.of_run(context).table(truth)
-        return entry if held_out is None else {**entry, "held_out": held_out}
+    trained_on, seed = set_name == context.settings.data.train_set, context.settings.seed
+    intervals = set_intervals(evaluation, context.data.records[set_name], seed, trained_on=trained_on)
+    if intervals is not None:
+        entry["intervals"] = intervals
+    if trained_on:
+        unseen = Unseen.of_run(context)
+        held_out = unseen.table(truth)
+        if held_out is None:
+            return entry
+        return {**entry, "held_out": {**held_out, "intervals": held_out_intervals(unseen.held_out, truth, seed)}}
     thresholds = threshold_entry(evaluation, available_detectors(context), context.wanted_precision)
     return entry if thresholds is None else {**entry, "thresholds": thresholds}
 
@@ -97,12 +103,21 @@ def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) 
     """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
     try:
         entry: dict[str, Any] = json.loads(context.run.evaluation_file.read_bytes())["sets"][set_name]
-        fresh = evaluation.table()
-        same = all(
-            entry["classes"][name][measure] == value
-            for name, row in fresh["classes"].items()
-            for measure, value in row.items()
-        )
-        return entry if same and entry["intervals"]["seed"] == context.settings.seed else None
+        has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
+        is_current = has_errors and _holds(entry, evaluation.table())
+        if set_name == context.settings.data.train_set:
+            held_out = Unseen.of_run(context).table(evaluation.truth)
+            stored = entry.get("held_out")
+            is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None  # not there, damaged, or of an older version
+    return entry if is_current else None
+
+
+def _holds(entry: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """Return whether an entry has all figures of a freshly computed table; KeyError if it lacks one."""
+    return all(
+        entry["classes"][name][measure] == value
+        for name, row in fresh["classes"].items()
+        for measure, value in row.items()
+    )

@@ -9,7 +9,8 @@ import pytest
 from lapsvm.pipelines.results.draws import detection_figures
 from lapsvm.pipelines.results.evaluation import evaluate_set
 from lapsvm.pipelines.results.figures import set_entry, stored_entry
-from lapsvm.pipelines.results.intervals import DRAWS
+from lapsvm.pipelines.results.intervals import DRAWS, held_out_intervals
+from lapsvm.pipelines.results.unseen import Unseen
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
@@ -82,6 +83,18 @@ def test_corloc_is_given_at_three_thresholds(finished):
         assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].corloc
 
 
+def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finished, sets):
+    entry = sets["trainval"]["held_out"]
+    assert set(entry["intervals"]["mean"]) == {"image_ap", "corloc"}
+    for name, row in entry["intervals"]["classes"].items():
+        assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
+    unseen = Unseen.of_run(opened(finished))
+    without_boxes = held_out_intervals(unseen.held_out, None, 0)
+    assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
+    boxless = replace(evaluate_set(opened(finished), "trainval"), corloc=None, truth=None)
+    assert "intervals" not in set_entry(opened(finished), "trainval", boxless)
+
+
 def test_windows_are_those_of_the_shards(finished, sets):
     context = opened(finished)
     truth = evaluate_set(context, "trainval").truth["six"]
@@ -114,7 +127,7 @@ def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
     text = (run_copy / "evaluation.json").read_text()
     changed = json.loads(text)
     changed["sets"]["test"]["classes"]["six"]["image_ap"] = 0.123
-    for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"')):
+    for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"'), "{}"):
         (run_copy / "evaluation.json").write_text(content)
         assert stored_entry(context, "test", evaluation) is None
 
