@@ -9,7 +9,7 @@ from typing import Any
 
 from lapsvm.evaluation import ErrorKind
 from lapsvm.report.contents import Contents, SetSummary
-from lapsvm.report.tables import UNDEFINED, decimal, mean_defined
+from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal, mean_defined
 
 MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
 CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
@@ -66,11 +66,17 @@ def figure_tables(contents: Contents) -> list[FigureTable]:
 
 
 def mean_intervals(contents: Contents) -> Iterator[tuple[str, str, str]]:
-    """Yield the set, the measure and the text of each interval of a mean."""
+    """Yield the group of columns, the measure and the text of each interval of a mean."""
+    train = contents.summary.train.name
     for set_name, entry in contents.figures.items():
-        for measure, interval in entry.get("intervals", {}).get("mean", {}).items():
-            if interval is not None:
-                yield set_name, measure, interval_text(interval)
+        yield from _mean_intervals(f"{IN_SAMPLE if set_name == train else 'On'} {set_name}", entry)
+        yield from _mean_intervals(f"{HELD_OUT} {set_name}", entry.get("held_out", {}))
+
+
+def _mean_intervals(group: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for measure, interval in entry.get("intervals", {}).get("mean", {}).items():
+        if interval is not None:
+            yield group, measure, interval_text(interval)
 
 
 def interval_text(interval: Mapping[str, float] | None) -> str:

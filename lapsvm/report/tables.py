@@ -89,9 +89,11 @@ _TRAINING = (
 )
 
 
-_HELD_OUT = {"corloc": "CorLoc", "image_ap": "Image AP", "chance": "Chance"}
+_UNSEEN = {"corloc": "CorLoc", "image_ap": "Image AP", "chance": "Chance"}
 IN_SAMPLE = "In-sample on"
 """Group of the figures of pictures that the detectors were trained with."""
+HELD_OUT = "Held out on"
+"""Group of the figures of training pictures by models that did not see the picture."""
 _HEADLINE = ("ap_11point", "ap_area", "image_ap", "train_image_ap", "corloc")
 
 
@@ -130,11 +132,11 @@ def _held_out_columns(contents: Contents) -> list[Column]:
     train = contents.summary.train.name
     figures = contents.figures.get(train, {}).get("held_out", {}).get("classes", {})
     columns = []
-    for key, title in _HELD_OUT.items():
+    for key, title in _UNSEEN.items():
         values = [figures.get(result.name, {}).get(key) for result in contents.classes]
         if any(value is not None for value in values):
             cells = tuple(decimal(value) for value in values)
-            columns.append(Column(f"Held out on {train}", title, cells, decimal(mean_defined(values)), key))
+            columns.append(Column(f"{HELD_OUT} {train}", title, cells, decimal(mean_defined(values)), key))
     return columns
 
 
