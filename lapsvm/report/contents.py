@@ -16,6 +16,7 @@ from lapsvm.catalog import Pixels
 from lapsvm.errors import NotFiniteError
 
 if TYPE_CHECKING:
+    from lapsvm.detection import Reliability
     from lapsvm.report.next_steps import NextStep
 
 
@@ -268,6 +269,8 @@ class Contents:
         Complete sentences, shown at the top.
     figures : mapping of set name to its entry of evaluation.json
         Intervals, kinds of errors and figures of windows are shown where they are there.
+    reliability : mapping of class name to Reliability
+        Of the probabilities of held-out pictures; classes without probabilities are missing.
     next_steps : tuple of NextStep
         See `lapsvm.report.next_steps`.
     """
@@ -278,6 +281,7 @@ class Contents:
     left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
     next_steps: "tuple[NextStep, ...]" = ()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lapsvm.evaluation import ErrorKind
 from lapsvm.report.contents import Contents, SetSummary
-from lapsvm.report.tables import UNDEFINED, decimal, mean_defined
+from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal, mean_defined
 
 MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
 CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
@@ -66,22 +66,32 @@ class FigureTable:
 
 def figure_tables(contents: Contents) -> list[FigureTable]:
     """Return the tables whose numbers are known, in the order of the page."""
-    sets = [data for data in (contents.summary.test, contents.summary.train) if data is not None]
-    known = [(data, contents.figures[data.name]) for data in sets if data.name in contents.figures]
+    known = _entries(contents)
     makers = (_error_table, _localisation_table, _coco_table)
     tables = [maker(contents, data, entry) for maker in makers for data, entry in known]
-    tables += [_interval_table(contents, f"on {data.name}", entry) for data, entry in known]
-    held_out = [(data, entry["held_out"]) for data, entry in known if "held_out" in entry]
-    tables += [_interval_table(contents, f"on {data.name}, held out", entry) for data, entry in held_out]
+    tables += [_interval_table(contents, group, entry) for group, entry in _groups(contents)]
     return [table for table in tables if table is not None]
 
 
+def _groups(contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the groups of columns whose figures have intervals, with their entries."""
+    for data, entry in _entries(contents):
+        yield f"{IN_SAMPLE if data is contents.summary.train else 'On'} {data.name}", entry
+        yield f"{HELD_OUT} {data.name}", entry.get("held_out", {})
+
+
+def _entries(contents: Contents) -> list[tuple[SetSummary, Mapping[str, Any]]]:
+    """Return the sets with their entries of evaluation.json, the test set first."""
+    sets = [data for data in (contents.summary.test, contents.summary.train) if data is not None]
+    return [(data, contents.figures[data.name]) for data in sets if data.name in contents.figures]
+
+
 def mean_intervals(contents: Contents) -> Iterator[tuple[str, str, str]]:
-    """Yield the set, the measure and the text of each interval of a mean."""
-    for set_name, entry in contents.figures.items():
+    """Yield the group of columns, the measure and the text of each interval of a mean."""
+    for group, entry in _groups(contents):
         for measure, interval in entry.get("intervals", {}).get("mean", {}).items():
             if interval is not None:
-                yield set_name, measure, interval_text(interval)
+                yield group, measure, interval_text(interval)
 
 
 def interval_text(interval: Mapping[str, float] | None) -> str:
@@ -184,7 +194,7 @@ def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) ->
     rows = [(one.name, cells(intervals["classes"].get(one.name, {}))) for one in contents.classes]
     return FigureTable(
         "Intervals",
-        where,
+        where[0].lower() + where[1:],
         f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
         f"the same kind ({intervals['draws']} bootstrap draws).",
         tuple(MEASURES[measure] for measure in measures),

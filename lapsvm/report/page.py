@@ -10,11 +10,13 @@ from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.diagnosis import figure_tables, mean_intervals
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import TIME_AXES, Plot, precision_recall_plot, training_plots
+from lapsvm.report.reliability import reliability_view
 from lapsvm.report.tables import (
     Column,
     class_columns,
     decimal,
     duration,
+    headline,
     left_out_sentence,
     scientific,
     short,
@@ -80,7 +82,9 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         left_out_sentence=left_out_sentence(contents),
         views=views,
         box_kinds={box.kind for view in views for picture in view.galleries.figures() for box in picture.overlays},
-        intervals={(f"On {set_name}", key): text for set_name, key, text in mean_intervals(contents)},
+        headline=headline(columns),
+        intervals={(group, key): text for group, key, text in mean_intervals(contents)},
+        reliability=reliability_view(contents),
         figure_tables=figure_tables(contents),
         axes=[name for name in TIME_AXES if any(name in view.training for view in views)],
     )

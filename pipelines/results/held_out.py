@@ -23,6 +23,7 @@ from lapsvm.model_files import read_model, write_model
 
 from ..fitting.agreement import Proposals
 from ..fitting.fold_scores import FoldScores
+from ..fitting.tasks import FitTask, is_done
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -146,6 +147,21 @@ def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     except LapsvmError:  # a damaged model has no held-out scores; training makes it again
         return None
     return held_out if held_out.model == current else None
+
+
+def is_complete(run: RunFolder, task: FitTask) -> bool:
+    """Return whether a class has its model, and the held-out scores that its calibration was fitted on.
+
+    Raises SettingsError as `is_done`.
+    """
+    if not is_done(task):
+        return False
+    if task.path != run.model(task.name) or Detector.load(task.path).calibration is None:
+        return True
+    try:
+        return read_held_out(run, task.name) is not None
+    except ModelFileError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,11 @@ from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Reliability
 from lapsvm.evaluation import class_table
 from lapsvm.evaluation.tables import Row
+from lapsvm.report.next_steps import WEAK
 
 from ..run.context import RunContext
 from .detectors import available_detectors
 from .held_out import HeldOut, read_held_out
-
-WEAK = 0.5
-"""Features are reported as weak where held-out image AP is less than this share of the way from chance to 1."""
 
 _MEASURES = ("corloc", "image_ap", "chance", "ece", "brier")
 

@@ -27,7 +27,7 @@ from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
-from ..results.held_out import TrainingPictures, save_held_out, too_few_pictures
+from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -61,7 +61,7 @@ def run(context: RunContext) -> None:
     loaded = load_detectors(context, "refine", files.__getitem__)
     detectors = {detector.class_name: detector for detector in loaded}
     tasks = [_refinement_task(context, first[name], detectors[name]) for name in first]
-    to_do = [task for task in tasks if context.redo or task.path in moves or not is_done(task)]
+    to_do = [task for task in tasks if context.redo or task.path in moves or not is_complete(context.run, task)]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:

@@ -72,6 +72,11 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
         warnings=(*_imported(context), *chain.from_iterable(warnings)),
         figures=figures,
+        reliability={
+            name: detectors[name].calibration.reliability
+            for name in context.data.classes
+            if detectors[name].calibration is not None and detectors[name].calibration.reliability is not None
+        },
         next_steps=next_steps(found, options_in_use(context.settings)),
     )
 

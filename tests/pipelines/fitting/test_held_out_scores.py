@@ -129,6 +129,21 @@ def test_refinement_has_held_out_scores_of_its_own_folds(run_copy, command):
     assert Detector.load(run_copy / "first/six.safetensors").calibration is None
 
 
+@pytest.mark.parametrize("stages", [["train"], ["train", "refine"]])
+def test_scores_that_were_lost_are_made_again(run_copy, command, made, stages):
+    if "refine" in stages:
+        assert command("refine", "--out", run_copy, "--quiet", "--refine", "1", "--refine-folds", "3").status == 0
+    before = made(run_copy, "models/*", "heldout/*", "first/*")
+    path = RunFolder(run_copy).held_out("six")
+    path.write_bytes(path.read_bytes()[:100])
+    assert "heldout/six.safetensors is damaged" in command("evaluate", "--out", run_copy).err
+    assert command("verify", "--out", run_copy, "--remove").status == 0
+    assert not path.exists()
+    for stage in stages:
+        assert command(stage, "--out", run_copy, "--quiet").status == 0
+    assert made(run_copy, "models/*", "heldout/*", "first/*") == before
+
+
 def test_windows_that_folds_kept_give_no_probabilities(run_copy, command):
     said = command("train", "--out", run_copy, "--redo", "--keep-windows", "20")
     assert said.status == 0
