@@ -18,6 +18,7 @@ NEARLY_WHOLE = 0.8
 UNSTABLE = 0.3
 COVERED = 0.8
 GRADIENTS = "hog"
+SCENE = "Pictures are told apart by the scene"
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ RULES = (
         ("--extractor onnx:FILE", "--sizes 640,960"),
     ),
     Rule(
-        "Pictures are told apart by the scene",
+        SCENE,
         _is_scene,
         _probe_number,
         "Whole pictures are separable without finding the object, so nothing forces the box onto it. Add negatives "

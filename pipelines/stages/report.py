@@ -18,15 +18,17 @@ from lapsvm.report import (
     Curve,
     Findings,
     LabelCounts,
+    NextStep,
     RunSummary,
     SetSummary,
     next_steps,
     write_page,
 )
 from lapsvm.report.misses import by_kind
+from lapsvm.report.next_steps import SCENE
 
 from ..fitting.history import read_history
-from ..fitting.mean_probe import data_warnings
+from ..fitting.mean_probe import choice_warnings, scene_warnings
 from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures import set_entry, stored_entry
@@ -57,7 +59,6 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
     classes = tuple(_class_result(source, steps.get(source.name, ())) for source in sources)
     missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
-    warnings = [data_warnings(name, provenance_value(detectors[name], "result")) for name in context.data.classes]
     summary = _summary(context, sets)
     sizes = _sizes(context)
     areas = [median_area(source.shown, sizes) for source in sources]
@@ -65,6 +66,8 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         replace(_findings(context, source, of_class, summary, figures), area=area)
         for source, of_class, area in zip(sources, classes, areas, strict=True)
     ]
+    actions = next_steps(found, options_in_use(context.settings))
+    warnings = [_warnings(source, actions) for source in sources]
     return Contents(
         summary,
         classes,
@@ -77,7 +80,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
             for name in context.data.classes
             if detectors[name].calibration is not None and detectors[name].calibration.reliability is not None
         },
-        next_steps=next_steps(found, options_in_use(context.settings)),
+        next_steps=actions,
     )
 
 
@@ -92,6 +95,13 @@ class _ClassSources:
     held_out: HeldOut | None
     seen: ShownSet
     shown: ShownSet
+
+
+def _warnings(source: _ClassSources, actions: Sequence[NextStep]) -> list[str]:
+    """Return warnings on the data of a class, but for what a next step says in other words."""
+    result = provenance_value(source.detector, "result")
+    is_listed = any(source.name in dict(step.classes) for step in actions if step.finding == SCENE)
+    return [*([] if is_listed else scene_warnings(source.name, result)), *choice_warnings(source.name, result)]
 
 
 def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
