@@ -14,6 +14,7 @@ SUBMODULES = (
     "catalog",
     "cluster",
     "coco_files",
+    "voc_files",
     "datasets",
     "detection",
     "errors",

@@ -14,7 +14,7 @@ from ..run.options import options_of
 
 METRICS = ("voc", "coco")
 FORMS = {
-    "--out": ("out",),
+    "--out": ("out", "root", "boxes"),
     "--root": ("root", "set_name", "results", "iou", "json_file"),
     "--coco": ("coco", "results", "metrics", "iou", "json_file"),
 }

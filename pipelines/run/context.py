@@ -41,6 +41,8 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
+    attached_boxes : object
+        The boxes of the setting ``data.boxes`` once evaluation has read them.
     """
 
     run: RunFolder
@@ -56,6 +58,7 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -77,4 +80,9 @@ class RunContext:
 
     def save_settings(self) -> None:
         """Write the settings and the command line into the run folder."""
-        self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
+        self.run.save_settings(self.settings, self.command_line)
+
+    @property
+    def command_line(self) -> list[str]:
+        """The words of the command that ``run.toml`` stores."""
+        return [*self.program, *sys.argv[1:]]

@@ -2,7 +2,7 @@
 
 from lapsvm.evaluation import run_table, write_json
 
-from ..results.evaluation import NO_BOXES, evaluate_set
+from ..results.evaluation import evaluate_set
 from ..results.tables import print_table
 from ..run.context import RunContext
 
@@ -15,7 +15,7 @@ def run(context: RunContext) -> None:
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, evaluation in sets.items():
-        if evaluation.truth is None:
-            context.reporter.say(f"set {name}: {NO_BOXES}")
+        for note in evaluation.notes(name):
+            (context.reporter.warn if evaluation.left_out else context.reporter.say)(note)
         if not context.reporter.quiet:
             print_table(table["sets"][name], f"{name} set")

@@ -62,7 +62,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         classes,
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
-        warnings=(*_imported(context), *chain.from_iterable(warnings)),
+        warnings=(*_imported(context), *_partial_boxes(sets), *chain.from_iterable(warnings)),
     )
 
 
@@ -71,6 +71,11 @@ def _imported(context: RunContext) -> list[str]:
     shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
     counts = {name: imported_counts(shard_set.headers).sentence() for name, shard_set in shards.items()}
     return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
+
+
+def _partial_boxes(sets: dict[str, SetEvaluation]) -> list[str]:
+    """Return sentences on sets of which only some pictures have boxes, or are left out."""
+    return [note for name, entry in sets.items() if entry.truth or entry.left_out for note in entry.notes(name)]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
@@ -154,7 +159,7 @@ def _class_result(
     records = {record.id: record for record in context.data.records[data.train_set if test is None else data.test_set]}
     detections = shown.detections[name]
     order = detections.order()
-    right, wrong = (order, order[:0]) if voc is None else (order[voc.tp], order[voc.fp])
+    right, wrong = (order, order[:0]) if voc is None else (voc.order[voc.tp], voc.order[voc.fp])
     result = provenance_value(detector, "result")
     return ClassSummary(
         name=name,
@@ -169,8 +174,8 @@ def _class_result(
         averaged=result.get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
-        best=_examples(right, detections, records, shown.truth, name, EXAMPLES),
-        false_positives=_examples(wrong, detections, records, shown.truth, name, EXAMPLES),
+        best=_examples(right, detections, records, shown.known_truth, name, EXAMPLES),
+        false_positives=_examples(wrong, detections, records, shown.known_truth, name, EXAMPLES),
         misses=_misses(context, name, train),
         hits=int(located.hits.sum()) if located else None,
         windowless=int((located.windows < 0).sum()) if located else 0,
@@ -192,7 +197,8 @@ def _examples(
 
 def _example(index: int, detections: Detections, record: ImageRecord, truth: Truth | None, name: str) -> Example:
     """Return a detection with the annotated objects of its picture."""
-    boxes = {} if truth is None else {other: pictures[record.id].boxes for other, pictures in truth.items()}
+    known = {other: pictures for other, pictures in (truth or {}).items() if record.id in pictures}
+    boxes = {other: pictures[record.id].boxes for other, pictures in known.items()}
     return Example(
         id=record.id,
         pixels=record.pixels,
@@ -211,5 +217,5 @@ def _misses(context: RunContext, name: str, train: SetEvaluation) -> tuple[Examp
     missed = located.windows[~located.hits & (located.windows >= 0)]
     records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
     return _examples(
-        missed[np.argsort(-detections.scores[missed], kind="stable")], detections, records, train.truth, name
+        missed[np.argsort(-detections.scores[missed], kind="stable")], detections, records, train.known_truth, name
     )

@@ -28,9 +28,8 @@ WITHOUT_BOXES = {
 # that ask what known windows are worth
 OPENERS = {
     "commands/evaluate",
-    "results/evaluation",
+    "results/known_boxes",
     "shards/annotated",
-    "studies/compare/runs",
     "studies/protocols/pictures",
 }
 
