@@ -14,7 +14,6 @@ SUBMODULES = (
     "catalog",
     "cluster",
     "coco_files",
-    "voc_files",
     "datasets",
     "detection",
     "errors",
@@ -30,6 +29,7 @@ SUBMODULES = (
     "ranking",
     "report",
     "testing",
+    "voc_files",
     "windows",
 )
 __all__ = ["__version__"]

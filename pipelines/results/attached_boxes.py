@@ -85,7 +85,7 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
             f"boxes {path} must name a picture of the run, but none of its {len(annotated):,} pictures is one, "
             f"such as {first!r}."
         )
-    found = {set_name: {} for set_name in records}  # type: dict[str, dict[str, Objects]]
+    found: dict[str, dict[str, Objects]] = {set_name: {} for set_name in records}
     for (set_name, image_id), number in matches.pictures.items():
         found[set_name][image_id] = annotated[number].objects
     names = Counter(name for of_set in found.values() for objects in of_set.values() for name, _, _ in objects)
@@ -154,7 +154,7 @@ def _match_sentences(path: str, annotated: Sequence[AnnotatedPicture], matches: 
     left = len(annotated) - len(matches.unknown) - len(matches.ambiguous)
     yield f"boxes {path}: {left:,} of {len(annotated):,} pictures are the run's"
     for numbers, reason in (
-        (matches.unknown, "name no picture of the run and are left out"),
+        (matches.unknown, "are no pictures of the run and are left out"),
         (matches.ambiguous, "may be several pictures of the run, or share one, and are left out"),
     ):
         if numbers:

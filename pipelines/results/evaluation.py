@@ -1,6 +1,6 @@
 """Evaluation of the result files of a run."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,16 +74,20 @@ class SetEvaluation:
         table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()})
         return table | {"pictures": self.n_pictures, "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
-    def notes(self, set_name: str) -> Iterator[str]:
-        """Yield sentences on the pictures that figures are not over."""
+    def boxes_note(self, set_name: str) -> str:
+        """Return a sentence on the pictures whose boxes are known; "" if all are."""
         if self.truth is None:
-            yield f"set {set_name}: {NO_BOXES}"
-        elif len(self.boxed) < self.n_pictures - len(self.left_out):
-            count = f"{len(self.boxed):,} of {self.n_pictures:,}"
-            yield f"set {set_name}: boxes are known of {count} pictures; detection AP and CorLoc are over these"
-        if self.left_out:
-            count = f"{len(self.left_out):,} of {self.n_pictures:,}"
-            yield f"set {set_name}: {count} pictures are left out of all figures, because they have no detections"
+            return f"set {set_name}: {NO_BOXES}"
+        if len(self.boxed) == self.n_pictures - len(self.left_out):
+            return ""
+        count = f"{len(self.boxed):,} of {self.n_pictures:,}"
+        return f"set {set_name}: boxes are known of {count} pictures; detection AP and CorLoc are over these"
+
+    def left_out_note(self, set_name: str) -> str:
+        """Return a sentence on the pictures that are in no figure; "" if there are none."""
+        count = f"{len(self.left_out):,} of {self.n_pictures:,}"
+        note = f"set {set_name}: {count} pictures are left out of all figures, because they have no detections"
+        return note if self.left_out else ""
 
 
 def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:

@@ -15,7 +15,11 @@ def run(context: RunContext) -> None:
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, evaluation in sets.items():
-        for note in evaluation.notes(name):
-            (context.reporter.warn if evaluation.left_out else context.reporter.say)(note)
+        for report, note in (
+            (context.reporter.say, evaluation.boxes_note(name)),
+            (context.reporter.warn, evaluation.left_out_note(name)),
+        ):
+            if note:
+                report(note)
         if not context.reporter.quiet:
             print_table(table["sets"][name], f"{name} set")

@@ -62,7 +62,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         classes,
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
-        warnings=(*_imported(context), *_partial_boxes(sets), *chain.from_iterable(warnings)),
+        warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
     )
 
 
@@ -73,9 +73,10 @@ def _imported(context: RunContext) -> list[str]:
     return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
 
 
-def _partial_boxes(sets: dict[str, SetEvaluation]) -> list[str]:
+def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
     """Return sentences on sets of which only some pictures have boxes, or are left out."""
-    return [note for name, entry in sets.items() if entry.truth or entry.left_out for note in entry.notes(name)]
+    notes = [(entry.truth and entry.boxes_note(name), entry.left_out_note(name)) for name, entry in sets.items()]
+    return [note for note in chain.from_iterable(notes) if note]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:

@@ -1,5 +1,7 @@
 """Before a feature is computed, every picture is opened and what the data lack is told."""
 
+import json
+import shutil
 import signal
 import threading
 
@@ -8,6 +10,8 @@ import pytest
 from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.stages import picture_check
 from PIL import Image
+
+from lapsvm.catalog import open_dataset
 
 QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "5", "--classes", "cat,dog"]
 
@@ -193,3 +197,21 @@ def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extracti
     spoil(root, "cat/02.jpg", "cat/03.jpg")
     told = refused(*line, "--C", "1")
     assert "class 'cat' must have a positive and a negative picture that can be read, got 0 and 8" in told
+
+
+def test_left_out_pictures_are_counted_as_left_out_in_figures_and_on_the_page(tmp_path, digits, fast, command):
+    root = shutil.copytree(digits, tmp_path / "data")
+    truth = open_dataset("voc", root).ground_truth("test")["six"]
+    bad = next(image_id for image_id, objects in truth.items() if not objects.difficult.all())
+    spoil(root / "JPEGImages", f"{bad}.jpg")
+    line = ["--data", "voc", "--root", root, "--out", tmp_path / "RUN", *fast, "--skip-bad", "--quiet"]
+    done = command("run", *line)
+    assert done.status == 0
+    assert "set test: 1 of 20 pictures are left out, because they cannot be read whole" in done.err
+    assert "set test: 1 of 20 pictures are left out of all figures" in done.err
+    figures = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["test"]
+    assert (figures["pictures"], figures["left_out"], figures["with_boxes"]) == (20, 1, 19)
+    assert figures["classes"]["six"]["npos"] == sum(
+        int((~objects.difficult).sum()) for image_id, objects in truth.items() if image_id != bad
+    )
+    assert "1 of 20 pictures are left out of all figures" in (tmp_path / "RUN" / "page" / "index.html").read_text()
