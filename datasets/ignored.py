@@ -2,10 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-HIDDEN, BARE = "hidden", "without a suffix"
+HIDDEN, BARE, UNNAMED = "hidden", "without a suffix", "pictures in no row of the table"
 
 
 def count_ignored(root: Path, suffixes: frozenset[str], depth: int) -> dict[str, int]:
@@ -29,12 +29,35 @@ def count_ignored(root: Path, suffixes: frozenset[str], depth: int) -> dict[str,
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def count_unnamed(root: Path, named: Collection[Path], suffixes: frozenset[str]) -> dict[str, int]:
+    """Return the number of pictures below a folder that a table does not name, as {kind: number}; {} for none.
+
+    Parameters
+    ----------
+    root : Path
+    named : collection of Path
+        The pictures that the table names.
+    suffixes : frozenset of str
+        Suffixes of pictures, in lower case.
+    """
+    known = {os.path.normpath(path) for path in named}
+    count = sum(
+        _kind(name) in suffixes and os.path.normpath(os.path.join(folder, name)) not in known
+        for folder, _, names in os.walk(root)
+        for name in names
+    )
+    return {UNNAMED: count} if count else {}
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a file by its name."""
+    return HIDDEN if name.startswith(".") else os.path.splitext(name)[1].lower() or BARE
+
+
 def _kinds(folder: Path, depth: int) -> Iterator[str]:
     """Yield the kind of each file, and "hidden" for each hidden folder."""
     for entry in os.scandir(folder):
-        if entry.name.startswith("."):
-            yield HIDDEN
-        elif not entry.is_dir():
-            yield os.path.splitext(entry.name)[1].lower() or BARE
+        if entry.name.startswith(".") or not entry.is_dir():
+            yield _kind(entry.name)
         elif depth:
             yield from _kinds(Path(entry.path), depth - 1)

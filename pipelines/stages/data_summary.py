@@ -5,10 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-from lapsvm.catalog import ImageRecord
+import numpy as np
+
+from lapsvm.catalog import ImageRecord, PresentClasses
 
 from ..fitting.selection import FOLDS_ADVICE, grid
-from ..run.dataset import SHOWN, Labels, RunData, count_labels
+from ..run.dataset import SHOWN, RunData, count_labels
 from ..run.settings import Settings
 
 CLOSE = 0.66
@@ -16,6 +18,8 @@ CLOSE = 0.66
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
+
+_ONE_OF_EACH = np.array([1, -1], dtype=np.int8)  # the number of candidates is the same for all labels
 
 
 def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
@@ -40,7 +44,7 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
     names = list(dict.fromkeys(name for record in used[:1] for name in record.labels)) or sorted(positive)
     counts = ", ".join(f"{name} {positive[name]:,}" for name in names[:SHOWN])
     counts += f", and {len(names) - SHOWN:,} more classes" if len(names) > SHOWN else ""
-    without = sum(1 not in record.labels.values() for record in used)
+    without = sum(not _shows_a_class(record) for record in used)
     parts = [
         f"set {set_name}: {len(used):,} pictures" + (f" without {len(left_out):,} left out" if left_out else ""),
         counts and f"positive: {counts}",
@@ -64,15 +68,16 @@ def misspellings(data: RunData) -> dict[str, str]:
     }
 
 
-def too_small_classes(settings: Settings, labels: Mapping[str, Labels]) -> str:
+def too_small_classes(settings: Settings, classes: Sequence[str], records: Sequence[ImageRecord]) -> str:
     """Return why classes have too few pictures for training; "" if none has.
 
     Cross-validation needs a positive and a negative picture for each fold, training with given constants one of both.
     """
     folds = settings.train.folds
-    counts = {name: (int((y > 0).sum()), int((y < 0).sum())) for name, y in labels.items()}
-    needed = {name: folds if len(grid(settings, y)) > 1 else 1 for name, y in labels.items() if min(counts[name])}
-    small = [name for name, pair in counts.items() if min(pair) < needed.get(name, 1)]
+    needed = folds if len(grid(settings, _ONE_OF_EACH)) > 1 else 1
+    positive, negative = count_labels(records)
+    counts = {name: (positive[name], negative[name]) for name in classes}
+    small = [name for name, pair in counts.items() if min(pair) < needed]
     if not small:
         return ""
     rule = f"must have {folds} positive and {folds} negative pictures for {folds} folds, got"
@@ -85,6 +90,12 @@ def too_small_classes(settings: Settings, labels: Mapping[str, Labels]) -> str:
     listed = ", ".join(f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small[:SHOWN])
     more = f", and {len(small) - SHOWN:,} more classes" if len(small) > SHOWN else ""
     return f"every class {rule} {listed}{more}; {advice}"
+
+
+def _shows_a_class(record: ImageRecord) -> bool:
+    """Return whether a picture is positive for a class."""
+    labels = record.labels
+    return bool(labels.positive) if isinstance(labels, PresentClasses) else 1 in labels.values()
 
 
 def _ignored_sentences(data: RunData) -> Iterator[str]:

@@ -11,8 +11,8 @@ from lapsvm.errors import ImageError, MissingError, OneClassError, SettingsError
 from lapsvm.features import ShardHeader, read_header
 
 from ..run.context import RunContext
-from ..run.dataset import label_vector
 from ..run.limits import printable
+from ..shards.jobs import IMAGES_PER_SHARD
 from ..shards.prefetch import prefetched
 from .data_summary import misspellings, summary_sentences, too_small_classes
 
@@ -73,6 +73,7 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         raise _error(context, errors, n_opened)
     if any(bad.values()):
         _check_classes(context, bad)
+        _check_shards(context, bad)
     context.run.remove([context.run.path / BAD_PICTURES])
     return CheckedData(context.reporter.say, summary_sentences(context.data, bad))
 
@@ -92,10 +93,22 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
         return
     train_set = context.settings.data.train_set
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
-    small = too_small_classes(context.settings, {name: label_vector(records, name) for name in context.data.classes})
+    small = too_small_classes(context.settings, context.data.classes, records)
     if small:
         hints = misspellings(context.data)
         raise OneClassError(". ".join([small, *(hint.rstrip("?") for hint in hints.values())]) + ".")
+
+
+def _check_shards(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:
+    """Raise ImageError if a shard would have no picture, because none of its pictures can be read."""
+    for set_name, records in context.data.records.items():
+        for start in range(0, len(records), IMAGES_PER_SHARD):
+            members = records[start : start + IMAGES_PER_SHARD]
+            if all(record.id in bad[set_name] for record in members):
+                raise ImageError(
+                    f"no picture of {members[0].id!r} to {members[-1].id!r} can be read, and --skip-bad leaves out "
+                    f"fewer than {len(members)} in a row; look at --root, or remove them."
+                )
 
 
 def _unopened(

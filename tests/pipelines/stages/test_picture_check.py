@@ -199,6 +199,13 @@ def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extracti
     assert "class 'cat' must have a positive and a negative picture that can be read, got 0 and 8" in told
 
 
+def test_a_whole_shard_of_bad_pictures_is_refused_before_extraction(root, line, refused, monkeypatch):
+    fill(root, count=16)
+    spoil(root, *(f"cat/{number:02d}.jpg" for number in range(16)))
+    forbid_features(monkeypatch)
+    assert "no picture of 'cat/00' to 'cat/15' can be read" in refused(*line, "--skip-bad")
+
+
 def test_left_out_pictures_are_counted_as_left_out_in_figures_and_on_the_page(tmp_path, digits, fast, command):
     root = shutil.copytree(digits, tmp_path / "data")
     truth = open_dataset("voc", root).ground_truth("test")["six"]
