@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord, check_image
-from lapsvm.errors import ImageError, MissingError, OneClassError, SettingsError, ShardError
+from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ..run.context import RunContext
-from ..run.limits import printable
-from ..shards.jobs import IMAGES_PER_SHARD
 from ..shards.prefetch import prefetched
 from .data_summary import misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
 LISTED = 10
-BAD_PICTURES = "bad_pictures.txt"
-"""File of the run folder with all pictures that cannot be read, where they are too many for one sentence."""
+"""Pictures that one sentence names."""
 _STARTED = 4  # pictures per thread that are started before the first result is taken
 
 
@@ -70,11 +67,10 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         errors += found.values()
         n_opened += len(unopened)
     if errors and not context.settings.data.skip_bad:
-        raise _error(context, errors, n_opened)
+        raise _error(errors, n_opened)
     if any(bad.values()):
+        _check_sets(context, bad)
         _check_classes(context, bad)
-        _check_shards(context, bad)
-    context.run.remove([context.run.path / BAD_PICTURES])
     return CheckedData(context.reporter.say, summary_sentences(context.data, bad))
 
 
@@ -99,16 +95,13 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
         raise OneClassError(". ".join([small, *(hint.rstrip("?") for hint in hints.values())]) + ".")
 
 
-def _check_shards(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:
-    """Raise ImageError if a shard would have no picture, because none of its pictures can be read."""
+def _check_sets(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:
+    """Raise ImageError if no picture of a set can be read."""
     for set_name, records in context.data.records.items():
-        for start in range(0, len(records), IMAGES_PER_SHARD):
-            members = records[start : start + IMAGES_PER_SHARD]
-            if all(record.id in bad[set_name] for record in members):
-                raise ImageError(
-                    f"no picture of {members[0].id!r} to {members[-1].id!r} can be read, and --skip-bad leaves out "
-                    f"fewer than {len(members)} in a row; look at --root, or remove them."
-                )
+        if len(bad[set_name]) == len(records):
+            raise ImageError(
+                f"no picture of set {set_name!r} can be read; look at --root {context.settings.data.root}."
+            )
 
 
 def _unopened(
@@ -155,22 +148,11 @@ def _problem(record: ImageRecord) -> PictureError | None:
     return None
 
 
-def _error(context: RunContext, errors: Sequence[PictureError], n_opened: int) -> PictureError:
-    """Return one error that names the pictures; a file of the run folder lists them all if they are many."""
+def _error(errors: Sequence[PictureError], n_opened: int) -> PictureError:
+    """Return one error that names the pictures."""
     kind = MissingError if all(isinstance(error, MissingError) for error in errors) else ImageError
-    reasons = [str(error).rstrip(".") for error in errors]
-    listed = "; ".join(reasons[:LISTED])
-    if len(errors) > LISTED:
-        listed += f"; and {len(errors) - LISTED:,} more{_listing(context, reasons)}"
-    count = f"{len(errors):,} of {n_opened:,} pictures cannot be used: " if len(errors) > 1 else ""
-    return kind(f"{count}{listed}; --skip-bad leaves {'them' if len(errors) > 1 else 'it'} out.")
-
-
-def _listing(context: RunContext, reasons: Sequence[str]) -> str:
-    """Write the file that lists all pictures, and return the words that name it; none if it cannot be written."""
-    path = context.run.path / BAD_PICTURES
-    try:
-        context.run.write(path, "".join(f"{printable(reason)}\n" for reason in reasons))
-    except (OSError, SettingsError):  # a full disk, or a file of another program
-        return ""
-    return f", see {path}"
+    listed = "; ".join(str(error).rstrip(".") for error in errors[:LISTED])
+    if len(errors) == 1:
+        return kind(f"{listed}; --skip-bad leaves it out.")
+    more = f"; and {len(errors) - LISTED:,} more" if len(errors) > LISTED else ""
+    return kind(f"{len(errors):,} of {n_opened:,} pictures cannot be used: {listed}{more}; --skip-bad leaves them out.")

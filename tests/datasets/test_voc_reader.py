@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lapsvm.datasets import annotations
 from lapsvm.datasets.voc import find_lists, open_voc, read_annotations
 
 from lapsvm import voc_files

@@ -12,6 +12,7 @@ from lapsvm.pipelines.stages import picture_check
 from PIL import Image
 
 from lapsvm.catalog import open_dataset
+from lapsvm.features import open_shards
 
 QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "5", "--classes", "cat,dog"]
 
@@ -79,25 +80,13 @@ def test_all_bad_pictures_are_named_at_once_before_a_feature_is_computed(root, l
     assert not (tmp_path / "RUN").exists()
 
 
-def test_a_long_list_has_ten_pictures_a_count_and_a_file(tmp_path, line, refused, command):
+def test_a_long_list_has_ten_pictures_and_a_count(tmp_path, line, refused):
     fill(tmp_path / "data", count=9)
     spoil(tmp_path / "data", *(f"{name}/{number:02d}.jpg" for name in ("cat", "dog") for number in range(7)))
-    told, listing = refused(*line), tmp_path / "RUN" / "bad_pictures.txt"
+    told = refused(*line)
     assert f"14 of 18 pictures cannot be used: picture {tmp_path / 'data' / 'cat' / '00.jpg'} cannot be" in told
-    assert f"; and 4 more, see {listing}; --skip-bad leaves them out." in told
+    assert "; and 4 more; --skip-bad leaves them out." in told
     assert told.count("cannot be read whole") == 10
-    assert listing.read_text().count("\n") == 14
-    assert command(*line, "--skip-bad").status == 0
-    assert not listing.exists()
-
-
-def test_a_file_of_somebody_else_is_not_replaced_by_the_list(tmp_path, line, refused, command):
-    assert command(*line).status == 0
-    (tmp_path / "RUN" / "bad_pictures.txt").write_text("mine")
-    fill(tmp_path / "data", count=16)
-    spoil(tmp_path / "data", *(f"cat/{number:02d}.jpg" for number in range(12)))
-    assert "and 2 more; --skip-bad leaves them out." in refused(*line, "--redo")
-    assert (tmp_path / "RUN" / "bad_pictures.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
@@ -199,11 +188,23 @@ def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extracti
     assert "class 'cat' must have a positive and a negative picture that can be read, got 0 and 8" in told
 
 
-def test_a_whole_shard_of_bad_pictures_is_refused_before_extraction(root, line, refused, monkeypatch):
-    fill(root, count=16)
-    spoil(root, *(f"cat/{number:02d}.jpg" for number in range(16)))
+def test_a_whole_shard_of_bad_pictures_is_left_out(root, line, tmp_path, command, opened):
+    fill(root, count=19)
+    bad = [f"cat/{number:02d}" for number in range(17)]
+    spoil(root, *(f"{name}.jpg" for name in bad))
+    for _ in range(2):
+        done = command(*line, "--skip-bad")
+        assert done.status == 0, done.err
+        assert "set trainval: 17 of 38 pictures are left out" in done.err
+    assert open_shards(tmp_path / "RUN" / "shards" / "trainval").n_images == 21
+    assert command("train", "--out", tmp_path / "RUN", "--C", "1").status == 0
+    assert command("detect", "--out", tmp_path / "RUN").status == 0
+
+
+def test_a_set_without_a_picture_that_can_be_read_is_refused(root, line, refused, monkeypatch):
+    spoil(root, *(f"{name}/{number:02d}.jpg" for name in ("cat", "dog") for number in range(4)))
     forbid_features(monkeypatch)
-    assert "no picture of 'cat/00' to 'cat/15' can be read" in refused(*line, "--skip-bad")
+    assert f"no picture of set 'trainval' can be read; look at --root {root}." in refused(*line, "--skip-bad")
 
 
 def test_left_out_pictures_are_counted_as_left_out_in_figures_and_on_the_page(tmp_path, digits, fast, command):
