@@ -47,6 +47,8 @@ class RunContext:
         Which figures evaluation computes.
     precision : float or None
         The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
+    attached_boxes : object
+        The boxes of the setting ``data.boxes`` once evaluation has read them.
     """
 
     run: RunFolder
@@ -64,6 +66,7 @@ class RunContext:
     stages: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
+    attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
 
     @property
@@ -90,4 +93,9 @@ class RunContext:
 
     def save_settings(self) -> None:
         """Write the settings and the command line into the run folder."""
-        self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
+        self.run.save_settings(self.settings, self.command_line)
+
+    @property
+    def command_line(self) -> list[str]:
+        """The words of the command that ``run.toml`` stores."""
+        return [*self.program, *sys.argv[1:]]

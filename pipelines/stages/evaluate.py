@@ -5,8 +5,8 @@ from typing import Any
 
 from lapsvm.evaluation import run_table, write_json
 
-from ..results.evaluation import NO_BOXES, evaluate_set
-from ..results.figures import set_entry
+from ..results.evaluation import evaluate_set
+from ..results.figures.set_entry import set_entry
 from ..results.tables import print_table, print_thresholds
 from ..results.unseen import Unseen
 from ..run.context import RunContext
@@ -20,8 +20,12 @@ def run(context: RunContext) -> None:
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, evaluation in sets.items():
-        if evaluation.truth is None:
-            context.reporter.say(f"set {name}: {NO_BOXES}")
+        for report, note in (
+            (context.reporter.say, evaluation.boxes_note(name)),
+            (context.reporter.warn, evaluation.left_out_note(name)),
+        ):
+            if note:
+                report(note)
     weakness = Unseen.of_run(context).weakness(context.settings.features.extractors)
     if weakness:
         context.reporter.say(f"evaluate: {weakness}")

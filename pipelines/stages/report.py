@@ -31,15 +31,15 @@ from ..fitting.history import read_history
 from ..fitting.mean_probe import choice_warnings, scene_warnings
 from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.figures import set_entry, stored_entry
+from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.findings import options_in_use, unseen_image_ap
 from ..results.held_out import HeldOut, read_held_out
+from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
-from .report_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 
 
 def run(context: RunContext) -> None:
@@ -73,7 +73,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         classes,
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
-        warnings=(*_imported(context), *chain.from_iterable(warnings)),
+        warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
         figures=figures,
         reliability={
             name: detectors[name].calibration.reliability
@@ -159,6 +159,12 @@ def _imported(context: RunContext) -> list[str]:
     shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
     counts = {name: imported_counts(shard_set.headers).sentence() for name, shard_set in shards.items()}
     return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
+
+
+def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
+    """Return sentences on sets of which only some pictures have boxes, or are left out."""
+    notes = [(entry.truth and entry.boxes_note(name), entry.left_out_note(name)) for name, entry in sets.items()]
+    return [note for note in chain.from_iterable(notes) if note]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:

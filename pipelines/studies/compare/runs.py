@@ -20,10 +20,12 @@ from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
 from ...results.detections import is_up_to_date
-from ...results.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
 from ...results.evaluation import SetEvaluation, evaluate_set
+from ...results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
+from ...results.known_boxes import known_boxes
 from ...run.checks import check_settings
 from ...run.context import RunContext
+from ...run.dataset import moved
 from ...run.files import check_outside
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
@@ -89,8 +91,12 @@ class ComparedRun:
 Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
 
 
-def compare_runs(folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool) -> None:
+def compare_runs(
+    folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
+) -> None:
     """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
+
+    `root` is the folder of all runs' data, if it has moved.
 
     Raises
     ------
@@ -105,7 +111,7 @@ def compare_runs(folders: Sequence[Path], out: Path, options: ComparisonOptions,
         raise OptionError(f"compare needs two or more run folders, each named once, got {len(folders)}.")
     if options.folds is None and options.seeds != 1:
         raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
-    runs = [open_run(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)]
+    runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]
     _check_out(out, runs)
     classes = shared_classes(runs)
     for role in ROLES:
@@ -147,10 +153,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
 
 
-def open_run(name: str, folder: Path, threads: int, quiet: bool) -> ComparedRun:
-    """Return the run in `folder`, its settings checked."""
+def open_run(name: str, folder: Path, threads: int, quiet: bool, root: str | None = None) -> ComparedRun:
+    """Return the run in `folder`, its settings checked; `root` is the folder of its data, if it has moved."""
     run = RunFolder(folder)
-    return ComparedRun(name, RunContext(run, check_settings(run.require_settings("compare")), threads, Reporter(quiet)))
+    settings = moved(check_settings(run.require_settings("compare")), root)
+    return ComparedRun(name, RunContext(run, settings, threads, Reporter(quiet)))
 
 
 def shared_classes(runs: Sequence[ComparedRun]) -> list[str]:
@@ -194,12 +201,13 @@ def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, li
 def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     """Return class -> picture -> (boxes, difficult flags) as lists; None where boxes are not known."""
     name = run.set_name(role)
-    truth = None if name is None else run.context.data.dataset.ground_truth(name)
-    if truth is None:
+    known = None if name is None else known_boxes(run.context, name)
+    if known is None:
         return None
-    return {
-        name: {image: (np.asarray(item.boxes).tolist(), item.difficult.tolist()) for image, item in truth[name].items()}
-        for name in classes
+    return sorted(known.pictures), {
+        name: {image: (np.asarray(item.boxes).tolist(), item.difficult.tolist()) for image, item in truth.items()}
+        for name, truth in known.truth.items()
+        if name in classes
     }
 
 
