@@ -5,7 +5,7 @@ is in one fold; its score and window are those of the model that was trained wit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -13,14 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
+from lapsvm.bags.scoring import BestWindows
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
-from lapsvm.detection import Detector
+from lapsvm.detection import Calibration, Detector
 from lapsvm.errors import InputError, LapsvmError, ModelFileError
 from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
 from lapsvm.model_files import read_model, write_model
 
+from ..fitting.agreement import Proposals
+from ..fitting.fold_scores import FoldScores
+from ..fitting.tasks import FitTask, is_done
 from ..fitting.window_subset import weights_hash
+from ..run.context import RunContext
+from ..run.dataset import Labels
 from ..run.folder import RunFolder
 
 FORMAT = "lapsvm held-out scores"
@@ -141,3 +147,85 @@ def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     except LapsvmError:  # a damaged model has no held-out scores; training makes it again
         return None
     return held_out if held_out.model == current else None
+
+
+def is_complete(run: RunFolder, task: FitTask) -> bool:
+    """Return whether a class has its model, and the held-out scores that its calibration was fitted on.
+
+    Raises SettingsError as `is_done`.
+    """
+    if not is_done(task):
+        return False
+    if task.path != run.model(task.name) or Detector.load(task.path).calibration is None:
+        return True
+    try:
+        return read_held_out(run, task.name) is not None
+    except ModelFileError:
+        return False
+
+
+@dataclass(frozen=True)
+class TrainingPictures:
+    """The training pictures: their ids and the boxes of their windows, in the shards' order."""
+
+    ids: tuple[str, ...]
+    proposals: Proposals
+
+
+def save_held_out(
+    context: RunContext,
+    detector: Detector,
+    y: Labels,
+    pictures: TrainingPictures,
+    scores: FoldScores,
+    final: BestWindows,
+) -> Detector:
+    """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
+
+    Parameters
+    ----------
+    context : RunContext
+    detector : Detector
+    y : (n,) int8
+        Labels of the training pictures.
+    pictures : TrainingPictures
+    scores : FoldScores
+    final : BestWindows
+        The best windows (n,) by `detector`.
+    """
+    held_out = _held_out(detector, y, pictures, scores, final)
+    path = context.run.held_out(detector.class_name)
+    context.run.files.claim([path])
+    held_out.save(path)
+    return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
+
+
+def _held_out(
+    detector: Detector,
+    y: Labels,
+    pictures: TrainingPictures,
+    scores: FoldScores,
+    final: BestWindows,
+) -> HeldOut:
+    rows = np.flatnonzero(scores.fold)
+    windows = scores.window[rows]
+    return HeldOut(
+        ids=tuple(pictures.ids[row] for row in rows),
+        y=y[rows],
+        fold=scores.fold[rows],
+        score=scores.aligned(final.score + detector.intercept)[rows],
+        boxes=pictures.proposals.boxes[pictures.proposals.first[rows] + windows],
+        agreement=pictures.proposals.overlaps(rows, windows, final.index[rows]),
+        model=weights_hash(detector),
+    )
+
+
+def too_few_pictures(class_name: str, y: Labels, least: int) -> str:
+    """Return a sentence that says why a class has no probabilities; empty if it has enough pictures of each kind."""
+    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
+    if min(positives, negatives) >= least:
+        return ""
+    return (
+        f"scores of {class_name} have no probabilities, which need {least} pictures with it and {least} without, got "
+        f"{positives} and {negatives}."
+    )

@@ -26,8 +26,8 @@ from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
 from ..fitting.window_subset import weights_hash
-from ..results.calibrated import Pictures, save_held_out, too_few_pictures
 from ..results.detectors import load_detectors
+from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -61,7 +61,7 @@ def run(context: RunContext) -> None:
     loaded = load_detectors(context, "refine", files.__getitem__)
     detectors = {detector.class_name: detector for detector in loaded}
     tasks = [_refinement_task(context, first[name], detectors[name]) for name in first]
-    to_do = [task for task in tasks if context.redo or task.path in moves or not is_done(task)]
+    to_do = [task for task in tasks if context.redo or task.path in moves or not is_complete(context.run, task)]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
@@ -149,7 +149,7 @@ def _calibrated(
         for k in range(1, refinement.fold_coef.shape[1] + 1)
     ]
     proposals = Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1])
-    known = Pictures(pictures.ids, proposals)
+    known = TrainingPictures(pictures.ids, proposals)
     return save_held_out(context, detector, task.y, known, FoldScores.join(parts), best.column(0))
 
 

@@ -22,10 +22,10 @@ from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, held_out_scores
 from ..fitting.starts import check_start
-from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector, is_done
+from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
 from ..fitting.window_subset import WindowSubset, window_subsets
-from ..results.calibrated import Pictures, save_held_out, too_few_pictures
+from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
@@ -43,7 +43,11 @@ def run(context: RunContext) -> None:
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = fit_tasks(context, shards)
-    to_do = tasks if context.redo else _resumed_tasks(context, tasks, [task for task in tasks if not is_done(task)])
+    to_do = (
+        tasks
+        if context.redo
+        else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context.run, task)])
+    )
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
@@ -123,7 +127,7 @@ def _calibrated(
     if not calibrated:
         return {}
     best = bags.best(np.column_stack([solutions[task.name].coef for task in calibrated]))
-    pictures = Pictures(shards.image_ids, Proposals.of_training(context))
+    pictures = TrainingPictures(shards.image_ids, Proposals.of_training(context))
     return {
         task.name: save_held_out(
             context, detectors[task.name], task.y, pictures, held_out[task.name], best.column(column)
