@@ -173,7 +173,8 @@ def make_shards(
                 bar.step(windows=n_windows)
                 if context.estimate is not None:
                     context.estimate.step()
-            writer.write(partial(shards.store, path, members, measured))
+            if any(picture is not None for picture in measured):  # otherwise all of them are left out
+                writer.write(partial(shards.store, path, members, measured))
         writer.finish()
 
 

@@ -4,7 +4,7 @@ The network need not see these pictures again when their shards are made: what i
 memory. Features are the same either way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -43,10 +43,13 @@ class NewProjection:
     kept: KeptPictures = field(repr=False)
 
 
-def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[Extractor, NewProjection | None]:
+def open_run_extractor(
+    context: RunContext, source: RunFolder | None, before_fit: Callable[[], None] = lambda: None
+) -> tuple[Extractor, NewProjection | None]:
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
-    The projection is loaded from the run folder or `source`, or fitted now. Nothing is written. Raises SettingsError if
+    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. Nothing is
+    written. Raises SettingsError if
     the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
@@ -66,6 +69,7 @@ def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[E
     projection = None if context.redo or source is None else _stored(source, made_with)
     kept: KeptPictures = {}
     if projection is None:
+        before_fit()
         projection = _fitted(context, full, sample, kept)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
