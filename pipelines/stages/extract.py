@@ -4,8 +4,8 @@ from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import PictureWindows, save_projection
 
 from ..run.context import RunContext
-from ..run.estimate import LEARNING, Estimate
 from ..run.folder import RunFolder
+from ..run.progress import LEARNING, Estimate
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
