@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lapsvm.cluster import Cluster
 
 from .dataset import RunData, open_run_data
-from .estimate import Estimate
 from .folder import RunFolder
-from .progress import Reporter
+from .progress import Estimate, Reporter
 from .settings import Settings
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not

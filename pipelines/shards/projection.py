@@ -20,8 +20,8 @@ from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_proj
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
-from ..run.estimate import PREPARED
 from ..run.folder import RunFolder
+from ..run.progress import PREPARED
 from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
 from .jobs import PREFETCHED

@@ -4,8 +4,8 @@ from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import PictureWindows, save_projection
 
 from ..run.context import RunContext
-from ..run.estimate import LEARNING, Estimate
 from ..run.folder import RunFolder
+from ..run.progress import LEARNING, Estimate
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
@@ -41,9 +41,9 @@ def extract_sets(context: RunContext) -> None:
     if projection is not None:
         save_projection(context.run.projection, projection.projection, projection.made_with)
     context.save_settings()
-    data.report()
     n_kept = 0 if projection is None else len(projection.kept)
     context.estimate.begin(sum(len(members) for jobs in to_do.values() for _, members in jobs), skip=n_kept)
+    data.report()
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)

@@ -1,7 +1,7 @@
 """The line that says how long a run will take, by a clock of the test's own."""
 
 import pytest
-from lapsvm.pipelines.run.estimate import AFTER, Estimate, roughly
+from lapsvm.pipelines.run.progress import AFTER, Estimate, roughly
 
 
 class Spoken:
