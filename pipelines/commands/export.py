@@ -20,6 +20,7 @@ from lapsvm.detection.export import (
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections, read_results
 
+from ..results.detections import stored_probabilities
 from ..run.dataset import RunData, moved, open_run_data
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
@@ -113,7 +114,10 @@ def _read_detections(run: RunFolder, data: RunData, set_name: str) -> dict[str, 
     for name in data.classes:
         if name not in detections:
             raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
-    return {name: ClassDetections.grouped(detections[name]) for name in data.classes}
+    return {
+        name: ClassDetections.grouped(detections[name], stored_probabilities(run, set_name, name, detections[name]))
+        for name in data.classes
+    }
 
 
 def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:

@@ -24,7 +24,8 @@ def evaluate(options: dict[str, Any]) -> None:
     from .evaluate import chosen_form, evaluate_files
 
     if chosen_form(options) == "--out":
-        run_verb({name: options[name] for name in ("out", "quiet", "root", "boxes")}, "evaluate")
+        names = ("out", "root", "boxes", "metrics", "precision", "quiet")
+        run_verb({name: options[name] for name in names}, "evaluate")
     else:
         evaluate_files(options)
 

@@ -9,6 +9,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
 
+from ..results.held_out import HeldOut
 from ..run.dataset import moved, open_run_data
 from ..run.files import is_of_another_program
 from ..run.folder import RunFolder
@@ -71,10 +72,11 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
-    for folder in (run.first_models, run.models):
+    kinds = ((run.first_models, Detector.load), (run.models, Detector.load), (run.held_out_scores, HeldOut.load))
+    for folder, read in kinds:
         for path in sorted(folder.glob("*.safetensors")):
             if run.files.lists(path):
-                yield path, Detector.load
+                yield path, read
 
 
 def _shards(run: RunFolder) -> list[Path]:

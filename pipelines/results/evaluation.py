@@ -19,9 +19,10 @@ from lapsvm.evaluation import (
     image_average_precision,
     read_results,
 )
+from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
-from .known_boxes import Truth, known_boxes
+from .boxes.known import Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
@@ -68,10 +69,10 @@ class SetEvaluation:
             return None
         return {name: {i: of[i] for i in of if i in self.boxed} for name, of in self.truth.items()}
 
-    def table(self) -> dict[str, Any]:
-        """Return the entry of the set in evaluation.json."""
+    def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
+        """Return the classes and means of the set in evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
-        table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()})
+        table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
         return table | {"pictures": self.n_pictures, "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
     def boxes_note(self, set_name: str) -> str:

@@ -16,6 +16,8 @@ from .settings import Settings
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import PassCounts
 
+PRECISION = 0.9
+
 
 @dataclass
 class RunContext:
@@ -43,6 +45,10 @@ class RunContext:
         All stages of the command, so that the first one can check for the later ones.
     attached_boxes : object
         The boxes of the setting ``data.boxes`` once evaluation has read them.
+    metrics : tuple of "voc", "coco"
+        Which figures evaluation computes.
+    precision : float or None
+        The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
     """
 
     run: RunFolder
@@ -59,7 +65,14 @@ class RunContext:
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     attached_boxes: Any = field(default=None, repr=False)
+    metrics: tuple[str, ...] = ("voc",)
+    precision: float | None = None
     _data: RunData | None = field(default=None, repr=False)
+
+    @property
+    def wanted_precision(self) -> float:
+        """The precision that evaluation gives thresholds for."""
+        return PRECISION if self.precision is None else self.precision
 
     @property
     def data(self) -> RunData:

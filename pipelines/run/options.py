@@ -304,9 +304,16 @@ OPTIONS: tuple[Option, ...] = (
         Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco."),
         Option("iou", "--iou", float, "The least overlap of a true positive; 0.5 by default.",
                rule=Range(0, 1, above=True)),
-        Option("metrics", "--metrics", str, "voc, coco or voc,coco; with --coco. voc by default."),
         Option("json_file", "--json", Path, "The file for the figures."),
         main="*",
+    ),
+    *_panel(
+        "Figures", "run evaluate",
+        Option("metrics", "--metrics", str, "voc, coco or voc,coco, for a run or with --coco; a run always has voc's. "
+               "voc by default."),
+        Option("precision", "--precision", float, "Print thresholds for this precision of boxes; 0.9 in "
+               "evaluation.json by default.", rule=Range(0, 1, above=True)),
+        main="evaluate",
     ),
     *_panel(
         "Comparison", "compare",

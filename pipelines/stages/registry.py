@@ -10,6 +10,7 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 
+from ..results.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
@@ -17,7 +18,7 @@ from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from ..run.trusted_code import check_trusted
-from .new_places import PLACES, check_places, record_places
+from .data_checks.places import PLACES, check_places, record_places
 
 Stage = Callable[[RunContext], None]
 STAGES = {
@@ -63,6 +64,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
         named=tuple(options.get("extractor") or ()),
         stages=tuple(names),
+        metrics=chosen_metrics(options.get("metrics") or "voc"),
+        precision=options.get("precision"),
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)

@@ -15,21 +15,22 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
-from lapsvm.evaluation import draw_pictures, image_ap_draws, write_json
+from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
+from ...results.boxes.known import known_boxes
 from ...results.detections import is_up_to_date
-from ...results.evaluation import SetEvaluation, best_scores, evaluate_set
-from ...results.known_boxes import known_boxes
+from ...results.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
+from ...results.evaluation import SetEvaluation, evaluate_set
 from ...run.checks import check_settings
 from ...run.context import RunContext
-from ...run.dataset import label_vector, moved
+from ...run.dataset import moved
 from ...run.files import check_outside
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
 from ...run.progress import Reporter
-from ..figures import LEVEL, Figure, corloc_figure, detection_figures, measure_table
+from ..figures import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg
 from .tables import comparison_markdown, print_comparison
@@ -236,11 +237,7 @@ def _test_figures(
     counts: NDArray[np.integer],
 ) -> dict[str, Figure]:
     """Return the APs of one class; pictures without a window are not ranked."""
-    best = best_scores(evaluation.detections[name])
-    y = dict(zip([record.id for record in records], label_vector(records, name).tolist(), strict=True))
-    labels = [y[image] if image in best else 0 for image in ids]
-    draws = image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts)
-    figures = {"image_ap": Figure(evaluation.image_ap[name], draws)}
+    figures = {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.attached_boxes import attach_boxes
+from lapsvm.pipelines.results.boxes.attached import attach_boxes
 from lapsvm.pipelines.results.evaluation import evaluate_set
 
 from lapsvm.catalog import ImageRecord, open_dataset

@@ -29,7 +29,7 @@ WITHOUT_BOXES = {
 # that ask what known windows are worth
 OPENERS = {
     "commands/evaluate",
-    "results/known_boxes",
+    "results/boxes/known",
     "shards/annotated",
     "studies/protocols/pictures",
 }
@@ -147,10 +147,10 @@ def test_only_evaluation_opens_attached_boxes():
     asking = {
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
-    assert asking["known_boxes("] == {"results/known_boxes", "results/evaluation", "studies/compare/runs"}
-    assert asking["attach_boxes("] == {"results/attached_boxes", "results/known_boxes"}
+    assert asking["known_boxes("] == {"results/boxes/known", "results/evaluation", "studies/compare/runs"}
+    assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/attached_boxes", "commands/evaluate"}
+    assert readers == {"results/boxes/attached", "commands/evaluate"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from lapsvm.catalog import GroundTruth
 
-from ..run.context import RunContext
-from .attached_boxes import AttachedBoxes, attach_boxes
+from ...run.context import RunContext
+from .attached import AttachedBoxes, attach_boxes
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
 """Class -> picture id -> objects."""

@@ -10,9 +10,9 @@ from lapsvm.catalog import ImageRecord, check_image
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
-from ..run.context import RunContext
-from ..shards.prefetch import prefetched
-from .data_summary import misspellings, summary_sentences, too_small_classes
+from ...run.context import RunContext
+from ...shards.prefetch import prefetched
+from .summary import misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
 LISTED = 10
