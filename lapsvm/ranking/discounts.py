@@ -185,7 +185,7 @@ class _Callable:
         return discount_name(self.function)
 
 
-def discount_name(discount: Discount) -> str:
+def discount_name(discount: Callable[[Index], ArrayLike]) -> str:
     """Return the name of a function, without its address in memory, or the representation of another callable."""
     return getattr(discount, "__qualname__", None) or repr(discount)
 

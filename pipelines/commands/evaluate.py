@@ -9,7 +9,7 @@ from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
 
-from ..results.metrics import chosen_metrics
+from ..results.figures.metrics import chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
 

@@ -24,7 +24,7 @@ def evaluate(options: dict[str, Any]) -> None:
     from .evaluate import chosen_form, evaluate_files
 
     if chosen_form(options) == "--out":
-        names = ("out", "root", "boxes", "metrics", "precision", "quiet")
+        names = ("out", "metrics", "precision", "quiet", "root", "boxes")
         run_verb({name: options[name] for name in names}, "evaluate")
     else:
         evaluate_files(options)
@@ -48,7 +48,7 @@ def predict(options: dict[str, Any]) -> None:
 
     Every model detects as its file records, but for the options that are given.
 
-    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    Example: lapsvm predict --model RUN photo.jpg --draw drawn
     """
     from .predict import predict_images
 
@@ -70,6 +70,7 @@ def predict(options: dict[str, Any]) -> None:
         skip_bad=options["skip_unreadable"],
         windows=options["method"],
         device=options["device"],
+        threshold=options["threshold"],
     )
 
 

@@ -70,7 +70,7 @@ class SetEvaluation:
         return {name: {i: of[i] for i in of if i in self.boxed} for name, of in self.truth.items()}
 
     def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
-        """Return the classes and means of the set in evaluation.json; `more` are further columns."""
+        """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
         table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
         return table | {"pictures": self.n_pictures, "left_out": len(self.left_out), "with_boxes": len(self.boxed)}

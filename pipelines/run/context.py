@@ -43,12 +43,12 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
-    attached_boxes : object
-        The boxes of the setting ``data.boxes`` once evaluation has read them.
     metrics : tuple of "voc", "coco"
         Which figures evaluation computes.
     precision : float or None
         The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
+    attached_boxes : object
+        The boxes of the setting ``data.boxes`` once evaluation has read them.
     """
 
     run: RunFolder
@@ -64,9 +64,9 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
-    attached_boxes: Any = field(default=None, repr=False)
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
+    attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
 
     @property

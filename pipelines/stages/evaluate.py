@@ -6,7 +6,7 @@ from typing import Any
 from lapsvm.evaluation import run_table, write_json
 
 from ..results.evaluation import evaluate_set
-from ..results.figures import set_entry
+from ..results.figures.set_entry import set_entry
 from ..results.tables import print_table, print_thresholds
 from ..results.unseen import Unseen
 from ..run.context import RunContext

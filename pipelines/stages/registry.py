@@ -10,7 +10,7 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 
-from ..results.metrics import chosen_metrics
+from ..results.figures.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart

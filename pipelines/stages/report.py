@@ -31,15 +31,15 @@ from ..fitting.history import read_history
 from ..fitting.mean_probe import choice_warnings, scene_warnings
 from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.figures import set_entry, stored_entry
+from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.findings import options_in_use, unseen_image_ap
 from ..results.held_out import HeldOut, read_held_out
+from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
-from .report_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 
 
 def run(context: RunContext) -> None:

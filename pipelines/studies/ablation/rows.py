@@ -11,7 +11,7 @@ from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 from lapsvm.report import escape_markdown, markdown_table
 
-from ...results.draws import LEVEL, Figure, mean_figure
+from ...results.figures.draws import LEVEL, Figure, mean_figure
 from ...results.tables import TITLES, difference_text, interval_text
 from ...run.folder import RunFolder
 from ...run.ownership import table_files

@@ -21,8 +21,8 @@ from lapsvm.files import write_atomically
 
 from ...results.boxes.known import known_boxes
 from ...results.detections import is_up_to_date
-from ...results.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
 from ...results.evaluation import SetEvaluation, evaluate_set
+from ...results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
 from ...run.checks import check_settings
 from ...run.context import RunContext
 from ...run.dataset import moved

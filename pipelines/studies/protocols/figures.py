@@ -19,7 +19,7 @@ from lapsvm.evaluation import (
 )
 
 from ...results.detections import detect_windows
-from ...results.draws import Figure, corloc_figure, detection_figures
+from ...results.figures.draws import Figure, corloc_figure, detection_figures
 from ...run.settings import DetectSettings
 from .pictures import Pictures
 

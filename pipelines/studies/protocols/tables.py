@@ -14,7 +14,7 @@ from lapsvm.arrays import Float64
 from lapsvm.evaluation.tables import mean
 from lapsvm.report import escape_markdown, markdown_table
 
-from ...results.draws import Figure
+from ...results.figures.draws import Figure
 from ...results.tables import interval_text
 from ..figures import add_holm, measure_table, t_test_row
 from .cells import Cell

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.draws import detection_figures
 from lapsvm.pipelines.results.evaluation import evaluate_set
-from lapsvm.pipelines.results.figures import set_entry, stored_entry
-from lapsvm.pipelines.results.intervals import DRAWS, held_out_intervals
+from lapsvm.pipelines.results.figures.draws import detection_figures
+from lapsvm.pipelines.results.figures.intervals import DRAWS, held_out_intervals
+from lapsvm.pipelines.results.figures.set_entry import set_entry, stored_entry
 from lapsvm.pipelines.results.unseen import Unseen
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
@@ -76,7 +76,7 @@ def test_corloc_is_given_at_three_thresholds(finished):
             [x1, y1, x2, y1 + share * (y2 - y1)] for (_, (x1, y1, x2, y2)), share in zip(objects, shares, strict=True)
         ]
         found[name] = Detections([image for image, _ in objects], shares, boxes)
-    moved = replace(evaluation, detections=found, corloc=corloc(found, evaluation.truth))
+    moved = replace(evaluation, detections=found, located=found, corloc=corloc(found, evaluation.truth))
     row = set_entry(context, "trainval", moved)["classes"]["six"]
     assert 1 == row["corloc_30"] > row["corloc"] > row["corloc_70"] > 0
     for key, threshold in (("corloc_30", 0.3), ("corloc", 0.5), ("corloc_70", 0.7)):

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.window_subset import weights_hash
+from lapsvm.pipelines.results import page_examples
 from lapsvm.pipelines.results.findings import options_in_use
 from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements, median_area
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.stages import report_examples
-from lapsvm.pipelines.stages.report_examples import ShownSet, class_examples, disagreements, median_area
 
-from lapsvm.catalog import ImageRecord
+from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.evaluation import Detections
+from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.report import RULES
 
 LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
@@ -51,8 +51,21 @@ def test_galleries_hold_the_first_pictures_alone(shown):
     records = {name: ImageRecord(id=name, path=None, labels={"cat": 1}) for name in names}
     many = Detections(names, -np.arange(30.0), np.tile([0.0, 0, 9, 9], (30, 1)))
     galleries = class_examples(replace(shown, detections=many, records=records))
-    assert ids(galleries["best"]) == names[: report_examples.EXAMPLES]
-    assert ids(galleries["weak_positives"]) == names[::-1][: report_examples.EXAMPLES]
+    assert ids(galleries["best"]) == names[: page_examples.EXAMPLES]
+    assert ids(galleries["weak_positives"]) == names[::-1][: page_examples.EXAMPLES]
+
+
+def test_with_boxes_of_some_pictures_both_kinds_of_wrong_boxes_are_shown(shown):
+    known = {"cat": {name: GroundTruth(np.empty((0, 4)), np.empty(0, bool)) for name in ("a", "b", "c")}}
+    found = {"cat": Detections(("a", "c"), [3.0, 2.0], [[0, 0, 10, 100], [0, 0, 40, 100]])}
+    result = replace(evaluate_voc(found, known).classes["cat"], order=np.array([0, 3]))  # rows of all detections
+    galleries = class_examples(replace(shown, truth=known, voc=result))
+    assert ids(galleries["false_positives"]) == ["a", "c"]
+    assert galleries["best"] == ()
+    assert ids(galleries["false_alarms"]) == ["c", "d"]
+    assert [example.truth is None for example in galleries["false_alarms"]] == [False, True]
+    everywhere = {"cat": dict.fromkeys(LABELS, known["cat"]["a"])}
+    assert "false_alarms" not in class_examples(replace(shown, truth=everywhere, voc=result))
 
 
 def held_out(**more):

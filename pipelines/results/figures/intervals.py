@@ -8,9 +8,9 @@ import numpy as np
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.evaluation import draw_pictures, image_ap_draws
 
+from ..evaluation import SetEvaluation
+from ..held_out import HeldOut
 from .draws import LEVEL, Counts, Figure, corloc_figure, detection_figures, image_ap_figure, mean_figure
-from .evaluation import SetEvaluation
-from .held_out import HeldOut
 
 DRAWS = 1000
 

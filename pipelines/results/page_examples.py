@@ -11,8 +11,8 @@ from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.evaluation import ClassResult, Detections
 from lapsvm.report import Example
 
-from ..results.evaluation import SetEvaluation
-from ..results.held_out import HeldOut
+from .evaluation import SetEvaluation
+from .held_out import HeldOut
 
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
@@ -34,8 +34,9 @@ class ShownSet:
     records : mapping of id to ImageRecord
         Of all pictures with detections.
     truth : mapping, or None
+        With the pictures whose boxes are known.
     voc : ClassResult or None
-        On a test set with boxes.
+        On a test set with boxes; its rows are those of `detections`.
     """
 
     name: str
@@ -44,6 +45,12 @@ class ShownSet:
     records: Records
     truth: Truth | None
     voc: ClassResult | None = None
+
+    @property
+    def lacks_boxes(self) -> bool:
+        """Whether the boxes of some picture are unknown."""
+        truth = None if self.truth is None else self.truth[self.name]
+        return truth is None or any(image not in truth for image in self.records)
 
     def labels(self) -> NDArray[np.int8]:
         """Return the label of the picture of each detection."""
@@ -70,8 +77,8 @@ class ShownSet:
     def example(self, index: int) -> Example:
         """Return a detection with the annotated objects of its picture."""
         record = self.records[self.detections.image_ids[index]]
-        known = {other: of for other, of in (self.truth or {}).items() if record.id in of}
-        boxes = {other: of[record.id].boxes for other, of in known.items()}
+        truth = {} if self.truth is None else self.truth
+        boxes = {other: of[record.id].boxes for other, of in truth.items() if record.id in of}
         return Example(
             id=record.id,
             pixels=record.pixels,
@@ -112,24 +119,20 @@ def shown_set(
 def class_examples(shown: ShownSet) -> dict[str, Any]:
     """Return the galleries of a class as fields of ClassSummary.
 
-    Without known boxes every box in a picture labelled as not showing the class is certainly wrong, and the others
-    may be right. With boxes the false positives say more.
+    Where boxes are not known, every box in a picture labelled as not showing the class is certainly wrong, and the
+    others may be right. Where they are known, the false positives say more.
     """
     order, labels, best = shown.detections.order(), shown.labels(), shown.best_windows()
     weak = shown.examples(best[labels[best] > 0][::-1])
+    galleries: dict[str, Any] = {"weak_positives": weak, "shown_on": shown.where}
     if shown.voc is not None:
-        return {
-            "best": shown.examples(shown.voc.order[shown.voc.tp]),
-            "false_positives": shown.examples(shown.voc.order[shown.voc.fp]),
-            "weak_positives": weak,
-            "shown_on": shown.where,
-        }
-    return {
-        "best": shown.examples(order[labels[order] >= 0]),
-        "false_alarms": shown.examples(order[labels[order] < 0]),
-        "weak_positives": weak,
-        "shown_on": shown.where,
-    }
+        galleries["best"] = shown.examples(shown.voc.order[shown.voc.tp])
+        galleries["false_positives"] = shown.examples(shown.voc.order[shown.voc.fp])
+    else:
+        galleries["best"] = shown.examples(order[labels[order] >= 0])
+    if shown.lacks_boxes:
+        galleries["false_alarms"] = shown.examples(order[labels[order] < 0])
+    return galleries
 
 
 def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, ...]:

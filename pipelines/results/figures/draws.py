@@ -13,8 +13,8 @@ from lapsvm.evaluation.localisation import ClassCorLoc
 from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
-from ..run.dataset import label_vector
-from .evaluation import SetEvaluation, best_scores
+from ...run.dataset import label_vector
+from ..evaluation import SetEvaluation, best_scores
 
 LEVEL = 0.95
 """Confidence level of all intervals."""

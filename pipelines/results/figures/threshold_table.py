@@ -7,7 +7,7 @@ from typing import Any
 from lapsvm.detection import Detector
 from lapsvm.evaluation import Threshold, best_f1, wanted_precision
 
-from .evaluation import SetEvaluation
+from ..evaluation import SetEvaluation
 
 
 def threshold_entry(

@@ -18,12 +18,12 @@ from lapsvm.evaluation.tables import Row
 from lapsvm.features import open_shards
 from lapsvm.features.shards.shard_folder import shard_paths
 
-from ..run.context import RunContext
-from .detectors import available_detectors
-from .evaluation import SetEvaluation
+from ...run.context import RunContext
+from ..detectors import available_detectors
+from ..evaluation import SetEvaluation
+from ..unseen import Unseen
 from .intervals import held_out_intervals, set_intervals
 from .threshold_table import threshold_entry
-from .unseen import Unseen
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
@@ -75,12 +75,12 @@ def set_entry(
 
 def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
     """Yield the columns beside those of VOC."""
-    detections, truth = evaluation.detections, evaluation.truth
+    truth = evaluation.truth
     if truth is None:
         return
     if evaluation.corloc is not None:
         for key, iou in CORLOC_IOUS.items():
-            classes = corloc(detections, truth, iou).classes
+            classes = corloc(evaluation.located, truth, iou).classes
             yield {name: {key: result.corloc} for name, result in classes.items()}
     elif "coco" in metrics:
         yield coco_rows(*as_coco(evaluation.located, truth))
