@@ -91,8 +91,7 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
     small = too_small_classes(context.settings, context.data.classes, records)
     if small:
-        hints = misspellings(context.data)
-        raise OneClassError(". ".join([small, *(hint.rstrip("?") for hint in hints.values())]) + ".")
+        raise OneClassError(" ".join([f"{small}.", *misspellings(context.data).values()]))
 
 
 def _check_sets(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:

@@ -138,7 +138,9 @@ def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, di
             assert command(verb, *options, "--out", out, "--quiet").status == 0
     assert made(runs[0], *SO_FAR) == made(runs[1], *SO_FAR)
     for verb in ("evaluate", "report"):
-        assert words in refused(verb, "--out", runs[1])
+        told = refused(verb, "--out", runs[1])
+        assert words in told
+        assert "evaluate with other --boxes, or with '' for none." in told
 
 
 def test_only_evaluation_opens_attached_boxes():
