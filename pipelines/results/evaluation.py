@@ -22,7 +22,7 @@ from lapsvm.evaluation import (
 from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
-from .known_boxes import Truth, known_boxes
+from .boxes.known import Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 

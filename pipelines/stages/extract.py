@@ -12,7 +12,7 @@ from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
-from .picture_check import check_data, report_left_out
+from .data_checks.pictures import check_data, report_left_out
 from .shard_sets import Make, claim_shards, make_set
 
 

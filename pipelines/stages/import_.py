@@ -5,7 +5,7 @@ from lapsvm.errors import OptionError
 from ..run.context import RunContext
 from ..shards.external import Sources, open_sources
 from ..shards.importing import SetImport
-from .picture_check import check_data, report_left_out
+from .data_checks.pictures import check_data, report_left_out
 from .shard_sets import claim_shards, make_set
 
 

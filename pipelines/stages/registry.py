@@ -18,7 +18,7 @@ from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from ..run.trusted_code import check_trusted
-from .new_places import PLACES, check_places, record_places
+from .data_checks.places import PLACES, check_places, record_places
 
 Stage = Callable[[RunContext], None]
 STAGES = {

@@ -19,10 +19,10 @@ from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
+from ...results.boxes.known import known_boxes
 from ...results.detections import is_up_to_date
 from ...results.evaluation import SetEvaluation, evaluate_set
 from ...results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
-from ...results.known_boxes import known_boxes
 from ...run.checks import check_settings
 from ...run.context import RunContext
 from ...run.dataset import moved

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.attached_boxes import attach_boxes
+from lapsvm.pipelines.results.boxes.attached import attach_boxes
 from lapsvm.pipelines.results.evaluation import evaluate_set
 
 from lapsvm.catalog import ImageRecord, open_dataset
 from lapsvm.errors import AnnotationError, MissingError
-from lapsvm.evaluation import corloc, evaluate_voc, read_results
+from lapsvm.evaluation import as_coco, coco_rows, corloc, evaluate_voc, read_results
 
 RECORDS = {
     "trainval": [
@@ -213,3 +213,19 @@ def test_detections_in_pictures_of_no_record_are_refused(digits, run_copy, tmp_p
     for more in ([], ["--boxes", tmp_path / "boxes"]):
         told = refused("evaluate", "--out", run_copy, "--quiet", *more)
         assert "must be in pictures of the evaluated set, got 'elsewhere'" in told
+
+
+def test_figures_of_coco_are_over_the_pictures_that_have_boxes(digits, run_copy, tmp_path, command):
+    pytest.importorskip("faster_coco_eval")
+    chosen = some_annotations(digits, tmp_path / "boxes", "test", 5)
+    line = ["evaluate", "--out", run_copy, "--boxes", tmp_path / "boxes", "--metrics", "coco", "--quiet"]
+    assert command(*line).status == 0
+    found = json.loads((run_copy / "evaluation.json").read_text())["sets"]["test"]["classes"]
+    full = open_dataset("voc", digits, classes=("six", "three")).ground_truth("test")
+    truth = {label: {image: full[label][image] for image in chosen} for label in full}
+    detected = read_results(run_copy / "detections" / "test", "test")
+    rows = coco_rows(*as_coco({label: kept(of, chosen) for label, of in detected.items()}, truth))
+    for label, row in rows.items():
+        assert {key: found[label][key] for key in row} == row
+    everything = coco_rows(*as_coco(detected, full))
+    assert rows != everything

@@ -29,7 +29,7 @@ WITHOUT_BOXES = {
 # that ask what known windows are worth
 OPENERS = {
     "commands/evaluate",
-    "results/known_boxes",
+    "results/boxes/known",
     "shards/annotated",
     "studies/protocols/pictures",
 }
@@ -138,7 +138,9 @@ def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, di
             assert command(verb, *options, "--out", out, "--quiet").status == 0
     assert made(runs[0], *SO_FAR) == made(runs[1], *SO_FAR)
     for verb in ("evaluate", "report"):
-        assert words in refused(verb, "--out", runs[1])
+        told = refused(verb, "--out", runs[1])
+        assert words in told
+        assert "evaluate with other --boxes, or with '' for none." in told
 
 
 def test_only_evaluation_opens_attached_boxes():
@@ -147,10 +149,10 @@ def test_only_evaluation_opens_attached_boxes():
     asking = {
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
-    assert asking["known_boxes("] == {"results/known_boxes", "results/evaluation", "studies/compare/runs"}
-    assert asking["attach_boxes("] == {"results/attached_boxes", "results/known_boxes"}
+    assert asking["known_boxes("] == {"results/boxes/known", "results/evaluation", "studies/compare/runs"}
+    assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/attached_boxes", "commands/evaluate"}
+    assert readers == {"results/boxes/attached", "commands/evaluate"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

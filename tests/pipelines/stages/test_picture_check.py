@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from lapsvm.pipelines.shards import extraction
-from lapsvm.pipelines.stages import picture_check
+from lapsvm.pipelines.stages.data_checks import pictures as picture_check
 from PIL import Image
 
 from lapsvm.catalog import open_dataset

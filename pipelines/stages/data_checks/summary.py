@@ -9,9 +9,9 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord, PresentClasses
 
-from ..fitting.selection import FOLDS_ADVICE, grid
-from ..run.dataset import SHOWN, RunData, count_labels
-from ..run.settings import Settings
+from ...fitting.selection import FOLDS_ADVICE, grid
+from ...run.dataset import SHOWN, RunData, count_labels
+from ...run.settings import Settings
 
 CLOSE = 0.66
 """Least similarity (difflib's ratio) of a name to one that it may be a misspelling of; that of "cta" to "cat"."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lapsvm.catalog import GroundTruth
+from lapsvm.errors import AnnotationError
 
-from ..run.context import RunContext
-from .attached_boxes import AttachedBoxes, attach_boxes
+from ...run.context import RunContext
+from .attached import AttachedBoxes, attach_boxes
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
 """Class -> picture id -> objects."""
@@ -52,7 +53,12 @@ def known_boxes(context: RunContext, set_name: str) -> KnownBoxes | None:
 def _attached(context: RunContext) -> AttachedBoxes:
     """Return the boxes of ``data.boxes``, which are read once per command; its first call reports on them."""
     if context.attached_boxes is None:
-        attached = attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
+        try:
+            attached = attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
+        except AnnotationError as error:
+            raise AnnotationError(
+                f"{str(error).rstrip('.')}; evaluate with other --boxes, or with '' for none."
+            ) from None
         for sentence in attached.sentences:
             context.reporter.say(sentence)
         context.attached_boxes = attached

@@ -7,8 +7,8 @@ from typing import Any
 from lapsvm.errors import MissingError
 from lapsvm.features import open_shards
 
-from ..run.context import RunContext
-from ..run.settings import Settings
+from ...run.context import RunContext
+from ...run.settings import Settings
 
 PLACES = ("data.root", "data.boxes")
 

@@ -10,9 +10,9 @@ from lapsvm.catalog import ImageRecord, check_image
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
-from ..run.context import RunContext
-from ..shards.prefetch import prefetched
-from .data_summary import misspellings, summary_sentences, too_small_classes
+from ...run.context import RunContext
+from ...shards.prefetch import prefetched
+from .summary import misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
 LISTED = 10
@@ -91,8 +91,7 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
     small = too_small_classes(context.settings, context.data.classes, records)
     if small:
-        hints = misspellings(context.data)
-        raise OneClassError(". ".join([small, *(hint.rstrip("?") for hint in hints.values())]) + ".")
+        raise OneClassError(" ".join([f"{small}.", *misspellings(context.data).values()]))
 
 
 def _check_sets(context: RunContext, bad: Mapping[str, Collection[str]]) -> None:

@@ -1,0 +1,1 @@
+"""Boxes that evaluation may use, and the pictures that they are of."""
