@@ -42,7 +42,7 @@ def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
         for name, rules in entry["classes"].items()
         for rule, found in zip(("best F1", f"precision {entry['wanted']:g}"), rules.values(), strict=True)
     ]
-    print_rows(title, ["class", "rule", *keys], rows)
+    print_rows(title, ["class", "rule", *keys], rows, has_means=False)
 
 
 def _intervals_line(intervals: Mapping[str, Any]) -> str:
@@ -52,8 +52,10 @@ def _intervals_line(intervals: Mapping[str, Any]) -> str:
     return f"{intervals['level']:.0%} intervals of the means over pictures: {texts or 'undefined'}"
 
 
-def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = "") -> None:
-    """Print a table on standard output, a line above its last row and a note below it.
+def print_rows(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = "", *, has_means: bool = True
+) -> None:
+    """Print a table on standard output, a line above its last row if that has means, and a note below it.
 
     The table is never narrower than its figures: where lines are too short for it, the terminal breaks them.
     """
@@ -61,7 +63,7 @@ def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]
     for column, text in enumerate(header):
         printed.add_column(text, justify="right" if column else "left", no_wrap=True)
     for row in rows:
-        if row is rows[-1]:
+        if has_means and row is rows[-1]:
             printed.add_section()
         printed.add_row(*map(cell_text, row))
     console = Console(highlight=False, markup=False, emoji=False)

@@ -12,7 +12,7 @@ import pytest
 from lapsvm.features import open_shards
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three", "--extractor", "hog"]
-SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "detections/*/*", "tuning.*")
+SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "heldout/*", "detections/*/*", "tuning.*")
 WITHOUT_BOXES = {
     "train": [["train", "--C", "1,10", "--folds", "2"]],
     "choice by windows": [
