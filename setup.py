@@ -33,6 +33,7 @@ KERNELS = {
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
+    "pooling": "c++",
     "simplex_qp": "c",
     "colour": "c",
     "grouping": "c++",

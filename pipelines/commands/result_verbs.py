@@ -48,7 +48,7 @@ def predict(options: dict[str, Any]) -> None:
 
     Every model detects as its file records, but for the options that are given.
 
-    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    Example: lapsvm predict --model RUN photo.jpg --draw drawn
     """
     from .predict import predict_images
 
@@ -70,6 +70,7 @@ def predict(options: dict[str, Any]) -> None:
         skip_bad=options["skip_unreadable"],
         windows=options["method"],
         device=options["device"],
+        threshold=options["threshold"],
     )
 
 

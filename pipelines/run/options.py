@@ -330,8 +330,10 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Prediction", "predict",
         Option("images", "", Path, "Pictures, or folders of pictures.", several=REPEATED, default=REQUIRED),
-        Option("model", "--model", Path, "A model file, or a folder of them.", several=REPEATED, default=REQUIRED),
-        Option("draw", "--draw", Path, "The folder for pictures with boxes."),
+        Option("model", "--model", Path, "A run folder, a model file, or a folder of them.", several=REPEATED,
+               default=REQUIRED),
+        Option("threshold", "--threshold", float, "The least probability of a box.", rule=SHARE),
+        Option("draw", "--draw", Path, "The folder for pictures with boxes: those of at least the threshold, or 0.5."),
         Option("method", "--windows", str, "The method that proposes windows, in place of the model's."),
         Option("specs", "--extractor", str, "The extractor, in place of the model's.", several=REPEATED),
         Option("skip_unreadable", "--skip-bad", bool, "Leave out pictures that cannot be read.", default=False),
