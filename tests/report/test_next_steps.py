@@ -1,10 +1,12 @@
 """Every rule holds for what it is about, and never for the opposite."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lapsvm.report import RULES, Contents, Findings, MissKind, next_steps, render_page
+from lapsvm.report.next_steps import FEW_PICTURES
 
 FINE = Findings(
     "cat", 100, 200, image_ap=0.95, chance=1 / 3, mean_probe_ap=0.9, corloc=0.7, misses=dict.fromkeys(MissKind, 3),
@@ -105,3 +107,12 @@ def test_the_page_shows_steps_above_the_results(make_summary):
     assert "&lt;b&gt;</span> (40% of the pictures)" in source
     assert "<code>--max-area 0.5</code>" in source
     assert "Next steps" not in render_page(Contents(make_summary(), ()))
+
+
+def test_every_rule_stands_on_its_page_with_its_options():
+    rows = (Path(__file__).parents[2] / "docs" / "howto" / "what_now.md").read_text().split("\n## ")[0].splitlines()
+    for rule in RULES:
+        (row,) = [line for line in rows if line.startswith(f"| {rule.finding} |")]
+        if "as above" not in row:
+            assert all(option.split(" --")[0] in row for option in rule.options), row
+    assert str(FEW_PICTURES) in next(row for row in rows if row.startswith("| Too few"))
