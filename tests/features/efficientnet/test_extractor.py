@@ -23,9 +23,9 @@ def opened(options):
 
 def test_without_options_two_maps_stand_side_by_side(cache):
     extractor = open_extractor("efficientnet_lite0")
-    assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 672), (False, False), 1952)
+    assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 112), (False, False), 1392)
     assert extractor.strides == (32, 16)
-    assert extractor.describe()["output"] == ["stride32", "stride16_expanded"]
+    assert extractor.describe()["output"] == ["stride32", "stride16"]
     assert extractor.describe()["size"] == 640
 
 
@@ -46,7 +46,7 @@ def test_coarse_maps_are_taken_out_of_several(cache):
     assert coarse.describe() == opened("&output=stride32").describe()
     np.testing.assert_array_equal(coarse(PIXELS, BOXES), opened("&output=stride32")(PIXELS, BOXES))
     assert extractor.coarser_than(32) is None
-    assert extractor.dim == 1952
+    assert extractor.dim == 1392
 
 
 def test_the_description_knows_the_weights_and_no_path(cache):
