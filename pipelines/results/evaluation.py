@@ -36,7 +36,7 @@ class SetEvaluation:
     detections : dict of class name to Detections
         Of all pictures. `voc` and `corloc` refer to their rows.
     located : dict of class name to Detections
-        Those in pictures whose boxes are known.
+        Those in pictures of `boxed`; all of them where no boxes are known.
     truth : ground truth, or None where no boxes are known
         With an entry for every picture; an empty one where its boxes are not known.
     boxed : frozenset of str
@@ -106,10 +106,11 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     records = context.data.records[set_name]
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids}
     known = known_boxes(context, set_name)
-    boxed = frozenset() if known is None else known.pictures & detected
-    rows = {name: _rows(of_class, boxed) for name, of_class in detections.items()}
+    boxed = frozenset(() if known is None else known.pictures & detected)
+    others = frozenset(record.id for record in records if boxed) - boxed  # a picture of no record is refused below
+    rows = {name: _rows(of_class, others) for name, of_class in detections.items()}
     located = {name: _selected(of_class, rows[name]) for name, of_class in detections.items()}
-    truth = None if known is None or not boxed else _restricted(known.truth, boxed)
+    truth = None if known is None or not boxed else _without(known.truth, others)
     trained_on = set_name == context.settings.data.train_set
     return SetEvaluation(
         detections=detections,
@@ -124,9 +125,11 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     )
 
 
-def _rows(detections: Detections, pictures: Collection[str]) -> Index:
-    """Return the rows of the detections in some pictures."""
-    return np.flatnonzero(np.array([image in pictures for image in detections.image_ids], dtype=np.bool_))
+def _rows(detections: Detections, others: Collection[str]) -> Index:
+    """Return the rows of the detections that are not in other pictures."""
+    if not others:
+        return np.arange(len(detections))
+    return np.flatnonzero(np.array([image not in others for image in detections.image_ids], dtype=np.bool_))
 
 
 def _selected(detections: Detections, rows: Index) -> Detections:
@@ -136,11 +139,13 @@ def _selected(detections: Detections, rows: Index) -> Detections:
     return Detections(tuple(detections.image_ids[row] for row in rows), detections.scores[rows], detections.boxes[rows])
 
 
-def _restricted(truth: Truth, pictures: Collection[str]) -> Truth:
-    """Return ground truth without the objects of other pictures."""
+def _without(truth: Truth, others: Collection[str]) -> Truth:
+    """Return ground truth without the objects in other pictures."""
+    if not others:
+        return truth
     none = GroundTruth(np.empty((0, 4)), np.empty(0, dtype=np.bool_))
     return {
-        name: {image: objects if image in pictures else none for image, objects in of_class.items()}
+        name: {image: none if image in others else objects for image, objects in of_class.items()}
         for name, of_class in truth.items()
     }
 

@@ -45,8 +45,7 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
-    _check_root(settings)
-    dataset = open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
+    dataset = _opened(settings, seed)
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
     for name in settings.classes:
@@ -60,13 +59,17 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     return RunData(dataset, classes, skipped, records)
 
 
-def _check_root(settings: DataSettings) -> None:
-    """Raise MissingError if the folder of the data is not there or empty; digits are generated into it."""
-    root = Path(settings.root)
-    is_empty = root.is_dir() and next(root.iterdir(), None) is None
-    if settings.name != "digits" and (is_empty or not root.exists()):
-        state = "is empty" if is_empty else "is not there"
-        raise MissingError(f"data folder {root} {state}; if the data have moved, name their folder with --root.")
+def _opened(settings: DataSettings, seed: int) -> Dataset:
+    """Return the data set; MissingError that names --root if its folder is not there or empty."""
+    try:
+        return open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
+    except (MissingError, LabelsError):
+        root = Path(settings.root)
+        is_empty = root.is_dir() and next(root.iterdir(), None) is None
+        if root.exists() and not is_empty:
+            raise
+    state = "is empty" if is_empty else "is not there"
+    raise MissingError(f"data folder {root} {state}; if the data have moved, name their folder with --root.")
 
 
 def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:
