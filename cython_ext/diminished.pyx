@@ -2,8 +2,8 @@
 
 A ranking is a staircase of swapped cells: (i, j) is swapped if the j-th best negative is above the i-th best positive,
 and with a cell those of all worse positives and all better negatives are. In units of 2 / (P N) a swapped cell adds
-s*_j - s+_i to F and -gain_j(i) >= 0 to Delta. So cells outside of the predicted staircase only cost, and negatives below
-every positive take no part.
+s*_j - s+_i to F and -gain_j(i) >= 0 to Delta. So cells outside of the predicted staircase only cost, and negatives
+below every positive take no part.
 """
 
 cimport numpy as cnp
@@ -34,8 +34,8 @@ cdef struct Task:
     Py_ssize_t* ranks            # [M] predicted, and then found
 
 
-cdef inline Py_ssize_t _positives_above(const double* positives, const Py_ssize_t* order, Py_ssize_t n_pos, double score,
-                                        Py_ssize_t index) noexcept nogil:
+cdef inline Py_ssize_t _positives_above(const double* positives, const Py_ssize_t* order, Py_ssize_t n_pos,
+                                        double score, Py_ssize_t index) noexcept nogil:
     """Return how many positives are above a negative; among equal scores the first in input order is the higher one."""
     cdef Py_ssize_t first = 0, length = n_pos, half
     while length > 0:

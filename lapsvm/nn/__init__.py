@@ -7,19 +7,29 @@ from lapsvm.errors import DependencyError
 from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
-    from lapsvm.nn.functional import rank_hinge_loss
-    from lapsvm.nn.modules import RankHingeLoss
+    from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
 
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
+    "DirectLoss": "modules",
     "RankHingeLoss": "modules",
+    "RankInfo": "functional",
+    "RankRampLoss": "modules",
+    "direct_loss": "functional",
     "rank_hinge_loss": "functional",
+    "rank_ramp_loss": "functional",
 }
 
 __all__ = [
     "WSDDN",
+    "DirectLoss",
     "RankHingeLoss",
+    "RankInfo",
+    "RankRampLoss",
+    "direct_loss",
     "rank_hinge_loss",
+    "rank_ramp_loss",
 ]
 
 

@@ -1,5 +1,6 @@
 """Rank losses as functions of torch tensors."""
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -9,16 +10,37 @@ import torch
 from lapsvm.arrays import check_positive, check_switch
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn import rank_op
+from lapsvm.nn.processes import gather_batches
 from lapsvm.nn.rankings import check_choice
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
 LossLike = str | RankLoss | ZeroOneLoss
 Weights = torch.Tensor | Sequence[float] | None
+Tensor = torch.Tensor
+
+
+class RankInfo(NamedTuple):
+    """What a loss reports about the predicted rankings, one entry per ranking as for ``reduction="none"``.
+
+    Attributes
+    ----------
+    delta : tensor of float
+        Delta of the ranking by the scores, which the value bounds; NaN where there is nothing to rank. Among equal
+        scores the first in input order counts as the higher one.
+    metric : tensor of float
+        1 - delta: average precision for "ap", and so on.
+    valid : tensor of bool
+        Whether there is a positive and a negative.
+    """
+
+    delta: Tensor
+    metric: Tensor
+    valid: Tensor
 
 
 class Options(NamedTuple):
-    """The options of a rank loss, checked."""
+    """The options of a rank loss, checked; `scale` is that of the bound's scores."""
 
     bound: str
     loss: str
@@ -29,11 +51,20 @@ class Options(NamedTuple):
     gather: bool
 
 
+class Call(NamedTuple):
+    """The tensors of a call."""
+
+    scores: Tensor
+    labels: Tensor
+    mask: Tensor | None
+    groups: Tensor | None
+
+
 def rank_hinge_loss(
-    scores: torch.Tensor,
-    labels: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    groups: torch.Tensor | None = None,
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None = None,
+    groups: Tensor | None = None,
     *,
     loss: LossLike = "ap",
     scale: float = 1.0,
@@ -42,12 +73,72 @@ def rank_hinge_loss(
     on_empty: str = "skip",
     gather: bool = False,
     class_weight: Weights = None,
+    return_info: bool = False,
     sample_weight: object = None,
-) -> torch.Tensor:
-    """Return the structured hinge of a rank loss; see :class:`lapsvm.nn.RankHingeLoss`."""
-    kept = as_loss(loss)
+) -> Any:
+    """Return the structured hinge of a rank loss.
+
+    Arguments, value and errors are those of :class:`lapsvm.nn.RankHingeLoss`. A loss that is an object must be the same
+    object while a compiled graph that contains the call is in use; a module holds it.
+    """
+    kept = as_loss(loss)  # the operator finds an object as long as it lives
     options = make_options("hinge", kept, scale, reduction, ignore_index, on_empty, gather)
-    return apply(options, scores, labels, mask, groups, as_class_weight(class_weight), sample_weight)
+    weights = as_class_weight(class_weight)
+    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
+
+
+def rank_ramp_loss(
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None = None,
+    groups: Tensor | None = None,
+    *,
+    loss: LossLike = "ap",
+    scale: float = 1.0,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    on_empty: str = "skip",
+    gather: bool = False,
+    class_weight: Weights = None,
+    return_info: bool = False,
+    sample_weight: object = None,
+) -> Any:
+    """Return the structured ramp of a rank loss.
+
+    Arguments, value and errors are those of :class:`lapsvm.nn.RankRampLoss`; objects as in :func:`rank_hinge_loss`.
+    """
+    kept = as_loss(loss)
+    options = make_options("up", kept, scale, reduction, ignore_index, on_empty, gather)
+    weights = as_class_weight(class_weight)
+    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
+
+
+def direct_loss(
+    scores: Tensor,
+    labels: Tensor,
+    mask: Tensor | None = None,
+    groups: Tensor | None = None,
+    *,
+    loss: LossLike = "ap",
+    eps: float = 1.0,
+    direction: str = "up",
+    scale: float = 1.0,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    on_empty: str = "skip",
+    gather: bool = False,
+    class_weight: Weights = None,
+    return_info: bool = False,
+    sample_weight: object = None,
+) -> Any:
+    """Return the bound of direct loss minimisation.
+
+    Arguments, value and errors are those of :class:`lapsvm.nn.DirectLoss`; objects as in :func:`rank_hinge_loss`.
+    """
+    kept = as_loss(loss)
+    options = direct_options(eps, direction, kept, scale, reduction, ignore_index, on_empty, gather)
+    weights = as_class_weight(class_weight)
+    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
 
 
 def make_options(
@@ -60,24 +151,33 @@ def make_options(
     gather: bool,
 ) -> Options:
     """Return the options; raise InputError or OptionError unless each keeps its rule."""
-    key = rank_op.loss_key(loss)
-    if not torch.compiler.is_compiling():
+    if not torch.compiler.is_compiling():  # the operator's arguments are constants of a compiled graph
         check_positive("scale", scale)
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_choice("on_empty", on_empty, ("skip", "raise"))
         check_switch("gather", gather)
         if ignore_index is not None and (not isinstance(ignore_index, Integral) or isinstance(ignore_index, bool)):
             raise InputError(f"ignore_index must be a whole number or None, got {ignore_index!r}.")
+    key = rank_op.loss_key(loss)
     return Options(bound, key, float(scale), reduction, ignore_index, on_empty == "raise", gather)
 
 
-def as_class_weight(weights: Weights) -> torch.Tensor | None:
+def direct_options(eps: float, direction: str, *options: Any) -> Options:
+    """Return the options of direct loss minimisation, whose bounds are those at scores / eps."""
+    if not torch.compiler.is_compiling():
+        check_positive("eps", eps)
+        check_choice("direction", direction, ("up", "down"))
+    made = make_options(direction, *options)
+    return made._replace(scale=made.scale / float(eps))
+
+
+def as_class_weight(weights: Weights) -> Tensor | None:
     """Return the weights as a float64 tensor (K,), or None.
 
     Raises
     ------
     InputError
-        If they are not finite numbers of at least 0.
+        If they are not finite numbers of at least 0, in one dimension.
     """
     if weights is None:
         return None
@@ -87,73 +187,62 @@ def as_class_weight(weights: Weights) -> torch.Tensor | None:
             raise ShapeError(f"class_weight must have shape (K,), got {tuple(tensor.shape)}.")
         wrong = tensor[~(torch.isfinite(tensor) & (tensor >= 0))]
         if len(wrong):
-            raise InputError(f"class_weight must be 0 or more, got {wrong[0].item():g}.")
+            raise InputError(f"class_weight must be finite and 0 or more, got {wrong[0].item():g}.")
     return tensor
 
 
-def apply(
-    options: Options,
-    scores: torch.Tensor,
-    labels: torch.Tensor,
-    mask: torch.Tensor | None,
-    groups: torch.Tensor | None,
-    class_weight: torch.Tensor | None,
-    sample_weight: object,
-) -> torch.Tensor:
-    """Return the value of a rank loss with its gradient."""
-    _check_call(scores, labels, mask, groups, sample_weight)
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    bound, loss, scale, reduction, ignore_index, raise_on_empty, _ = options
+def evaluate(
+    options: Options, call: Call, class_weight: Tensor | None, return_info: bool, sample_weight: object
+) -> Any:
+    """Return the value of a rank loss with its gradient, and RankInfo if it is asked for."""
+    _check_call(call, sample_weight)
+    scores = call.scores.float() if call.scores.dtype in (torch.float16, torch.bfloat16) else call.scores
+    whole, first, n_processes = call._replace(scores=scores.detach()), 0, 1
+    if options.gather:
+        tensors, first, n_processes = gather_batches(list(whole))
+        whole = Call(*tensors)
     n_groups = -1
-    if groups is not None and reduction == "none":
-        numbers, groups = torch.unique(groups, return_inverse=True)
-        n_groups = numbers.shape[0]
-    value, gradient = rank_op.rank_loss(
-        scores.detach(),
-        labels,
-        mask,
-        groups,
-        class_weight,
-        bound,
-        loss,
-        scale,
-        reduction,
-        ignore_index,
-        raise_on_empty,
-        n_groups,
-    )
-    left_out = mask is not None or ignore_index is not None
-    return _with_gradient(value, gradient, scores, left_out, groups if reduction == "none" else None, reduction)
+    if whole.groups is not None and (return_info or options.reduction == "none"):
+        numbers, groups = torch.unique(whole.groups, return_inverse=True)
+        whole, n_groups = whole._replace(groups=groups), numbers.shape[0]
+    value, gradient, _ = rank_op.rank_loss(*whole, class_weight, *options[:6], n_groups)
+    if n_processes > 1:  # DistributedDataParallel divides the sum of the processes' gradients by their number
+        gradient = n_processes * gradient[first : first + len(scores)]
+    value = _with_gradient(value, gradient, scores, whole, options, first)
+    return (value, _info(options, whole, n_groups)) if return_info else value
 
 
 def _with_gradient(
-    value: torch.Tensor,
-    gradient: torch.Tensor,
-    scores: torch.Tensor,
-    left_out: bool,
-    groups: torch.Tensor | None,
-    reduction: str,
-) -> torch.Tensor:
+    value: Tensor, gradient: Tensor, scores: Tensor, whole: Call, options: Options, first: int
+) -> Tensor:
     """Return the value as a function of the scores: value + gradient (scores - their values), whose sum is 0."""
     shift = scores - scores.detach()
-    if left_out:  # there may be NaN and infinity where nothing counts
+    if whole.mask is not None or options.ignore_index is not None:  # there may be NaN where nothing counts
         shift = torch.where(gradient != 0, shift, 0)
     shift = shift * gradient
-    if reduction != "none":
+    if options.reduction != "none":
         return value + shift.sum()
-    if groups is not None:
-        return value.index_add(0, groups, shift)
-    return value + shift.sum(0)
+    if whole.groups is None:
+        return value + shift.sum(0)
+    return value.index_add(0, whole.groups[first : first + len(scores)], shift)
 
 
-def _check_call(scores: Any, labels: Any, mask: Any, groups: Any, sample_weight: object) -> None:
+def _info(options: Options, whole: Call, n_groups: int) -> RankInfo:
+    """Return what there is to report about the predicted rankings."""
+    delta, _, valid = rank_op.rank_loss(
+        *whole, None, "delta", options.loss, 1.0, "none", options.ignore_index, False, n_groups
+    )
+    delta = torch.where(valid, delta, math.nan)
+    return RankInfo(delta, 1 - delta, valid)
+
+
+def _check_call(call: Call, sample_weight: object) -> None:
     """Raise InputError unless the arguments are tensors of the right kinds."""
-    for name, value in (("scores", scores), ("labels", labels), ("mask", mask), ("groups", groups)):
+    for name, value in zip(Call._fields, call, strict=True):
         if not isinstance(value, torch.Tensor) and not (value is None and name in ("mask", "groups")):
             raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
-    if not scores.dtype.is_floating_point:
-        raise InputError(f"scores must be floating-point numbers, got {scores.dtype}.")
+    if not call.scores.dtype.is_floating_point:
+        raise InputError(f"scores must be floating-point numbers, got {call.scores.dtype}.")
     if sample_weight is not None:
         raise InputError(
             "sample_weight is not supported, because inference is exact only where every sample counts alike, got one."

@@ -19,9 +19,9 @@ from lapsvm.nn.rankings import Solved, make_batch, solve_rankings
 from lapsvm.ranking.losses import NAMED
 
 _LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
-_LIBRARY.define(
+_SCHEMA = (
     "rank_loss(Tensor scores, Tensor labels, Tensor? mask, Tensor? groups, Tensor? class_weight, str bound, str loss, "
-    "float scale, str reduction, int? ignore_index, bool raise_on_empty, SymInt n_groups) -> (Tensor, Tensor)"
+    "float scale, str reduction, int? ignore_index, bool raise_on_empty, SymInt n_groups) -> (Tensor, Tensor, Tensor)"
 )
 
 # losses that are objects, by the key that stands for them in the operator's arguments
@@ -64,8 +64,11 @@ def _rank_loss(
     ignore_index: int | None,
     raise_on_empty: bool,
     n_groups: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the value, a scalar or one per ranking, and the gradient of the sum of values in the scores' shape."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the value, the gradient of its sum in the scores' shape, and whether there was something to rank.
+
+    Value and validity are scalars, or have one entry per ranking if nothing is reduced.
+    """
     array = to_array("scores", scores)
     batch = make_batch(
         array,
@@ -79,11 +82,15 @@ def _rank_loss(
     solve = partial(BOUNDS[bound], loss_of(loss))
     solved = solve_rankings(batch, solve, torch.get_num_threads(), raise_on_empty)
     weights = _ranking_weights(solved, array.shape, class_weight, reduction)
-    values = solved.values if reduction == "none" else float((solved.values * weights).sum())
     gradient = _gradient(solved, array, -scale * weights)
+    value: Any = float((solved.values * weights).sum())
+    valid: Any = bool(solved.valid.any())
+    if reduction == "none":
+        value, valid = (_as_shape(part, array.ndim, groups is not None) for part in (solved.values, solved.valid))
     return (
-        torch.as_tensor(as_shape(values, array.ndim, groups is not None), dtype=scores.dtype, device=scores.device),
+        torch.as_tensor(value, dtype=scores.dtype, device=scores.device),
         torch.from_numpy(gradient).to(scores.device),
+        torch.as_tensor(valid, device=scores.device),
     )
 
 
@@ -115,12 +122,10 @@ def _gradient(solved: Solved, scores: Array, factors: Array | float) -> Array:
     return gradient
 
 
-def as_shape(values: Any, ndim: int, grouped: bool) -> Any:
-    """Return one value per ranking (G, K) without the axes that the call does not have, or a scalar as it is."""
-    if np.ndim(values) == 0:
-        return values
+def _as_shape(values: Array, ndim: int, grouped: bool) -> Array:
+    """Return one value per ranking (G, K) without the axes that the call does not have."""
     per_column = values if ndim == 2 else values[:, 0]
-    return per_column if grouped else per_column[0]
+    return np.asarray(per_column if grouped else per_column[0])
 
 
 def to_array(name: str, tensor: torch.Tensor) -> Array:
@@ -131,30 +136,26 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
     return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
-def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return outputs of the right shapes and types."""
     groups, reduction, n_groups = arguments[2], arguments[7], arguments[10]
-    shape = ranking_shape(scores, groups, n_groups) if reduction == "none" else []
-    return scores.new_empty(shape), scores.new_empty(scores.shape)
+    per_ranking = ([] if groups is None else [n_groups]) + list(scores.shape[1:])
+    shape = per_ranking if reduction == "none" else []
+    valid = scores.new_empty(shape, dtype=torch.bool)
+    return scores.new_empty(shape), scores.new_empty(scores.shape), valid
 
 
-def ranking_shape(scores: torch.Tensor, groups: torch.Tensor | None, n_groups: int) -> list[int]:
-    """Return the shape of one value per ranking."""
-    return ([] if groups is None else [n_groups]) + list(scores.shape[1:])
-
-
-def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int]]:
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int, int]]:
     """Call the operator for each entry of the mapped axis."""
-    results = [
-        torch.ops.lapsvm.rank_loss(
-            *(value if axis is None else value.select(axis, k) for value, axis in zip(arguments, in_dims, strict=True))
-        )
+    entries = [
+        [value if axis is None else value.select(axis, k) for value, axis in zip(arguments, in_dims, strict=True)]
         for k in range(info.batch_size)
     ]
-    values, gradients = zip(*results, strict=True)
-    return (torch.stack(values), torch.stack(gradients)), (0, 0)
+    results = zip(*(rank_loss(*entry) for entry in entries), strict=True)
+    return tuple(torch.stack(parts) for parts in results), (0, 0, 0)
 
 
+_LIBRARY.define(_SCHEMA)
 _LIBRARY.impl("rank_loss", _rank_loss, "CompositeExplicitAutograd")
 torch.library.register_fake("lapsvm::rank_loss", _fake, lib=_LIBRARY)
 torch.library.register_vmap("lapsvm::rank_loss", _vmap, lib=_LIBRARY)
