@@ -9,6 +9,8 @@ from lapsvm.nn.wsddn import WSDDN
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
+    from lapsvm.nn.score_memory import ScoreMemory
+    from lapsvm.nn.two_pass import two_pass_backward
 
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
@@ -16,9 +18,11 @@ _WITH_TORCH = {
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
+    "ScoreMemory": "score_memory",
     "direct_loss": "functional",
     "rank_hinge_loss": "functional",
     "rank_ramp_loss": "functional",
+    "two_pass_backward": "two_pass",
 }
 
 __all__ = [
@@ -27,9 +31,11 @@ __all__ = [
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
+    "ScoreMemory",
     "direct_loss",
     "rank_hinge_loss",
     "rank_ramp_loss",
+    "two_pass_backward",
 ]
 
 

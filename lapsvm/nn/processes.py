@@ -6,7 +6,6 @@ import torch
 import torch.distributed as dist
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def gather_batches(tensors: list[torch.Tensor | None]) -> tuple[list[torch.Tensor | None], int, int]:
     """Return each tensor with the rows of all processes, the first row of this one, and the number of processes.
 
