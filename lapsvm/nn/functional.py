@@ -1,6 +1,5 @@
 """Rank losses as functions of torch tensors."""
 
-import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -196,53 +195,51 @@ def evaluate(
 ) -> Any:
     """Return the value of a rank loss with its gradient, and RankInfo if it is asked for."""
     _check_call(call, sample_weight)
-    scores = call.scores.float() if call.scores.dtype in (torch.float16, torch.bfloat16) else call.scores
-    whole, first, n_processes = call._replace(scores=scores.detach()), 0, 1
+    scores, labels, mask, groups = call
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    values = scores.detach()
+    shift, first, n_processes, n_groups = scores - values, 0, 1, -1
     if options.gather:
-        tensors, first, n_processes = gather_batches(list(whole))
-        whole = Call(*tensors)
-    n_groups = -1
-    if whole.groups is not None and (return_info or options.reduction == "none"):
-        numbers, groups = torch.unique(whole.groups, return_inverse=True)
-        whole, n_groups = whole._replace(groups=groups), numbers.shape[0]
-    value, gradient, _ = rank_op.rank_loss(*whole, class_weight, *options[:6], n_groups)
+        (values, labels, mask, groups), first, n_processes = gather_batches([values, labels, mask, groups])
+    if groups is not None and (return_info or options.reduction == "none"):
+        numbers, groups = torch.unique(groups, return_inverse=True)
+        n_groups = numbers.shape[0]
+    value, gradient = rank_op.rank_loss(values, labels, mask, groups, class_weight, *options[:6], n_groups)
     if n_processes > 1:  # DistributedDataParallel divides the sum of the processes' gradients by their number
-        gradient = n_processes * gradient[first : first + len(scores)]
-    value = _with_gradient(value, gradient, scores, whole, options, first)
-    return (value, _info(options, whole, n_groups)) if return_info else value
-
-
-def _with_gradient(
-    value: Tensor, gradient: Tensor, scores: Tensor, whole: Call, options: Options, first: int
-) -> Tensor:
-    """Return the value as a function of the scores: value + gradient (scores - their values), whose sum is 0."""
-    shift = scores - scores.detach()
-    if whole.mask is not None or options.ignore_index is not None:  # there may be NaN where nothing counts
+        gradient = n_processes * gradient[first : first + len(shift)]
+    if mask is not None or options.ignore_index is not None:  # there may be NaN where nothing counts
         shift = torch.where(gradient != 0, shift, 0)
-    shift = shift * gradient
-    if options.reduction != "none":
-        return value + shift.sum()
-    if whole.groups is None:
-        return value + shift.sum(0)
-    return value.index_add(0, whole.groups[first : first + len(scores)], shift)
+    value = _add_gradient(value, gradient, shift, groups, options.reduction, first)
+    return (value, _info(options, Call(values, labels, mask, groups), n_groups)) if return_info else value
 
 
-def _info(options: Options, whole: Call, n_groups: int) -> RankInfo:
+def _add_gradient(
+    value: Tensor, gradient: Tensor, shift: Tensor, groups: Tensor | None, reduction: str, first: int
+) -> Tensor:
+    """Return the value as a function of the scores: value + gradient shift; the scores' shift from themselves is 0."""
+    if reduction != "none":
+        return value + (torch.dot(shift, gradient) if shift.ndim == 1 else (shift * gradient).sum())
+    if groups is None:
+        return value + (shift * gradient).sum(0)
+    return value.index_add(0, groups[first : first + len(shift)], shift * gradient)
+
+
+def _info(options: Options, call: Call, n_groups: int) -> RankInfo:
     """Return what there is to report about the predicted rankings."""
-    delta, _, valid = rank_op.rank_loss(
-        *whole, None, "delta", options.loss, 1.0, "none", options.ignore_index, False, n_groups
-    )
-    delta = torch.where(valid, delta, math.nan)
-    return RankInfo(delta, 1 - delta, valid)
+    delta, _ = rank_op.rank_loss(*call, None, "delta", options.loss, 1.0, "none", options.ignore_index, False, n_groups)
+    return RankInfo(delta, 1 - delta, ~torch.isnan(delta))
 
 
 def _check_call(call: Call, sample_weight: object) -> None:
     """Raise InputError unless the arguments are tensors of the right kinds."""
-    for name, value in zip(Call._fields, call, strict=True):
-        if not isinstance(value, torch.Tensor) and not (value is None and name in ("mask", "groups")):
-            raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
-    if not call.scores.dtype.is_floating_point:
-        raise InputError(f"scores must be floating-point numbers, got {call.scores.dtype}.")
+    scores, labels, mask, groups = call
+    if not (isinstance(scores, Tensor) and isinstance(labels, Tensor) and mask is None and groups is None):
+        for name, value in zip(Call._fields, call, strict=True):
+            if not isinstance(value, Tensor) and not (value is None and name in ("mask", "groups")):
+                raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
+    if not scores.dtype.is_floating_point:
+        raise InputError(f"scores must be floating-point numbers, got {scores.dtype}.")
     if sample_weight is not None:
         raise InputError(
             "sample_weight is not supported, because inference is exact only where every sample counts alike, got one."

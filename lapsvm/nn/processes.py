@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 
-def gather_batches(tensors: list[torch.Tensor | None]) -> tuple[list[torch.Tensor | None], int, int]:
+def gather_batches(tensors: list[Any]) -> tuple[list[Any], int, int]:
     """Return each tensor with the rows of all processes, the first row of this one, and the number of processes.
 
     Processes may have different numbers of rows. A tensor that is None must be None in all of them. Without an
@@ -14,7 +14,7 @@ def gather_batches(tensors: list[torch.Tensor | None]) -> tuple[list[torch.Tenso
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return tensors, 0, 1
-    first: Any = tensors[0]
+    first = tensors[0]
     sizes = [torch.empty(1, dtype=torch.int64, device=first.device) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, torch.tensor([len(first)], device=first.device))
     rows = [int(size) for size in sizes]

@@ -15,13 +15,13 @@ import torch
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.nn.bounds import BOUNDS, AnyLoss
-from lapsvm.nn.rankings import Solved, make_batch, solve_rankings
+from lapsvm.nn.rankings import Solved, make_batch, solve_one, solve_rankings
 from lapsvm.ranking.losses import NAMED
 
 _LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
 _SCHEMA = (
     "rank_loss(Tensor scores, Tensor labels, Tensor? mask, Tensor? groups, Tensor? class_weight, str bound, str loss, "
-    "float scale, str reduction, int? ignore_index, bool raise_on_empty, SymInt n_groups) -> (Tensor, Tensor, Tensor)"
+    "float scale, str reduction, int? ignore_index, bool raise_on_empty, SymInt n_groups) -> (Tensor, Tensor)"
 )
 
 # losses that are objects, by the key that stands for them in the operator's arguments
@@ -64,33 +64,36 @@ def _rank_loss(
     ignore_index: int | None,
     raise_on_empty: bool,
     n_groups: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the value, the gradient of its sum in the scores' shape, and whether there was something to rank.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the value, a scalar or one per ranking, and the gradient of its sum in the scores' shape.
 
-    Value and validity are scalars, or have one entry per ranking if nothing is reduced.
+    The bound "delta" is NaN for rankings without a positive or without a negative.
     """
-    array = to_array("scores", scores)
-    batch = make_batch(
-        array,
-        to_array("labels", labels),
-        None if mask is None else to_array("mask", mask),
-        None if groups is None else to_array("groups", groups),
-        scale=scale,
-        ignore_index=ignore_index,
-        n_groups=n_groups,
-    )
+    array, targets = to_array("scores", scores), to_array("labels", labels)
     solve = partial(BOUNDS[bound], loss_of(loss))
-    solved = solve_rankings(batch, solve, torch.get_num_threads(), raise_on_empty)
-    weights = _ranking_weights(solved, array.shape, class_weight, reduction)
-    gradient = _gradient(solved, array, -scale * weights)
-    value: Any = float((solved.values * weights).sum())
-    valid: Any = bool(solved.valid.any())
-    if reduction == "none":
-        value, valid = (_as_shape(part, array.ndim, groups is not None) for part in (solved.values, solved.valid))
+    found: tuple[Any, Array] | None = None
+    if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
+        found = solve_one(array, targets, solve, scale)
+    if found is None:
+        batch = make_batch(
+            array,
+            targets,
+            None if mask is None else to_array("mask", mask),
+            None if groups is None else to_array("groups", groups),
+            scale=scale,
+            ignore_index=ignore_index,
+            n_groups=n_groups,
+        )
+        solved = solve_rankings(batch, solve, torch.get_num_threads(), raise_on_empty)
+        if bound == "delta":
+            solved.values[~solved.valid] = np.nan
+        weights = _ranking_weights(solved, array.shape, class_weight, reduction)
+        each = _as_shape(solved.values, array.ndim, groups is not None)
+        value = each if reduction == "none" else float((solved.values * weights).sum())
+        found = value, _gradient(solved, array, -scale * weights)
     return (
-        torch.as_tensor(value, dtype=scores.dtype, device=scores.device),
-        torch.from_numpy(gradient).to(scores.device),
-        torch.as_tensor(valid, device=scores.device),
+        torch.tensor(found[0], dtype=scores.dtype, device=scores.device),
+        torch.from_numpy(found[1]) if scores.is_cpu else torch.from_numpy(found[1]).to(scores.device),
     )
 
 
@@ -132,27 +135,26 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
     """Return the tensor's values as an array, without a copy if it is on the processor."""
     if tensor.dtype.is_complex:
         raise InputError(f"{name} must be real numbers, got {tensor.dtype}.")
-    tensor = tensor.detach().cpu()
+    if not tensor.is_cpu or tensor.requires_grad:
+        tensor = tensor.detach().cpu()
     return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
-def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Return outputs of the right shapes and types."""
     groups, reduction, n_groups = arguments[2], arguments[7], arguments[10]
     per_ranking = ([] if groups is None else [n_groups]) + list(scores.shape[1:])
-    shape = per_ranking if reduction == "none" else []
-    valid = scores.new_empty(shape, dtype=torch.bool)
-    return scores.new_empty(shape), scores.new_empty(scores.shape), valid
+    return scores.new_empty(per_ranking if reduction == "none" else []), scores.new_empty(scores.shape)
 
 
-def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int, int]]:
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int]]:
     """Call the operator for each entry of the mapped axis."""
     entries = [
         [value if axis is None else value.select(axis, k) for value, axis in zip(arguments, in_dims, strict=True)]
         for k in range(info.batch_size)
     ]
-    results = zip(*(rank_loss(*entry) for entry in entries), strict=True)
-    return tuple(torch.stack(parts) for parts in results), (0, 0, 0)
+    values, gradients = zip(*(rank_loss(*entry) for entry in entries), strict=True)
+    return (torch.stack(values), torch.stack(gradients)), (0, 0)
 
 
 _LIBRARY.define(_SCHEMA)
