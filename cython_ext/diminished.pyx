@@ -7,6 +7,7 @@ below every positive take no part.
 """
 
 cimport numpy as cnp
+from libc.math cimport INFINITY
 from libc.stdint cimport uint64_t
 from libcpp.algorithm cimport sort
 from libcpp.pair cimport pair
@@ -14,7 +15,7 @@ from libcpp.vector cimport vector
 
 from lapsvm._ext.grid cimport LARGEST, all_usable
 from lapsvm._ext.inference cimport check_loss
-from lapsvm._ext.interleaving cimport sort_positives
+from lapsvm._ext.interleaving cimport Grid, bucket_of, sort_positives
 from lapsvm._ext.rank_losses cimport AP, OBJECT, RankLoss, fill_gains, loss_value
 
 cnp.import_array()
@@ -34,13 +35,40 @@ cdef struct Task:
     Py_ssize_t* ranks            # [M] predicted, and then found
 
 
-cdef inline Py_ssize_t _positives_above(const double* positives, const Py_ssize_t* order, Py_ssize_t n_pos,
-                                        double score, Py_ssize_t index) noexcept nogil:
+cdef struct Positives:
+    # sorted, best first, with a grid over their scores: those of bucket b are first[b] .. first[b + 1] - 1
+    Py_ssize_t n
+    const double* scores
+    const Py_ssize_t* order      # [P] input indices
+    Grid grid
+    Py_ssize_t* first            # [buckets + 1]
+
+
+cdef void _lay_grid(Positives* positives, Py_ssize_t buckets) noexcept nogil:
+    """Spread the positives over buckets of equal width."""
+    cdef Py_ssize_t b = 0, k
+    cdef double width = positives.scores[0] - positives.scores[positives.n - 1]
+    positives.grid = Grid(positives.scores[0], -INFINITY, 0.0, buckets - 1)
+    if width > 0 and (buckets - 1) / width < INFINITY:
+        positives.grid.scale = (buckets - 1) / width
+    positives.first[0] = 0
+    for k in range(positives.n):
+        while b < bucket_of(&positives.grid, positives.scores[k]):
+            b += 1
+            positives.first[b] = k
+    while b < buckets:
+        b += 1
+        positives.first[b] = positives.n
+
+
+cdef inline Py_ssize_t _positives_above(const Positives* positives, double score, Py_ssize_t index) noexcept nogil:
     """Return how many positives are above a negative; among equal scores the first in input order is the higher one."""
-    cdef Py_ssize_t first = 0, length = n_pos, half
+    cdef Py_ssize_t b = bucket_of(&positives.grid, score)
+    cdef Py_ssize_t first = positives.first[b], length = positives.first[b + 1] - first, half
     while length > 0:
         half = length // 2
-        if positives[first + half] > score or (positives[first + half] == score and order[first + half] < index):
+        if positives.scores[first + half] > score or (positives.scores[first + half] == score
+                                                      and positives.order[first + half] < index):
             first += half + 1
             length -= half + 1
         else:
@@ -177,23 +205,31 @@ cdef void _count_above(Py_ssize_t* above, const Py_ssize_t* ranks, Py_ssize_t n,
         above[i] += above[i - 1]
 
 
-cdef bint _rank_negatives(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
-                          const double* sorted_positives, const Py_ssize_t* order, bint everyone, Py_ssize_t* ranks,
-                          vector[Place]* places) noexcept nogil:
-    """Write every negative's predicted rank, and append those that take part; False if a score is not usable."""
+cdef bint _rank_negatives(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, const Positives* positives,
+                          Py_ssize_t* ranks) noexcept nogil:
+    """Write every negative's predicted rank; False if a score is not usable."""
     cdef Py_ssize_t k, p = 0
-    cdef double score
+    for k in range(n):
+        if p < positives.n and positive[p] == k:
+            p += 1
+            continue
+        if not -LARGEST <= scores[k] <= LARGEST:
+            return False
+        ranks[k - p] = 1 + _positives_above(positives, scores[k], k)
+    return True
+
+
+cdef int _gather(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
+                 const Py_ssize_t* ranks, Py_ssize_t last_rank, vector[Place]* places) except -1 nogil:
+    """Append the negatives with ranks up to the last one, and sort them, best first."""
+    cdef Py_ssize_t k, p = 0
     for k in range(n):
         if p < n_pos and positive[p] == k:
             p += 1
-            continue
-        score = scores[k]
-        if not -LARGEST <= score <= LARGEST:
-            return False
-        ranks[k - p] = 1 + _positives_above(sorted_positives, order, n_pos, score, k)
-        if everyone or ranks[k - p] <= n_pos:
-            places.push_back(Place(-score, k - p))
-    return True
+        elif ranks[k - p] <= last_rank and -LARGEST <= scores[k] <= LARGEST:
+            places.push_back(Place(-scores[k], k - p))
+    sort(places.begin(), places.end())
+    return 0
 
 
 cdef int _diminish(const RankLoss* loss, const double* positives, vector[Place]* places, Py_ssize_t* ranks,
@@ -203,7 +239,6 @@ cdef int _diminish(const RankLoss* loss, const double* positives, vector[Place]*
     cdef vector[double] negatives
     cdef vector[Py_ssize_t] found
     cdef Task task
-    sort(places.begin(), places.end())
     negatives.resize(n)
     found.resize(n)
     for j in range(n):
@@ -237,24 +272,34 @@ cdef void _write_coefficients(const Py_ssize_t* ranks, Py_ssize_t n, const Py_ss
 
 cdef bint _solve(const RankLoss* loss, const double* scores, const Py_ssize_t* positive, Method method,
                  Py_ssize_t* ranks, double* coefficients, Py_ssize_t* above) except -1 nogil:
-    """Write the output; False if a score is not usable. Another thread may change the scores: each is read once."""
-    cdef Py_ssize_t k, n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg
-    cdef vector[double] positives
-    cdef vector[Py_ssize_t] order
+    """Write the output; False if a score is not usable.
+
+    Another thread may change the scores meanwhile. What is sorted is a copy, checked when it was made.
+    """
+    cdef Py_ssize_t k, n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg, buckets = min(4 * loss.n_pos, 1 << 16)
+    cdef vector[double] values
+    cdef vector[Py_ssize_t] order, first
     cdef vector[Place] places
-    positives.resize(n_pos)
+    cdef Positives positives
+    values.resize(n_pos)
     order.resize(n_pos)
+    first.resize(buckets + 1)
     for k in range(n_pos):
-        positives[k] = scores[positive[k]]
-    if not all_usable(positives.data(), n_pos):
+        values[k] = scores[positive[k]]
+    if not all_usable(values.data(), n_pos):
         return False
-    sort_positives(positive, n_pos, positives.data(), order.data())
-    if not _rank_negatives(scores, n, positive, n_pos, positives.data(), order.data(), loss.kind == OBJECT, ranks,
-                           &places):
+    sort_positives(positive, n_pos, values.data(), order.data())
+    positives.n = n_pos
+    positives.scores = values.data()
+    positives.order = order.data()
+    positives.first = first.data()
+    _lay_grid(&positives, buckets)
+    if not _rank_negatives(scores, n, positive, &positives, ranks):
         return False
     _count_above(above, ranks, loss.n_neg, n_pos)
     if method == DIMINISHED:
-        _diminish(loss, positives.data(), &places, ranks, above)
+        _gather(scores, n, positive, n_pos, ranks, n_pos + 1 if loss.kind == OBJECT else n_pos, &places)
+        _diminish(loss, values.data(), &places, ranks, above)
     _write_coefficients(ranks, n, positive, order.data(), above, n_pos, coefficients)
     return True
 

@@ -91,10 +91,10 @@ def _rank_loss(
         each = _as_shape(solved.values, array.ndim, groups is not None)
         value = each if reduction == "none" else float((solved.values * weights).sum())
         found = value, _gradient(solved, array, -scale * weights)
-    return (
-        torch.tensor(found[0], dtype=scores.dtype, device=scores.device),
-        torch.from_numpy(found[1]) if scores.is_cpu else torch.from_numpy(found[1]).to(scores.device),
-    )
+    value_tensor, gradient = torch.from_numpy(np.asarray(found[0], dtype=array.dtype)), torch.from_numpy(found[1])
+    if scores.is_cpu:
+        return value_tensor, gradient
+    return value_tensor.to(scores.device), gradient.to(scores.device)
 
 
 def _ranking_weights(
