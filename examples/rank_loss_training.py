@@ -3,7 +3,7 @@
 A network with one hidden layer learns the digits of scikit-learn, ten classes against each other: first by cross-entropy,
 then by a rank loss of the whole training set, one ranking per class::
 
-    python examples/rank_loss_training.py --loss ap --bound ramp --scale 100
+    python examples/rank_loss_training.py --loss ap --bound ramp --scale 1
 
 Replace the data and the network with yours. Nothing else is needed: no sampler, no index of the samples. For
 scores of more samples than fit into memory at once, `two_pass_backward` takes the place of the loss and of
@@ -43,13 +43,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loss", default="ap", choices=["ap", "ndcg", "auc"])
     parser.add_argument("--bound", default="ramp", choices=list(BOUNDS))
-    parser.add_argument("--scale", type=float, default=100.0, help="factor of the scores; tune it")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the scores; tune it")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--chunks", type=int, default=1, help="2 or more: never hold a graph of the whole set")
     options = parser.parse_args()
-    X, X_test, classes, test_classes = digits(0.3, 0.5)
+    X, X_test, classes, test_classes = digits(0.5, 0.6)
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    model = torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.ReLU(), torch.nn.Linear(24, 10))
     train(model, X, classes, torch.nn.CrossEntropyLoss(), options.steps, 1)
     print(f"cross-entropy: mean AP {mean_average_precision(model, X_test, test_classes):.4f}")
     loss = BOUNDS[options.bound](options.loss, scale=options.scale)
@@ -61,7 +61,7 @@ def train(
     model: torch.nn.Module, X: torch.Tensor, classes: torch.Tensor, loss: torch.nn.Module, steps: int, chunks: int
 ) -> None:
     """Take steps of Adam on the whole set."""
-    adam = torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=1e-3)
+    adam = torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=1e-2)
     batches = list(zip(X.chunk(chunks), classes.chunk(chunks), strict=True))
     for _ in range(steps):
         adam.zero_grad()
