@@ -11,13 +11,16 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cy
 KERNEL_TESTS := tests/test_boxes.py tests/test_build.py tests/test_threads.py tests/ranking tests/optim tests/windows \
   tests/features/test_hog.py tests/bags tests/detection tests/evaluation
 
+# two processes share the tests; each process's threads are the tests' own matter
+PARALLEL := -n 2 --dist worksteal
+
 .PHONY: demo test lint docs debug-test asan-test tsan-test wheel-test clean
 
 demo: $(VENV)/installed  ## the main job end to end on embedded data, into demo-run/
 	$(BIN)/lapsvm demo --out demo-run
 
 test: $(VENV)/installed-dev  ## every test
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 lint: $(VENV)/installed-dev  ## style, types, import laws
 	$(BIN)/ruff check .
@@ -32,7 +35,7 @@ docs: $(VENV)/installed-dev  ## the site, into build/docs; a warning is an error
 debug-test: $(VENV)/installed-dev  ## the kernels' tests against a build with bounds checks
 	rm -rf build/debug-site
 	LAPSVM_DEBUG=1 $(PIP) install --no-build-isolation --no-deps --target build/debug-site .
-	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest -m "not slow" $(KERNEL_TESTS)
+	PYTHONPATH=build/debug-site LAPSVM_EXPECT_SITE=debug-site $(BIN)/pytest $(PARALLEL) -m "not slow" $(KERNEL_TESTS)
 
 # a sanitizer's runtime comes first in the process, before Python; libstdc++ too, for its exceptions are watched
 preload = LD_PRELOAD="$$(gcc -print-file-name=lib$(1).so) $$(gcc -print-file-name=libstdc++.so.6)"
@@ -43,7 +46,7 @@ asan-test: $(VENV)/installed-dev  ## the kernels' tests under AddressSanitizer a
 	rm -rf build/asan-site
 	LAPSVM_SANITIZE=address,undefined $(PIP) install --no-build-isolation --no-deps --target build/asan-site .
 	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
-	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "not slow" \
+	  PYTHONPATH=build/asan-site LAPSVM_EXPECT_SITE=asan-site OPENBLAS_NUM_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" \
 	  $(KERNEL_TESTS) --ignore tests/bags/test_remote_store.py --ignore tests/bags/test_gpu_store.py
 
 tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under ThreadSanitizer
@@ -57,8 +60,8 @@ wheel-test: $(VENV)/installed-dev  ## the tests against the built wheel in a fre
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel .
 	$(BIN)/check-wheel-contents build/wheel/*.whl
 	$(PYTHON) -m venv build/wheel-venv
-	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout hypothesis
-	build/wheel-venv/bin/pytest -m "not slow" tests
+	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout pytest-xdist hypothesis
+	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" tests
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

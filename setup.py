@@ -34,6 +34,7 @@ KERNELS = {
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",
+    "pooling": "c++",
     "simplex_qp": "c",
     "colour": "c",
     "grouping": "c++",

@@ -21,9 +21,9 @@ import numpy as np
 from lapsvm.arrays import Float32
 from lapsvm.errors import InputError, SettingsError
 from lapsvm.files import NOT_PARSED
+from lapsvm.voc_files import VocObject
 
 from . import digits_scene as scene
-from .annotations import VocObject
 from .voc import VocDataset, open_voc
 from .voc_writer import VocPicture, write_lists, write_pictures
 

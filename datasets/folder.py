@@ -10,10 +10,12 @@ negative, negatives or none (in any case) holds pictures of no class.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from lapsvm.errors import LabelsError
 
+from .ignored import count_ignored
 from .labelled import LabelledPictures, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
@@ -72,7 +74,7 @@ def open_folder(
         pictures[set_name] = labelled_records(_pictures(sets[set_name], folders), chosen)
         if not pictures[set_name]:
             raise LabelsError(f"set {set_name!r} in {sets[set_name]} has no picture.")
-    return LabelledPictures("folder", chosen, pictures)
+    return LabelledPictures("folder", chosen, pictures, partial(count_ignored, root, SUFFIXES, depth=2))
 
 
 def _sets(root: Path, known: set[str]) -> dict[str, Path]:

@@ -13,6 +13,7 @@ which only evaluation reads. Numeric labels become names: "0", "1" and so on.
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
 from lapsvm.files import NOT_PARSED, is_named, read_regular
 
+from .folder import SUFFIXES
+from .ignored import count_unnamed
 from .labelled import labelled_records
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 
@@ -87,6 +90,12 @@ class ImageFolder:
         check_set(set_name, self.sets)
         folder, rows = self.tables[set_name]
         return labelled_records(((row.file_name, folder / row.file_name, {*row.labels}) for row in rows), self.classes)
+
+    def ignored_files(self) -> dict[str, int]:
+        """Return the number of pictures in the folders of the sets that no table names, as {kind: number}."""
+        named = [folder / row.file_name for folder, rows in self.tables.values() for row in rows]
+        counts = [count_unnamed(folder, named, SUFFIXES) for folder, _ in self.tables.values()]
+        return dict(sum(map(Counter, counts), Counter()))
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
         """Return class -> picture id -> objects, for evaluation; None if no row of the set has boxes.

@@ -1,6 +1,6 @@
 """Data sets of labelled pictures without boxes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +19,14 @@ class LabelledPictures:
     name : str
     classes : tuple of str
     pictures : mapping of set name to its records, in order
+    ignored : callable or None
+        Returns kind -> number of the files in the data folder that the reader ignores.
     """
 
     name: str
     classes: tuple[str, ...]
     pictures: Mapping[str, Sequence[ImageRecord]]
+    ignored: Callable[[], dict[str, int]] | None = None
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -40,6 +43,10 @@ class LabelledPictures:
         """
         check_set(set_name, self.sets)
         return list(self.pictures[set_name])
+
+    def ignored_files(self) -> dict[str, int]:
+        """Return kind -> number of the files in the data folder that the reader ignores."""
+        return {} if self.ignored is None else self.ignored()
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
         """Return None: no boxes are known.

@@ -14,6 +14,7 @@ One row per picture and class; the label is empty for a picture of no class. The
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 from lapsvm.errors import LabelsError, MissingError
 from lapsvm.files import open_regular
 
+from .folder import SUFFIXES
+from .ignored import count_unnamed
 from .labelled import LabelledPictures, labelled_records
 from .names import check_file_name, check_folder, check_picture_path, choose_classes
 
@@ -98,7 +101,8 @@ def open_csv(
         )
         for set_name, pictures in sets.items()
     }
-    return LabelledPictures("csv", chosen, records)
+    named = [record.path for of_set in records.values() for record in of_set]
+    return LabelledPictures("csv", chosen, records, partial(count_unnamed, root, named, SUFFIXES))
 
 
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:

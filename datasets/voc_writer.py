@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lapsvm.catalog import Pixels
-
-from .annotations import VocObject
+from lapsvm.voc_files import VocObject
 
 JPEG_QUALITY = 90
 

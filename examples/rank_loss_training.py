@@ -1,7 +1,7 @@
 """Train a network on average precision itself, in a plain torch loop.
 
-A network with one hidden layer learns the digits of scikit-learn, ten classes against each other: first by cross-entropy,
-then by a rank loss of the whole training set, one ranking per class::
+A network with one hidden layer learns the digits of scikit-learn, ten classes against each other: by cross-entropy,
+and then by a rank loss of the whole training set, one ranking per class::
 
     python examples/rank_loss_training.py --loss ap --bound ramp --scale 1
 

@@ -29,6 +29,7 @@ SUBMODULES = (
     "ranking",
     "report",
     "testing",
+    "voc_files",
     "windows",
 )
 __all__ = ["__version__"]

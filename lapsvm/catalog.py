@@ -5,6 +5,7 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import entry_points
@@ -107,6 +108,9 @@ class GroundTruth:
 class Dataset(Protocol):
     """The interface of a data set.
 
+    A reader may also have a method ``ignored_files()``, which returns a dict of kind (a suffix, "hidden") to the number
+    of files that it ignores; a run reports them.
+
     Attributes
     ----------
     name : str
@@ -197,12 +201,52 @@ def read_image(path: str | Path) -> Pixels:
         If it is not a picture, is truncated or damaged, has more than `MAX_PIXELS` pixels, or has float or 32-bit
         samples, whose range is unknown.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    with _described_errors(path):
+        pixels = _decoded(path, reduced=False)
+    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # an icon's header does not state its size
+        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
+    return pixels
+
+
+def check_image(path: str | Path) -> None:
+    """Raise the error of `read_image`, if it has one, in less time.
+
+    The whole file is read and decompressed. Of a JPEG file only one pixel of 8 x 8 is computed.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    MissingError, ImageError
+        As `read_image`.
+    """
+    with _described_errors(path):
+        pixels = _decoded(path, reduced=True)
+    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:
+        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
+
+
+def _decoded(path: str | Path, reduced: bool) -> Pixels:
+    """Return the pixels of a file; if `reduced` and it is a JPEG file, those of a smaller grey picture."""
+    from PIL import Image, ImageOps
+
+    with open_regular(path, "picture") as file, Image.open(file) as picture:
+        _check_header(path, picture)
+        if reduced:
+            width, height = picture.size
+            picture.draft("L", (max(1, width // 8), max(1, height // 8)))
+        return np.array(_rgb(ImageOps.exif_transpose(picture)))
+
+
+@contextmanager
+def _described_errors(path: str | Path) -> Iterator[None]:
+    """Raise the errors of decoders as ImageError, which names the file."""
+    from PIL import Image, UnidentifiedImageError
 
     try:
-        with open_regular(path, "picture") as file, Image.open(file) as picture:
-            _check_header(path, picture)
-            pixels = np.array(_rgb(ImageOps.exif_transpose(picture)))
+        yield
     except (ImageError, MissingError):
         raise
     except UnidentifiedImageError:
@@ -213,9 +257,6 @@ def read_image(path: str | Path) -> Pixels:
         raise
     except Exception as error:  # noqa: BLE001 - the decoders raise many kinds of errors for damaged pictures
         raise ImageError(f"picture {path} cannot be read whole: {_reason(error)}") from None
-    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # an icon's header does not state its size
-        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
-    return pixels
 
 
 def _check_header(path: str | Path, picture: Any) -> None:

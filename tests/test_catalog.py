@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from lapsvm import catalog
-from lapsvm.catalog import ImageRecord, open_dataset, pixel_hash, read_image
+from lapsvm.catalog import ImageRecord, check_image, open_dataset, pixel_hash, read_image
 from lapsvm.errors import ImageError, MissingError, OptionError
 
 GRADIENT = np.arange(256, dtype=np.uint8).reshape(16, 16)
@@ -162,3 +162,38 @@ def test_a_reader_of_ones_own_is_found_and_gets_its_options(tmp_path, monkeypatc
     point = SimpleNamespace(name="mine", load=lambda: open_mine)
     monkeypatch.setattr(catalog, "entry_points", lambda group: [point] if group == "lapsvm.datasets" else [])
     assert open_dataset("mine", str(tmp_path), anything=1) == (tmp_path, {"anything": 1})
+
+
+def outcome(read, path):
+    """Return the error with which a function refuses a picture, or None."""
+    try:
+        read(path)
+    except (ImageError, MissingError) as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0, "quality": 95}])
+def test_a_check_refuses_what_reading_refuses(tmp_path, options):
+    rng = np.random.default_rng(5)
+    smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((203, 155), Image.BICUBIC)
+    whole, path = saved(tmp_path, smooth, "a.jpg", **options).read_bytes(), tmp_path / "b.jpg"
+    refused = 0
+    for cut in [0, 1, 30, *rng.integers(200, len(whole), 25).tolist(), len(whole) - 3, len(whole)]:
+        path.write_bytes(whole[:cut])
+        expected = outcome(read_image, path)
+        found = outcome(check_image, path)
+        assert (found is None) == (expected is None), (cut, found, expected)
+        refused += expected is not None
+    assert 20 < refused < 32
+
+
+def test_a_check_of_other_formats_reads_them_whole(tmp_path, colours):
+    path = saved(tmp_path, Image.fromarray(colours), "a.png")
+    check_image(path)
+    path.write_bytes(path.read_bytes()[:-400])
+    assert outcome(check_image, path) == outcome(read_image, path)
+    assert "cannot be read whole" in outcome(check_image, path)
+    assert outcome(check_image, tmp_path / "none.jpg") == outcome(read_image, tmp_path / "none.jpg")
+    (tmp_path / "text.jpg").write_text("no picture")
+    assert "does not open" in outcome(check_image, tmp_path / "text.jpg")

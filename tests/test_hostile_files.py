@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from lapsvm.datasets.annotations import read_objects
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
@@ -23,6 +22,7 @@ from lapsvm.errors import AnnotationError, ImageError, LabelsError, LapsvmError,
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_external, read_header
 from lapsvm.files import is_named, open_regular, read_regular, write_atomically
+from lapsvm.voc_files import read_objects
 
 
 @pytest.fixture

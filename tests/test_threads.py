@@ -15,6 +15,7 @@ from lapsvm.boxes import iou
 from lapsvm.detection.suppression import nms
 from lapsvm.detection.voting import box_voting
 from lapsvm.features import HOG
+from lapsvm.features.extractors.pooling import pool_rings, pool_windows, window_lengths
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 from lapsvm.ranking import (
     NDCGLoss,
@@ -43,6 +44,7 @@ CORNERS = rng.integers(0, 40, (200, 2)).astype(float)
 BOXES = np.hstack([CORNERS, CORNERS + rng.integers(2, 30, (200, 2))])
 OF_BOXES = rng.standard_normal(200)
 PICTURE = np.kron(rng.integers(0, 256, (12, 16, 3)), np.ones((5, 5, 1))).astype(np.uint8)
+CELLS = rng.standard_normal((40, 9, 11)).astype(np.float32)
 GRAM = ROWS[:40] @ ROWS[:40].T
 DISCOUNTED = NDCGLoss(RankBiased(0.99))  # its table grows while others read it
 
@@ -95,6 +97,11 @@ DOORS = {
     "sums of rows": lambda: BAGS[0].weighted_sum(np.arange(30.0), np.arange(30) % 10),
     "kept windows": lambda: BAGS[2].kept(3, VECTORS[:, 0])[0],
     "level": scores.level,
+    "pooling": lambda: (
+        pool_windows(CELLS, BOXES / 8),
+        *pool_rings(CELLS, BOXES / 8),
+        window_lengths(CELLS, BOXES / 8),
+    ),
     "simplex": lambda: solve_simplex_qp(GRAM, WEIGHTS[:40], 3.0),
     "toppush": balanced,
     "matching": matched,

@@ -20,7 +20,8 @@ from sklearn.svm import LinearSVC
 from lapsvm.boxes import iou
 from lapsvm.catalog import read_image
 from lapsvm.features import PooledNetwork, open_extractor
-from lapsvm.features.extractors import pooled_network
+from lapsvm.features.extractors.maps import outputs
+from lapsvm.features.extractors.maps.letterbox import network_size
 from lapsvm.features.extractors.picture import clip_boxes, l2_normalise
 from lapsvm.features.extractors.pooling import pool_windows
 
@@ -73,7 +74,7 @@ def pooled(extractor: PooledNetwork, pixels: np.ndarray, boxes: np.ndarray, size
     height, width = pixels.shape[:2]
     feature_map = extractor.feature_map(pixels)
     rows, columns = feature_map.shape[1:]
-    seen = pooled_network.network_size(height, width, size)
+    seen = network_size(height, width, size, outputs.MULTIPLE)
     limits = np.array([columns, rows, columns, rows])
     places = clip_boxes(boxes, height, width) * limits / np.array([width, height, width, height])
     places -= shift * limits / np.array([seen[1], seen[0], seen[1], seen[0]])
@@ -107,7 +108,7 @@ def main() -> None:
     weights = DATA / "weights" / "mobilenet_v2_1.0_tf2_dequantised_fp32.onnx"
     print(f"{'row':18} {'AP, l2':>7} {'AP, none':>9} {'CPU s':>7}")
     for row in sys.argv[1:] or ROWS:
-        size, pooled_network.MULTIPLE, shift = ROWS[row]
+        size, outputs.MULTIPLE, shift = ROWS[row]
         start = process_time()
         extractor = open_extractor(f"onnx:{weights}?size={size}")
         train, test = (collect(extractor, name, size, shift) for name in ("trainval", "test"))

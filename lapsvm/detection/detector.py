@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64, as_floats, as_numbers, check_finite
 from lapsvm.bfloat16 import BFLOAT16, widened
+from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.model_files import read_model, write_model
 
@@ -36,6 +37,8 @@ class Detector:
     whole_coef : array-like of shape (D,), optional
         If the d features are a projection of D features: weights of the D features that give the same scores,
         including the scale.
+    calibration : Calibration, optional
+        Map from a picture's best score to the probability that the picture shows the class.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class Detector:
     scale: Float64 | float = 1.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
     whole_coef: Float64 | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         coef = as_floats("coef", self.coef, 1)
@@ -70,7 +74,29 @@ class Detector:
         """The equivalent detector of the features before projection, or the detector itself without a projection."""
         if self.whole_coef is None:
             return self
-        return Detector(self.class_name, self.whole_coef, self.intercept, 1.0, self.provenance)
+        return Detector(self.class_name, self.whole_coef, self.intercept, 1.0, self.provenance, None, self.calibration)
+
+    def probability(self, scores: ArrayLike) -> Float64 | None:
+        """Return the probability that belongs to each score, or None for a detector without calibration.
+
+        For the best score of a picture it is the probability that the picture shows the class. For the score of
+        another window it is that of a picture whose best window has this score; it never is the probability that the
+        box is right.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,), float64, or None
+
+        Raises
+        ------
+        ShapeError, NotFiniteError
+            If the scores are no finite numbers in one dimension.
+        """
+        return None if self.calibration is None else self.calibration.probability(scores)
 
     def score(self, features: ArrayLike) -> Float64:
         """Return the score of each window.
@@ -115,6 +141,8 @@ class Detector:
             "intercept": self.intercept,
             "provenance": dict(self.provenance),
         }
+        if self.calibration is not None:
+            description["calibration"] = self.calibration.as_json()
         write_model(path, description, tensors, "provenance")
 
     @classmethod
@@ -141,6 +169,7 @@ class Detector:
         invalid = [name for name, kind in kinds.items() if not isinstance(description.get(name), kind)]
         if invalid:
             raise ModelFileError(f"model {path} is damaged: {invalid[0]} is missing or has the wrong type.")
+        stored = description.get("calibration")
         try:
             return cls(
                 description["class_name"],
@@ -149,6 +178,7 @@ class Detector:
                 tensors["scale"],
                 description["provenance"],
                 tensors.get("whole_coef"),
+                None if stored is None else Calibration.from_json(stored),
             )
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"model {path} is damaged: {error}.") from None

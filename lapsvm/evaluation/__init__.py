@@ -5,8 +5,9 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
-from lapsvm.evaluation.coco import coco_evaluation
+from lapsvm.evaluation.coco import as_coco, coco_evaluation
 from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
+from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     BootstrapDifference,
@@ -21,19 +22,27 @@ from lapsvm.evaluation.paired import (
 )
 from lapsvm.evaluation.results import Detections, read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
+from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
+from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
 __all__ = [
     "COCO_MEASURES",
     "BootstrapDifference",
     "ClassCorLoc",
+    "ClassErrors",
     "ClassResult",
     "CorLocReport",
     "Detections",
+    "ErrorKind",
     "PairedTest",
+    "Threshold",
     "VocReport",
+    "as_coco",
     "average_precision_11point",
     "average_precision_area",
+    "best_f1",
+    "best_overlaps",
     "bootstrap_difference",
     "class_table",
     "coco_evaluation",
@@ -41,6 +50,7 @@ __all__ = [
     "corloc",
     "detection_ap_draws",
     "draw_pictures",
+    "error_kinds",
     "evaluate_voc",
     "holm",
     "image_ap_draws",
@@ -51,6 +61,8 @@ __all__ = [
     "result_name",
     "run_table",
     "share_draws",
+    "wanted_precision",
+    "window_rows",
     "write_json",
     "write_results",
 ]

@@ -1,11 +1,14 @@
-"""Convert COCO ground truth and results to the inputs of the VOC evaluation."""
+"""Convert COCO ground truth and results to the inputs of the VOC evaluation, and back."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
-from lapsvm.coco_files import CocoFile, CocoResult
+from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
+from lapsvm.evaluation.matching import truth_of
 from lapsvm.evaluation.results import Detections
 
 
@@ -32,6 +35,50 @@ def coco_evaluation(
         name: _detections([result for result in results if result.category_id == key]) for name, key in by_name
     }
     return detections, {name: _objects(truth, key) for name, key in by_name}
+
+
+def as_coco(
+    detections: Mapping[str, Detections], ground_truth: Mapping[str, Mapping[str, GroundTruth]]
+) -> tuple[CocoFile, list[CocoResult]]:
+    """Return detections and ground truth as the arguments of `lapsvm.evaluation.coco_rows`.
+
+    Parameters
+    ----------
+    detections : mapping of class name to Detections
+        Their classes become the categories.
+    ground_truth : mapping of class name to (mapping of image id to GroundTruth)
+        Difficult objects become crowd regions, so that detections on them count neither way. The area of an object is
+        that of its box.
+
+    Returns
+    -------
+    truth : CocoFile
+        Without a path and file names.
+    results : list of CocoResult
+        By class, in the given order.
+
+    Raises
+    ------
+    OptionError
+        If a class has no ground truth.
+    """
+    truths = {name: truth_of(ground_truth, name) for name in detections}
+    images: dict[Hashable, str] = dict.fromkeys((image for truth in truths.values() for image in truth), "")
+    annotations = [
+        CocoAnnotation(image, name, bool(difficult), tuple(box), area)
+        for name, truth in truths.items()
+        for image, objects in truth.items()
+        for box, difficult, area in zip(
+            objects.boxes.tolist(), objects.difficult.tolist(), areas(objects.boxes).tolist(), strict=True
+        )
+    ]
+    results = [
+        CocoResult(image, name, score, tuple(box))
+        for name, found in detections.items()
+        for image, score, box in zip(found.image_ids, found.scores.tolist(), found.boxes.tolist(), strict=True)
+    ]
+    categories: dict[Hashable, str] = {name: name for name in detections}
+    return CocoFile(Path(), images, categories, tuple(annotations)), results
 
 
 def _detections(results: Sequence[CocoResult]) -> Detections:

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
-from lapsvm.features.extractors.extractor import Extractor
+from lapsvm.features.extractors.extractor import Extractor, prepared
+from lapsvm.features.extractors.maps.prepared import project_parts
 from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
@@ -49,8 +50,7 @@ class Projection:
 
     def apply(self, features: Float32) -> Float32:
         """Return the projection (n, k) of features (n, d)."""
-        parts = np.split(features, np.cumsum([len(own) for own in self.pieces])[:-1], axis=1)
-        return np.concatenate([part @ own for part, own in zip(parts, self.pieces, strict=True)], axis=1)
+        return project_parts(features, self.components, self.halves)
 
     def unfold(self, weights: ArrayLike) -> Float64:
         """Return the weights (d,) of unprojected features with the same scores as `weights` (k,)."""
@@ -117,7 +117,7 @@ class Projected:
 
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the projected features, float32 of shape (n, dim)."""
-        return self.projection.apply(self.whole(pixels, boxes))
+        return prepared(self.whole, pixels).project(boxes, self.projection.components)
 
 
 def fit_projection(

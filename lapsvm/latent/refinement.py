@@ -10,7 +10,7 @@ negative. Held-out models then choose new windows, because a model trained on a 
 online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,11 +44,18 @@ class Refinement:
     windows : (n_bags,) intp
         The start of the next round: for positives the windows that held-out models choose, for others those of
         `solution`.
+    fold : (n_bags,) intp
+        The fold, from 1, whose model was trained without the picture; 0 for pictures that all models were trained with
+        (negatives, if there are fewer than folds) or none (label 0).
+    fold_coef : (d, folds) float64
+        The weights of the models without a fold.
     """
 
     solution: LatentSolution
     mean_coef: Float64
     windows: Index
+    fold: Index
+    fold_coef: Float64
 
 
 def refine(
@@ -69,7 +76,7 @@ def refine(
     Parameters
     ----------
     problem : LatentProblem
-        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` assigns the positives to the folds; `init` and
+        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` assigns the pictures to the folds; `init` and
         `fixed_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
         a larger `top` takes the mean of so many.
     bags : Bags
@@ -85,7 +92,8 @@ def refine(
     neg_min_iou : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
     folds : int, default 3
-        Number of folds of the positives; models trained without a fold choose its windows. All share passes.
+        Number of folds, at most the positives. Models trained without the positives and negatives of a fold choose its
+        windows; with fewer negatives than folds, all models are trained with all of them. All share passes.
     candidates : int, default 20
         As for `fit_many`.
     progress : callable, optional
@@ -115,20 +123,32 @@ def refine(
         rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
         raise InputError(f"{rule}, got {neg_min_iou}, {neg_iou} and {pos_iou}.")
     held_out = assign_folds(positives, folds, problem.seed)
+    fold = _fold_numbers(held_out, labels, problem.seed)
     excluded, has_far = _excluded(bags, box_array, positives, chosen, (pos_iou, neg_iou, neg_min_iou))
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
     whole = replace(problem, y=y, init=start, fixed_windows=None)
-    problems = [whole, *(replace(whole, y=np.where(np.isin(pictures, fold), 0, y)) for fold in held_out)]
+    problems = [whole, *(replace(whole, y=np.where(fold[pictures] == k, 0, y)) for k in range(1, folds + 1))]
     solutions = fit_many(problems, twice, progress, candidates=candidates)
     weights = np.stack([solution.coef for solution in solutions], axis=1)
     best = bags.best(weights).index
     new_windows = best[:, 0].copy()
-    for column, fold in enumerate(held_out, start=1):
-        new_windows[fold] = best[fold, column]
-    return Refinement(replace(solutions[0], windows=best[:, 0].copy()), weights.mean(axis=1), new_windows)
+    for column, own in enumerate(held_out, start=1):
+        new_windows[own] = best[own, column]
+    solution = replace(solutions[0], windows=best[:, 0].copy())
+    return Refinement(solution, weights.mean(axis=1), new_windows, fold, weights[:, 1:].copy())
+
+
+def _fold_numbers(positives: Sequence[Index], labels: Float64, seed: int) -> Index:
+    """Return the fold of every bag, from 1: those of `positives`, and as many equal parts of the negatives."""
+    fold, folds = np.zeros(len(labels), dtype=np.intp), len(positives)
+    negatives = np.flatnonzero(labels < 0)
+    parts = [positives] + ([assign_folds(negatives, folds, seed)] if len(negatives) >= folds else [])
+    for number, own in ((number, own) for part in parts for number, own in enumerate(part, start=1)):
+        fold[own] = number
+    return fold
 
 
 def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:

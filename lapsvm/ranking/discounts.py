@@ -100,7 +100,7 @@ class CutOff:
         return np.maximum(shifted, 0.0)
 
     def __repr__(self) -> str:
-        return f"CutOff({self.discount!r}, k={self.k})"
+        return f"CutOff({discount_name(self.discount)}, k={self.k})"
 
 
 NAMED: dict[str, Discount] = {"log": log_discount, "reciprocal": reciprocal_discount}
@@ -182,7 +182,12 @@ class _Callable:
         return values
 
     def __repr__(self) -> str:
-        return repr(self.function)
+        return discount_name(self.function)
+
+
+def discount_name(discount: Callable[[Index], ArrayLike]) -> str:
+    """Return the name of a function, without its address in memory, or the representation of another callable."""
+    return getattr(discount, "__qualname__", None) or repr(discount)
 
 
 def _is_convex(discount: Discount) -> bool:

@@ -19,7 +19,7 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError, OptionError
 from lapsvm.ranking.derivatives import DerivativeCache
 from lapsvm.ranking.discounts import NAMED as NAMED_DISCOUNTS
-from lapsvm.ranking.discounts import as_discount, tabulate
+from lapsvm.ranking.discounts import as_discount, discount_name, tabulate
 
 # the kinds of lapsvm/_ext/rank_losses.pxd
 _AP, _LOG, _TABLE, _AUC, _MRR, _POS_AT_TOP, _OBJECT = range(7)
@@ -183,7 +183,7 @@ class NDCGLoss(RankLoss):
         if not sums[n_pos] > 0:
             raise InputError(
                 f"discounts of the first {n_pos} ranks must sum to more than 0, got {sums[n_pos]:.6g} "
-                f"from {self.discount!r}."
+                f"from {discount_name(self.discount)}."
             )
         return float(sums[n_pos])
 
@@ -195,7 +195,7 @@ class NDCGLoss(RankLoss):
         return table
 
     def __repr__(self) -> str:
-        return f"NDCGLoss({self.discount!r})"
+        return f"NDCGLoss({discount_name(self.discount)})"
 
 
 class AUCLoss(RankLoss):

@@ -2,6 +2,7 @@
 
 from lapsvm.report.contents import CccpStep, ClassSummary, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
 from lapsvm.report.misses import MissKind, miss_kind
+from lapsvm.report.next_steps import RULES, Findings, NextStep, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     Column,
@@ -14,14 +15,17 @@ from lapsvm.report.tables import (
 )
 
 __all__ = [
+    "RULES",
     "CccpStep",
     "ClassSummary",
     "Column",
     "Contents",
     "Curve",
     "Example",
+    "Findings",
     "LabelCounts",
     "MissKind",
+    "NextStep",
     "RunSummary",
     "SetSummary",
     "cell_text",
@@ -30,6 +34,7 @@ __all__ = [
     "left_out_sentence",
     "markdown_table",
     "miss_kind",
+    "next_steps",
     "render_page",
     "results_markdown",
     "write_page",

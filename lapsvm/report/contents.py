@@ -7,12 +7,17 @@ raise NotFiniteError.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
 from lapsvm.errors import NotFiniteError
+
+if TYPE_CHECKING:
+    from lapsvm.detection import Reliability
+    from lapsvm.report.next_steps import NextStep
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,8 @@ class Example:
         Objects of the other classes.
     note : str
         Text for the caption, for instance "a second detection of the object".
+    second : array-like of shape (4,), or None
+        Another window to compare with: that of the model of all pictures.
     """
 
     id: str
@@ -168,6 +175,7 @@ class Example:
     truth: ArrayLike | None = None
     others: Mapping[str, ArrayLike] = field(default_factory=dict)
     note: str = ""
+    second: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         _check_numbers(self, f"example {self.id!r}")
@@ -203,6 +211,13 @@ class ClassSummary:
     best, false_positives, misses : tuple of Example
         Best detections; highest scored false positives; pictures of the training set with the class whose best window
         is wrong. Each in display order. Pass all misses: the page lists those it does not show by id.
+    false_alarms, weak_positives : tuple of Example
+        Highest scored boxes in pictures labelled as not showing the class; pictures with the class whose best box
+        scores lowest. In display order.
+    shown_on : str
+        The pictures of `best`, `false_positives`, `false_alarms` and `weak_positives`, for instance "on test".
+    disagreements : tuple of Example
+        Training pictures with the class in which a model that did not see them chooses another window.
     hits : int or None
         Pictures of the training set with the class whose best window is correct.
     windowless : int, default 0
@@ -224,6 +239,10 @@ class ClassSummary:
     best: tuple[Example, ...] = ()
     false_positives: tuple[Example, ...] = ()
     misses: tuple[Example, ...] = ()
+    false_alarms: tuple[Example, ...] = ()
+    weak_positives: tuple[Example, ...] = ()
+    shown_on: str = ""
+    disagreements: tuple[Example, ...] = ()
     hits: int | None = None
     windowless: int = 0
 
@@ -248,6 +267,12 @@ class Contents:
     left_out : mapping of the id of a picture that was left out to the reason
     warnings : tuple of str
         Complete sentences, shown at the top.
+    figures : mapping of set name to its entry of evaluation.json
+        Intervals, kinds of errors and figures of windows are shown where they are there.
+    reliability : mapping of class name to Reliability
+        Of the probabilities of held-out pictures; classes without probabilities are missing.
+    next_steps : tuple of NextStep
+        See `lapsvm.report.next_steps`.
     """
 
     summary: RunSummary
@@ -255,6 +280,9 @@ class Contents:
     skipped: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
+    next_steps: "tuple[NextStep, ...]" = ()
 
 
 def _check_numbers(value: CccpStep | Example | ClassSummary, owner: str) -> None:

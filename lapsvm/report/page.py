@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
+from lapsvm.report.diagnosis import figure_tables, mean_intervals
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import TIME_AXES, Plot, precision_recall_plot, training_plots
+from lapsvm.report.reliability import reliability_view
 from lapsvm.report.tables import (
     Column,
     class_columns,
     decimal,
     duration,
+    headline,
     left_out_sentence,
     scientific,
     short,
@@ -78,6 +81,11 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         window_counts=window_counts(contents.classes),
         left_out_sentence=left_out_sentence(contents),
         views=views,
+        box_kinds={box.kind for view in views for picture in view.galleries.figures() for box in picture.overlays},
+        headline=headline(columns),
+        intervals={(group, key): text for group, key, text in mean_intervals(contents)},
+        reliability=reliability_view(contents),
+        figure_tables=figure_tables(contents),
         axes=[name for name in TIME_AXES if any(name in view.training for view in views)],
     )
 

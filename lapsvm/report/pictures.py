@@ -1,7 +1,7 @@
 """Pictures of the page: thumbnails as data URIs with boxes as SVG geometry."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -18,11 +18,12 @@ from lapsvm.report.tables import decimal
 LONGEST_SIDE = 320
 JPEG_QUALITY = 65
 MAX_PER_GALLERY = 6
+_SECOND = "window of the model of all pictures"
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """A box on a thumbnail: its kind ("found", "truth" or "other"), its description and its coordinates."""
+    """A box on a thumbnail: its kind ("found", "second", "truth" or "other"), its description and its coordinates."""
 
     kind: str
     name: str
@@ -63,23 +64,35 @@ class Gallery:
 
 @dataclass(frozen=True)
 class ClassGalleries:
-    """The galleries of one class: non-empty ones of detections, and all kinds of misses if there is any miss."""
+    """The galleries of one class: non-empty ones, and all kinds of misses if there is any miss."""
 
     detections: tuple[Gallery, ...]
     misses: tuple[Gallery, ...]
+    disagreements: tuple[Gallery, ...]
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether there is any gallery."""
+        return bool(self.detections or self.misses or self.disagreements)
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every thumbnail."""
+        for gallery in (*self.detections, *self.misses, *self.disagreements):
+            yield from gallery.figures
 
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
     """Return the galleries of every class with at most `max_pictures` thumbnails in total, or one per gallery."""
-    examples = [(_detections(result), _misses(result)) for result in results]
-    n_galleries = sum(bool(group) for pair in examples for groups in pair for group in groups.values())
+    examples = [(_detections(result), _misses(result), _disagreements(result)) for result in results]
+    n_galleries = sum(bool(group) for kinds in examples for groups in kinds for group in groups.values())
     limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, n_galleries)))
     return tuple(
         ClassGalleries(
             _galleries(result.name, detections, limit, list_unshown=False),
             _galleries(result.name, misses, limit, list_unshown=True),
+            _galleries(result.name, disagreements, limit, list_unshown=False),
         )
-        for result, (detections, misses) in zip(results, examples, strict=True)
+        for result, (detections, misses, disagreements) in zip(results, examples, strict=True)
     )
 
 
@@ -87,8 +100,16 @@ def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
     galleries: dict[str, Sequence[Example]] = {
         "Best detections": result.best,
         "Highest-scored false positives": result.false_positives,
+        "Highest-scored boxes in pictures without the class": result.false_alarms,
+        "Pictures with the class that score lowest": result.weak_positives,
     }
     return {title: examples for title, examples in galleries.items() if examples}
+
+
+def _disagreements(result: ClassSummary) -> dict[str, Sequence[Example]]:
+    """Return the gallery of disagreements, if there is any."""
+    title = "A model that did not see the picture chooses another box"
+    return {title: result.disagreements} if result.disagreements else {}
 
 
 def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
@@ -143,7 +164,8 @@ def _overlays(name: str, example: Example, scale: tuple[float, float]) -> tuple[
     """Return the boxes of an example; the dashed ground truth comes last, so that its gaps show the boxes below it."""
     others = [box for other, boxes in example.others.items() for box in _scaled_overlays("other", other, boxes, scale)]
     truth = _scaled_overlays("truth", f"object: {name}", _truth(example), scale)
-    return (*others, *_scaled_overlays("found", f"window for {name}", as_window(example.box), scale), *truth)
+    second = [] if example.second is None else _scaled_overlays("second", _SECOND, as_window(example.second), scale)
+    return (*others, *second, *_scaled_overlays("found", f"window for {name}", as_window(example.box), scale), *truth)
 
 
 def _scaled_overlays(kind: str, name: str, boxes: ArrayLike, scale: tuple[float, float]) -> list[Overlay]:

@@ -5,7 +5,7 @@ bytes on every machine.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 import numpy as np
@@ -47,6 +47,8 @@ class Plot:
         The points of an SVG polyline, "x,y x,y ...".
     dots : tuple of (x, y)
         Marked points.
+    guide : str
+        The points of a thin line behind the others; empty for none.
     """
 
     label: str
@@ -62,6 +64,7 @@ class Plot:
     y_ticks: tuple[Tick, ...]
     line: str
     dots: tuple[tuple[float, float], ...]
+    guide: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,14 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     label = f"Precision over recall of {name}; {reached}."
     axes = _UNIT, _UNIT
     return _plots([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
+
+
+def reliability_plot(name: str, probabilities: Float64, shares: Float64, ece: float) -> Plot:
+    """Return the plot of the share of pictures that show a class over their probability, and the diagonal."""
+    label = f"Share of pictures with {name} over their probability; expected calibration error {ece:.3f}."
+    series = _Series(label, ("Probability", "Share with the class"), (_UNIT, _UNIT), probabilities, shares)
+    plot = _plots([series])[0]
+    return replace(plot, guide=f"{plot.left:g},{plot.bottom:g} {plot.right:g},{plot.top:g}")
 
 
 def training_plots(result: ClassSummary) -> dict[str, tuple[Plot, ...]]:

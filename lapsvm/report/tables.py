@@ -24,18 +24,21 @@ class Column:
     Attributes
     ----------
     group : str
-        The heading above the title: "On test", "On trainval" or "Training".
+        The heading above the title: "On test", "Held out on trainval", "In-sample on trainval" or "Training".
     title : str
     cells : tuple of str
         One per class, formatted.
     mean : str
         Mean over the classes for which the value is defined; empty for columns without a mean.
+    key : str
+        The measure's name in evaluation.json, "" if it is not there.
     """
 
     group: str
     title: str
     cells: tuple[str, ...]
     mean: str
+    key: str = ""
 
 
 def decimal(value: float | None) -> str:
@@ -86,16 +89,25 @@ _TRAINING = (
 )
 
 
+_UNSEEN = {"corloc": "CorLoc", "image_ap": "Image AP", "chance": "Chance"}
+IN_SAMPLE = "In-sample on"
+"""Group of the figures of pictures that the detectors were trained with."""
+HELD_OUT = "Held out on"
+"""Group of the figures of training pictures by models that did not see the picture."""
+_HEADLINE = ("ap_11point", "ap_area", "image_ap", "train_image_ap", "corloc")
+
+
 def class_columns(contents: Contents) -> tuple[Column, ...]:
-    """Return the columns of the per-class table: test set, training set, training.
+    """Return the columns of the per-class table: test set, held-out pictures, training set, training.
 
     A set without boxes has no columns that need boxes. Without a test set, the test columns are left out.
     """
     summary, classes = contents.summary, contents.classes
     constant, steps = (_column("Training", spec, classes) for spec in _TRAINING)
     return (
-        *_set_columns(_TEST, summary.test, classes),
-        *_set_columns(_TRAIN, summary.train, classes),
+        *_set_columns(_TEST, "On", summary.test, classes),
+        *_held_out_columns(contents),
+        *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
         constant,
         Column("Training", "Duality gap", tuple(_gap(result) for result in classes), ""),
         steps,
@@ -107,16 +119,37 @@ def _gap(result: ClassSummary) -> str:
     return "averaged" if result.averaged else scientific(result.duality_gap)
 
 
-def _set_columns(specs: Sequence[_Spec], data: SetSummary | None, classes: Sequence[ClassSummary]) -> list[Column]:
+def _set_columns(
+    specs: Sequence[_Spec], group: str, data: SetSummary | None, classes: Sequence[ClassSummary]
+) -> list[Column]:
     if data is None:
         return []
-    return [_column(f"On {data.name}", spec, classes) for spec in specs if data.has_boxes or not spec.needs_boxes]
+    return [_column(f"{group} {data.name}", spec, classes) for spec in specs if data.has_boxes or not spec.needs_boxes]
+
+
+def _held_out_columns(contents: Contents) -> list[Column]:
+    """Return the columns of figures by models that did not see the picture; none if no class has them."""
+    train = contents.summary.train.name
+    figures = contents.figures.get(train, {}).get("held_out", {}).get("classes", {})
+    columns = []
+    for key, title in _UNSEEN.items():
+        values = [figures.get(result.name, {}).get(key) for result in contents.classes]
+        if any(value is not None for value in values):
+            cells = tuple(decimal(value) for value in values)
+            columns.append(Column(f"{HELD_OUT} {train}", title, cells, decimal(mean_defined(values)), key))
+    return columns
+
+
+def headline(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns whose means stand at the top: those of unseen pictures, or all if there are none."""
+    known = [column for column in columns if column.key in _HEADLINE and column.mean not in ("", UNDEFINED)]
+    return [column for column in known if not column.group.startswith(IN_SAMPLE)] or known
 
 
 def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
     values: list[float | None] = [getattr(result, spec.field) for result in classes]
     mean = spec.form(mean_defined(values)) if spec.averaged else ""
-    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean)
+    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean, spec.field)
 
 
 def mean_defined(values: Sequence[float | None]) -> float | None:
@@ -188,7 +221,10 @@ def results_markdown(contents: Contents) -> str:
 
 def _plain_title(column: Column) -> str:
     """Return a title that includes its group."""
-    return column.title if column.group == "Training" else f"{column.title} ({column.group.removeprefix('On ')})"
+    if column.group == "Training":
+        return column.title
+    kind, _, set_name = column.group.partition("n ")  # "On", "Held out on" or "In-sample on"
+    return f"{column.title} ({set_name if kind == 'O' else f'{kind.lower()}n {set_name}'})"
 
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, escape: bool = True) -> str:

@@ -1,6 +1,7 @@
 """The application: every expected failure is one line on standard error and exit status 2."""
 
 import os
+import select
 import sys
 import warnings
 from io import TextIOWrapper
@@ -11,7 +12,7 @@ from lapsvm.errors import LapsvmError
 
 from ..run.limits import printable
 from .interruption import interruptible
-from .signals import INTERRUPTED, LINE
+from .signals import INTERRUPTED, LINE, UNHEARD
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
@@ -46,6 +47,8 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
     except LapsvmError as error:
         reason = str(error)
     except OSError as error:
+        if _lost_its_reader(error):
+            return UNHEARD, ""
         reason = f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
     except MemoryError as error:
         reason = f"memory is not enough for this: {error or 'the system has no more'}."
@@ -56,9 +59,22 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
     except SystemExit as error:
         if _is_completion(arguments):
             return (FAILED if error.code else 0), ""
+        if _lost_its_reader(error.__context__):  # the parser and the console end the program themselves
+            return UNHEARD, ""
         # code that users bring: a data set's reader, a loss, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
     return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
+
+
+def _lost_its_reader(error: BaseException | None) -> bool:
+    """Return whether an error came because the program that reads our output has ended, as in ``lapsvm ... | head``."""
+    if not isinstance(error, BrokenPipeError):
+        return False
+    poll = select.poll()
+    for descriptor in (1, 2):
+        poll.register(descriptor, 0)
+    silenced = os.fstat(1).st_rdev == os.stat(os.devnull).st_rdev  # by the console, which has met the same error
+    return silenced or any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _is_completion(arguments: list[str]) -> bool:

@@ -1,41 +1,122 @@
 """Pictures with boxes drawn, for `lapsvm predict --draw`."""
 
-import colorsys
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
-from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels
 from lapsvm.files import write_atomically
 
+from .labels import LabelStyle, Rectangle, place_label
+
 SOFTWARE = ("Software", "lapsvm predict")
 """Keyword and text of the first text chunk of a PNG; they identify drawings of this program."""
+COLOURS = (
+    (213, 94, 0),  # vermilion
+    (86, 180, 233),  # sky blue
+    (0, 158, 115),  # bluish green
+    (240, 228, 66),  # yellow
+    (204, 121, 167),  # reddish purple
+    (0, 114, 178),  # blue
+    (230, 159, 0),  # orange
+    (255, 255, 255),
+)
+"""Colours of the classes in turn; people with colour blindness can tell them apart (M. Okabe and K. Ito, 2008)."""
+_CASING = (0, 0, 0)  # thin lines around each box, which show it on a background of its own colour
+_SIDE_FOR_CASING = 200
 _BEFORE_TEXT = 8 + 25 + 4  # bytes of the signature, of the chunk IHDR and of the length of the next chunk
 
 
-def draw_boxes(pixels: Pixels, detections: Mapping[str, tuple[Array, Float64]], path: Path) -> None:
-    """Write a PNG of the picture with boxes, one colour per class, the best box on top.
+@dataclass(frozen=True)
+class DrawnBox:
+    """A box to draw.
+
+    Attributes
+    ----------
+    box : sequence of 4 floats
+        x1, y1, x2, y2 in pixels, half-open.
+    name, value : str
+        Its label.
+    class_number : int
+        Chooses the colour.
+    strength : float
+        From 0, the thinnest line, to 1, the thickest one.
+    """
+
+    box: Sequence[float]
+    name: str
+    value: str
+    class_number: int
+    strength: float
+
+    @property
+    def colour(self) -> tuple[int, int, int]:
+        """The colour of its class."""
+        return COLOURS[self.class_number % len(COLOURS)]
+
+
+def draw_boxes(pixels: Pixels, boxes: Sequence[DrawnBox], path: Path) -> None:
+    """Write a PNG of the picture with boxes and their labels, sized by the picture.
 
     Parameters
     ----------
     pixels : ndarray of shape (h, w, 3), uint8 RGB
-    detections : mapping of class name to (boxes (n, 4), scores (n,))
+    boxes : sequence of DrawnBox
+        The first box is drawn on top, and its label is placed first.
     path : Path
         Its folder is created.
     """
     from PIL import Image, ImageDraw
-    from PIL.PngImagePlugin import PngInfo
 
     picture = Image.fromarray(pixels)
     canvas = ImageDraw.Draw(picture)
-    width = max(1, round(min(pixels.shape[:2]) / 150))
-    for number, (name, (boxes, scores)) in enumerate(detections.items()):
-        colour = _colour(number, len(detections))
-        for box, score in reversed(list(zip(boxes.tolist(), scores.tolist(), strict=True))):
-            x1, y1, x2, y2 = box
-            canvas.rectangle((x1, y1, max(x1, x2 - 1), max(y1, y2 - 1)), outline=colour, width=width)
-            canvas.text((x1 + width + 1, y1 + width), f"{name} {score:.2f}", fill=colour)
+    for box in reversed(boxes):
+        _draw_outline(canvas, box, min(picture.size))
+    _draw_labels(canvas, boxes, picture.size)
+    _write_drawing(picture, path)
+
+
+def line_width(strength: float, side: int) -> int:
+    """Return the width of a box's line in a picture with this shorter side, in pixels."""
+    return max(1, round(side / 250 * (1 + 2 * strength)))
+
+
+def _draw_outline(canvas: Any, box: DrawnBox, side: int) -> None:
+    """Draw a box inside of its edges, between two thin dark lines where the picture is large enough for them."""
+    x1, y1, x2, y2 = box.box
+    corners = x1, y1, max(x1, x2 - 1), max(y1, y2 - 1)
+    width = line_width(box.strength, side)
+    if side >= _SIDE_FOR_CASING:
+        outer = corners[0] - 1, corners[1] - 1, corners[2] + 1, corners[3] + 1
+        canvas.rectangle(outer, outline=_CASING, width=width + 2)
+    canvas.rectangle(corners, outline=box.colour, width=width)
+
+
+def _draw_labels(canvas: Any, boxes: Sequence[DrawnBox], size: tuple[int, int]) -> None:
+    """Draw the label of each box where it covers no label of an earlier one, if there is such a place."""
+    style = LabelStyle.of_picture(*size)
+    texts = [style.fit(box.name, box.value) for box in boxes]
+    places: list[Rectangle] = []
+    for box, text in zip(boxes, texts, strict=True):
+        places.append(place_label(box.box, style.size_of(text), size, places))
+    for box, text, (x1, y1, x2, y2) in reversed(list(zip(boxes, texts, places, strict=True))):
+        canvas.rectangle((x1, y1, x2 - 1, y2 - 1), fill=box.colour)
+        corner = x1 + style.padding, y1 + style.padding
+        canvas.text(corner, text, fill=_text_colour(box.colour), font=style.font, anchor="la")
+
+
+def _text_colour(background: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return black or white, whichever is easier to read on a background (luma of Rec. 601)."""
+    red, green, blue = background
+    return (0, 0, 0) if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else (255, 255, 255)
+
+
+def _write_drawing(picture: Any, path: Path) -> None:
+    """Write a picture as a PNG that `is_drawing` recognises."""
+    from PIL.PngImagePlugin import PngInfo
+
     path.parent.mkdir(parents=True, exist_ok=True)
     content, metadata = BytesIO(), PngInfo()
     metadata.add_text(*SOFTWARE)
@@ -50,9 +131,3 @@ def is_drawing(path: Path) -> bool:
     text = b"tEXt" + "\0".join(SOFTWARE).encode("latin-1")
     with path.open("rb") as file:
         return file.read(_BEFORE_TEXT + len(text))[_BEFORE_TEXT:] == text
-
-
-def _colour(number: int, count: int) -> tuple[int, int, int]:
-    """Return one of `count` colours spread over the hues."""
-    red, green, blue = colorsys.hsv_to_rgb(number / max(count, 1), 1.0, 1.0)
-    return round(255 * red), round(255 * green), round(255 * blue)

@@ -9,12 +9,12 @@ from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
 
+from ..results.figures.metrics import chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
 
-METRICS = ("voc", "coco")
 FORMS = {
-    "--out": ("out",),
+    "--out": ("out", "root", "boxes", "metrics", "precision"),
     "--root": ("root", "set_name", "results", "iou", "json_file"),
     "--coco": ("coco", "results", "metrics", "iou", "json_file"),
 }
@@ -72,15 +72,6 @@ def evaluate_voc_files(
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{set_name} set, IoU {iou:g}")
-
-
-def chosen_metrics(text: str) -> tuple[str, ...]:
-    """Return the names of a comma list; OptionError for one that is not known."""
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in METRICS:
-            raise OptionError(f"option --metrics must be of {', '.join(METRICS)}, got {name!r}.")
-    return names
 
 
 def evaluate_coco(

@@ -20,7 +20,8 @@ from lapsvm.detection.export import (
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections, read_results
 
-from ..run.dataset import RunData, open_run_data
+from ..results.detections import stored_probabilities
+from ..run.dataset import RunData, moved, open_run_data
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import DataSettings
@@ -52,8 +53,9 @@ class ClassDetections:
 
 
 def export_run(
-    out: Path, to: Path, format_name: str, choice: BoxChoice, *, set_name: str | None, copy: bool, quiet: bool
-) -> None:
+    out: Path, to: Path, format_name: str, choice: BoxChoice, *, set_name: str | None, copy: bool, quiet: bool,
+    root: str | None = None,
+) -> None:  # fmt: skip
     """Write detections of a run for another program.
 
     Parameters
@@ -70,6 +72,8 @@ def export_run(
     copy : bool
         Whether pictures are copied rather than linked.
     quiet : bool
+    root : str or None
+        The folder of the data, if it has moved.
 
     Raises
     ------
@@ -81,7 +85,7 @@ def export_run(
         As `write_export`.
     """
     check_export(format_name, copy)
-    settings = RunFolder(out).require_settings("export")
+    settings = moved(RunFolder(out).require_settings("export"), root)
     data = open_run_data(settings.data, settings.seed)
     chosen_set = _checked_set(data, set_name, settings.data)
     detections = _read_detections(RunFolder(out), data, chosen_set)
@@ -110,7 +114,10 @@ def _read_detections(run: RunFolder, data: RunData, set_name: str) -> dict[str, 
     for name in data.classes:
         if name not in detections:
             raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
-    return {name: ClassDetections.grouped(detections[name]) for name in data.classes}
+    return {
+        name: ClassDetections.grouped(detections[name], stored_probabilities(run, set_name, name, detections[name]))
+        for name in data.classes
+    }
 
 
 def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:

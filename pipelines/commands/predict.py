@@ -1,19 +1,17 @@
 """Detections in new pictures from trained models."""
 
 import json
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import Detector, score_many, to_json
-from lapsvm.errors import ImageError, InputError, MissingError, OptionError, SettingsError
+from lapsvm.errors import ImageError, InputError, MissingError, SettingsError, WriteError
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
@@ -27,9 +25,10 @@ from ..run.recipes import AUTO
 from ..run.settings import FILE, IMPORTED, DetectSettings, WindowSettings
 from ..shards.extractors import open_settings_extractor, with_network_settings
 from ..shards.windows import window_boxes
-from .draw import is_drawing
-
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+from .detected import Detected
+from .draw import draw_boxes
+from .drawn_boxes import PROBABLE, drawn_boxes
+from .prediction_files import drawing_files, model_files, picture_files
 
 
 @dataclass(frozen=True)
@@ -41,28 +40,44 @@ class Predictor:
     windows: WindowSettings
     seed: int
     detection: Sequence[DetectSettings]
+    threshold: float | None = None
 
-    def __call__(self, pixels: Pixels) -> dict[str, tuple[Array, Float64]]:
-        """Return class -> (boxes, scores)."""
+    @property
+    def least(self) -> float:
+        """The least probability of a drawn box."""
+        return PROBABLE if self.threshold is None else self.threshold
+
+    def __call__(self, pixels: Pixels) -> dict[str, Detected]:
+        """Return class -> detections, those below the threshold left out."""
         boxes = window_boxes(pixels, self.windows, self.seed)
         scores = score_many(self.detectors, self.extractor(pixels, boxes))
-        return {
-            detector.class_name: detect_windows(scores[:, column], boxes, settings)
-            for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True))
-        }
+        detected = {}
+        for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
+            found, values = detect_windows(scores[:, column], boxes, settings)
+            one = Detected(found, values, detector.probability(values))
+            detected[detector.class_name] = one.at_least(self.threshold)
+        return detected
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What is known of one picture: its entry in the output, and the number of its drawn boxes."""
+
+    entry: dict[str, Any]
+    drawn: int
 
 
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
     detection: Mapping[str, float], threads: int, seed: int | None, quiet: bool, skip_bad: bool,
-    windows: str | None = None, device: str = "auto",
+    windows: str | None = None, device: str = "auto", threshold: float | None = None,
 ) -> None:  # fmt: skip
     """Write the detections in pictures as JSON to standard output.
 
     Parameters
     ----------
     models : sequence of Path
-        Model files, or folders of them.
+        Model files, folders of them, or run folders.
     images : sequence of Path
         Pictures, or folders of them.
     draw : Path or None
@@ -80,90 +95,99 @@ def predict_images(
         A method of proposing windows; None: the method of the models.
     device : "auto", "cpu" or "cuda"
         Device of torch networks.
+    threshold : float or None
+        Least probability of a box.
 
     Raises
     ------
     MissingError, ImageError, SettingsError
     """
-    files = _files(models, lambda path: path.suffix == ".safetensors", "model file (*.safetensors)")
     reporter = Reporter(quiet)
-    predictor = _open_predictor(files, extractor_specs, detection, seed, windows, device, reporter)
-    pictures = _files(images, lambda path: path.suffix.lower() in PICTURES, f"picture ({', '.join(PICTURES)})")
+    predictor = _open_predictor(
+        model_files(models), extractor_specs, detection, seed, windows, device, threshold, reporter
+    )
+    pictures = picture_files(images, reporter.say)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
 
-    def predict(picture: Path, drawing: Path | None) -> dict[str, Any] | None:
+    def predict(picture: Path, drawing: Path | None) -> Predicted | None:
         return _predict_picture(predictor, picture, drawing, skip_bad, reporter)
 
-    results = []
+    results: list[Predicted] = []
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
         for result in pool.map(predict, pictures, drawings):
             bar.step()
             results += [] if result is None else [result]
-    json.dump(results, sys.stdout, indent=1)  # in ASCII, which carries any file name through any terminal
-    sys.stdout.write("\n")
+    if len(results) < len(pictures):
+        reporter.say(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
+    if draw is not None:
+        reporter.say(_drawing_summary(results, predictor, draw))
+    _print_json([one.entry for one in results])
+
+
+def _print_json(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Write JSON to standard output, in ASCII, which carries any file name through any terminal.
+
+    Raises
+    ------
+    WriteError
+        If it cannot be written, for instance because a disk is full.
+    BrokenPipeError
+        If the program that reads it has ended.
+    """
+    try:
+        json.dump(entries, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WriteError(f"standard output cannot be written: {error.strerror}.") from None
+
+
+def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder: Path) -> str:
+    """Return the line that says what was drawn, and by which rule."""
+    boxes, shown = sum(one.drawn for one in results), sum(one.drawn > 0 for one in results)
+    uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
+    rules = [] if len(uncalibrated) == len(predictor.detectors) else [f"a probability of at least {predictor.least:g}"]
+    rules += ["at least half the best score of the picture"] if uncalibrated else []
+    return f"drawn into {folder}: {boxes} boxes in {shown} of {len(results)} pictures, with {' or '.join(rules)}"
 
 
 def _predict_picture(
     predictor: Predictor, path: Path, drawing: Path | None, skip_bad: bool, reporter: Reporter
-) -> dict[str, Any] | None:
-    """Return the JSON of one picture; None if it is unreadable and `skip_bad` is set."""
+) -> Predicted | None:
+    """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     try:
         pixels = read_image(path)
     except (ImageError, MissingError) as error:
         if not skip_bad:
-            raise
+            raise type(error)(f"{str(error).rstrip('.')}; --skip-bad leaves such pictures out.") from None
         reporter.say(f"left out: {error}")
         return None
-    detections = predictor(pixels)
+    detected = predictor(pixels)
+    boxes = []
     if drawing is not None:
-        from .draw import draw_boxes
-
-        draw_boxes(pixels, detections, drawing)
+        boxes = drawn_boxes(detected, predictor.least)
+        draw_boxes(pixels, boxes, drawing)
     height, width = pixels.shape[:2]
-    return to_json(str(path), width, height, detections)
+    return Predicted(_entry(path, width, height, detected), len(boxes))
 
 
-def _files(paths: Sequence[Path], accepts: Callable[[Path], bool], what: str) -> list[Path]:
-    """Return the files in `paths`; of a folder, the accepted files sorted by name."""
-    files: list[Path] = []
-    for path in paths:
-        inside = [file for file in sorted(path.iterdir()) if accepts(file)] if path.is_dir() else [path]
-        if not inside:
-            raise MissingError(f"folder {path} holds no {what}.")
-        files += inside
-    return files
-
-
-def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
-    """Return the file of each drawing: the picture's name, numbered if it is not unique (cat.png, cat-2.png).
-
-    Raises
-    ------
-    OptionError
-        If the folder is a file, or a drawing would replace a picture, or a file that is no drawing of this program.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise OptionError(f"option --draw must name a folder, got the file {folder}.")
-    drawings: dict[Path, None] = {}
-    for picture in pictures:
-        numbers = chain([""], (f"-{number}" for number in count(2)))
-        names = (folder / f"{picture.stem}{number}.png" for number in numbers)
-        drawings[next(name for name in names if name not in drawings)] = None
-    originals = {picture.resolve() for picture in pictures}
-    for drawing in drawings:
-        if drawing.resolve() in originals:
-            raise OptionError(f"picture {drawing} would be replaced by a drawing; choose another folder for --draw.")
-        if os.path.lexists(drawing) and not is_drawing(drawing):
-            raise OptionError(f"{drawing} is no drawing of lapsvm, so it is not replaced; choose another --draw.")
-    return list(drawings)
+def _entry(path: Path, width: int, height: int, detected: Mapping[str, Detected]) -> dict[str, Any]:
+    """Return the JSON of one picture."""
+    boxes = {name: (one.boxes, one.scores) for name, one in detected.items()}
+    probabilities = {name: one.probabilities for name, one in detected.items() if one.probabilities is not None}
+    return to_json(str(path), width, height, boxes, probabilities)
 
 
 def _open_predictor(
     files: Sequence[Path], specs: Sequence[str] | None, detection: Mapping[str, float], seed: int | None,
-    windows: str | None, device: str, reporter: Reporter,
+    windows: str | None, device: str, threshold: float | None, reporter: Reporter,
 ) -> Predictor:  # fmt: skip
     """Return the predictor of model files, having checked that they share their windows and features."""
     detectors = [Detector.load(path).whole for path in files]
+    _check_classes(detectors, files)
+    _check_threshold(detectors, files, threshold)
     first = detectors[0]
     settings = _window_settings(first, files[0], windows)
     extractor = _open_extractor(first, files[0], specs, device)
@@ -176,7 +200,25 @@ def _open_predictor(
                 "features; predict with one of them at a time."
             )
     seed = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
-    return Predictor(detectors, extractor, settings, seed, detect)
+    return Predictor(detectors, extractor, settings, seed, detect, threshold)
+
+
+def _check_classes(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
+    """Raise SettingsError if two models are of one class."""
+    counts = Counter(detector.class_name for detector in detectors)
+    name, count = counts.most_common(1)[0]
+    if count > 1:
+        same = [str(file) for detector, file in zip(detectors, files, strict=True) if detector.class_name == name]
+        raise SettingsError(f"models must be of different classes, got {' and '.join(same)} for {name!r}.")
+
+
+def _check_threshold(detectors: Sequence[Detector], files: Sequence[Path], threshold: float | None) -> None:
+    """Raise SettingsError if there is a threshold, and a model without probabilities."""
+    without = [file for detector, file in zip(detectors, files, strict=True) if detector.calibration is None]
+    if threshold is not None and without:
+        raise SettingsError(
+            f"model {without[0]} has no probabilities for --threshold; train it again, or leave the option out."
+        )
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:

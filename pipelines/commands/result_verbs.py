@@ -24,7 +24,8 @@ def evaluate(options: dict[str, Any]) -> None:
     from .evaluate import chosen_form, evaluate_files
 
     if chosen_form(options) == "--out":
-        run_verb({"out": options["out"], "quiet": options["quiet"]}, "evaluate")
+        names = ("out", "metrics", "precision", "quiet", "root", "boxes")
+        run_verb({name: options[name] for name in names}, "evaluate")
     else:
         evaluate_files(options)
 
@@ -38,7 +39,7 @@ def compare(options: dict[str, Any]) -> None:
     from ..studies.compare.runs import ComparisonOptions, compare_runs
 
     comparison = ComparisonOptions(options["draws"], options["first_seed"], options["fold_count"], options["seeds"])
-    compare_runs(options["runs"], options["out"], comparison, _threads(options), options["quiet"])
+    compare_runs(options["runs"], options["out"], comparison, _threads(options), options["quiet"], options["root"])
 
 
 @add_verb("predict")
@@ -47,7 +48,7 @@ def predict(options: dict[str, Any]) -> None:
 
     Every model detects as its file records, but for the options that are given.
 
-    Example: lapsvm predict --model RUN/models/cat.safetensors photo.jpg --draw drawn
+    Example: lapsvm predict --model RUN photo.jpg --draw drawn
     """
     from .predict import predict_images
 
@@ -69,6 +70,7 @@ def predict(options: dict[str, Any]) -> None:
         skip_bad=options["skip_unreadable"],
         windows=options["method"],
         device=options["device"],
+        threshold=options["threshold"],
     )
 
 
@@ -83,7 +85,7 @@ def export(options: dict[str, Any]) -> None:
     from .export import export_run
 
     choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
-    more = {name: options[name] for name in ("set_name", "copy", "quiet")}
+    more = {name: options[name] for name in ("set_name", "copy", "quiet", "root")}
     export_run(options["out"], options["to"], options["format_name"], choice, **more)
 
 
@@ -95,5 +97,5 @@ def verify(options: dict[str, Any]) -> None:
     """
     from .verify import verify_run
 
-    more = {name: options[name] for name in ("pictures", "remove", "quiet")}
+    more = {name: options[name] for name in ("pictures", "remove", "quiet", "root")}
     verify_run(options["out"], threads=_threads(options), **more)

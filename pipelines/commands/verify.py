@@ -9,14 +9,15 @@ from lapsvm.detection import Detector
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
 
-from ..run.dataset import open_run_data
+from ..results.held_out import HeldOut
+from ..run.dataset import moved, open_run_data
 from ..run.files import is_of_another_program
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..shards.integrity import FileCheck, check_shard, failed_checks
 
 
-def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: bool) -> None:
+def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: bool, root: str | None = None) -> None:
     """Check every file of a run folder that carries a checksum.
 
     Parameters
@@ -30,6 +31,8 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
         lapsvm did not write, and files behind links, stay.
     threads : int
     quiet : bool
+    root : str or None
+        The folder of the data, if it has moved.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
     with run.lock("lapsvm verify"):
         failures = failed_checks(reporter, "verify", jobs, threads)
         if pictures:
-            intact = list(_picture_checks(run, {path for path, _ in failures}))
+            intact = list(_picture_checks(run, root, {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, threads)
         for path, reason in failures:
             removable = run.files.owns(path) and not is_of_another_program(path)
@@ -69,10 +72,11 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
-    for folder in (run.first_models, run.models):
+    kinds = ((run.first_models, Detector.load), (run.models, Detector.load), (run.held_out_scores, HeldOut.load))
+    for folder, read in kinds:
         for path in sorted(folder.glob("*.safetensors")):
             if run.files.lists(path):
-                yield path, Detector.load
+                yield path, read
 
 
 def _shards(run: RunFolder) -> list[Path]:
@@ -80,9 +84,9 @@ def _shards(run: RunFolder) -> list[Path]:
     return [path for path in sorted(run.path.glob("shards/*/*.safetensors")) if run.files.lists(path)]
 
 
-def _picture_checks(run: RunFolder, damaged: set[Path]) -> Iterator[FileCheck]:
+def _picture_checks(run: RunFolder, root: str | None, damaged: set[Path]) -> Iterator[FileCheck]:
     """Yield the intact shards, with a function that compares their pictures with those of the data set."""
-    settings = run.require_settings("verify --pictures")
+    settings = moved(run.require_settings("verify --pictures"), root)
     sets = open_run_data(settings.data, settings.seed).records
     for path in _shards(run):
         if path not in damaged:

@@ -65,19 +65,32 @@ def inherited_results(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def data_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
     """Return warnings on the data of a model, from the result in its provenance."""
-    sentences = []
+    return [*scene_warnings(class_name, result), *choice_warnings(class_name, result)]
+
+
+def scene_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
+    """Return a warning if the mean of a picture's windows separates the pictures of the class."""
     probe_ap = result.get("mean_probe_image_ap")
-    if probe_ap is not None and probe_ap >= PERFECT:
-        sentences.append(
+    if probe_ap is None or probe_ap < PERFECT:
+        return []
+    return [
+        (
             f"{class_name}: the mean of a picture's windows alone separates pictures with and without it (held-out "
             f"image AP {probe_ap:.3f}), so nothing forces the chosen window onto the object; take negatives from the "
             "same surroundings."
         )
+    ]
+
+
+def choice_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
+    """Return a warning if image AP could not choose between several candidates."""
     candidates = result.get("held_out_image_ap", [])
     perfect = sum(mean_score(entry["folds"]) >= PERFECT for entry in candidates)
-    if perfect > 1 and "held_out_agreement" not in result:
-        sentences.append(
+    if perfect < 2 or "held_out_agreement" in result:
+        return []
+    return [
+        (
             f"{class_name}: held-out image AP is 1.000 for {perfect} of {len(candidates)} candidates and cannot choose "
             "between them; --criterion agreement compares their windows."
         )
-    return sentences
+    ]

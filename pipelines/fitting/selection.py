@@ -28,11 +28,13 @@ from ..run.dataset import Labels
 from ..run.settings import Settings
 from .agreement import Proposals
 from .fit import Constants, FitRequest, fit_requests
+from .fold_scores import FoldPart, FoldScores
 from .history import history_rows
 from .trainer import batches
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
 FOLDS_ADVICE = "lower --folds or give one value of every constant"
+HELD_OUT_FOLDS = 3  # of a class with one candidate, for which folds are trained for held-out scores alone
 ALL = 0  # number of the training that leaves no picture out; folds count from 1
 
 
@@ -40,12 +42,14 @@ ALL = 0  # number of the training that leaves no picture out; folds count from 1
 class Choice:
     """The constants of one class, the record of each candidate (see `_candidate`), and rows for history.csv.
 
-    Both lists are empty where there was only one candidate.
+    Both lists are empty where there was only one candidate. `held_out` has the scores of the folds with the chosen
+    constants, None where no folds were trained.
     """
 
     constants: Constants
     candidates: list[dict[str, Any]]
     history: list[dict[str, Any]]
+    held_out: FoldScores | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,20 @@ class Trial:
 
 
 class Outcome(NamedTuple):
-    """A trained trial: image-level AP of the held-out pictures (0 if none), and the best window of each positive."""
+    """A trained trial: image-level AP of the held-out pictures (0 if none), and best windows.
+
+    Attributes
+    ----------
+    windows : (n_positives,) intp
+        The best window of each positive.
+    part : FoldPart
+        Scores and windows of the held-out pictures.
+    """
 
     solution: LatentSolution
     image_ap: float
     windows: Index
+    part: FoldPart
 
 
 def grid(settings: Settings, y: Labels) -> list[Constants]:
@@ -107,6 +120,25 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     return {name: _choice(name, results[name], proposals, margin) for name in labels}
 
 
+def held_out_scores(
+    context: RunContext, bags: Bags, labels: Mapping[str, Labels], constants: Mapping[str, Constants]
+) -> dict[str, FoldScores]:
+    """Train folds of classes with known constants, for their held-out scores; classes too small are missing."""
+    trials = [
+        Trial(name, constants[name], y, held_out, number)
+        for name, y in labels.items()
+        if min((y > 0).sum(), (y < 0).sum()) >= HELD_OUT_FOLDS
+        for number, held_out in enumerate(
+            held_out_folds(y, HELD_OUT_FOLDS, context.settings.seed, name, FOLDS_ADVICE), start=1
+        )
+    ]
+    outcomes = fit_trials(context, "hold out", trials, bags) if trials else []
+    results: dict[str, list[tuple[Trial, Outcome]]] = {}
+    for trial, outcome in zip(trials, outcomes, strict=True):
+        results.setdefault(trial.class_name, []).append((trial, outcome))
+    return {name: _fold_scores(group) for name, group in results.items()}
+
+
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
     """Raise OneClassError if a class with several candidates has fewer positives or negatives than folds."""
     for name, y in labels.items():
@@ -122,7 +154,12 @@ def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: B
     for part in batches(len(trials)):
         index, score = bags.best(np.column_stack([solution.coef for solution in solutions[part]]))
         outcomes += [
-            Outcome(solution, trial.score(score[:, column]), index[trial.y > 0, column])
+            Outcome(
+                solution,
+                trial.score(score[:, column]),
+                index[trial.y > 0, column],
+                FoldPart.of(trial.held_out, trial.seen != 0, score[:, column], index[:, column]),
+            )
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
     return outcomes
@@ -168,7 +205,13 @@ def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Prop
         history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
         for trial, outcome in results
     ]
-    return Choice(list(shared)[best_candidate(candidates, margin)], candidates, list(chain.from_iterable(rows)))
+    constants = list(shared)[best_candidate(candidates, margin)]
+    return Choice(constants, candidates, list(chain.from_iterable(rows)), _fold_scores(shared[constants]))
+
+
+def _fold_scores(results: Sequence[tuple[Trial, Outcome]]) -> FoldScores:
+    """Return the held-out scores of the trials of one class and candidate."""
+    return FoldScores.join([outcome.part for trial, outcome in results if trial.number != ALL])
 
 
 def _candidate(

@@ -13,6 +13,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.detection import Detector, box_voting, demote_scores, detect
+from lapsvm.errors import LapsvmError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import temporary_name
@@ -135,3 +136,31 @@ def _detect_class(
         return shard.image_ids[index], *detect_windows(scores[rows], shard.boxes[rows], settings)
 
     return list(pool.map(detect_image, range(len(shard.image_ids))))
+
+
+def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detections: Detections) -> Float64 | None:
+    """Return the probability of each stored detection of a class.
+
+    A detection's score is that of its result file, so that demotion lowers the probability of all but the best box of
+    a picture; the best box has the probability that the picture shows the class.
+
+    Parameters
+    ----------
+    run : RunFolder
+    set_name, class_name : str
+    detections : Detections
+        Of this set and class.
+
+    Returns
+    -------
+    ndarray of shape (n,), float64, or None
+        None if the class's model has no calibration, is missing, or did not make the detections.
+    """
+    try:
+        detector = Detector.load(run.model(class_name))
+        stamp = json.loads((run.detections(set_name) / STAMP).read_bytes())
+        if stamp["models"].get(class_name) != weights_hash(detector):
+            return None
+    except (LapsvmError, OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+    return detector.probability(detections.scores)

@@ -1,10 +1,11 @@
 """The detectors of a run."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from lapsvm.detection import Detector
-from lapsvm.errors import StageError
+from lapsvm.errors import MissingError, ModelFileError, StageError
 
 from ..run.context import RunContext
 
@@ -19,3 +20,12 @@ def load_detectors(context: RunContext, stage: str, file_of: Callable[[str], Pat
             raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm {maker} first.")
         detectors.append(Detector.load(path))
     return detectors
+
+
+def available_detectors(context: RunContext) -> dict[str, Detector]:
+    """Return class -> the final detector, without classes whose file is missing or damaged."""
+    found = {}
+    for name in context.data.classes:
+        with suppress(MissingError, ModelFileError):
+            found[name] = Detector.load(context.run.model(name))
+    return found

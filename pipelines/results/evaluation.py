@@ -1,9 +1,12 @@
 """Evaluation of the result files of a run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from lapsvm.arrays import Index
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.errors import StageError
 from lapsvm.evaluation import (
@@ -16,8 +19,10 @@ from lapsvm.evaluation import (
     image_average_precision,
     read_results,
 )
+from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
+from .known_boxes import Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
@@ -29,7 +34,17 @@ class SetEvaluation:
     Attributes
     ----------
     detections : dict of class name to Detections
+        Of all pictures. `voc` and `corloc` refer to their rows.
+    located : dict of class name to Detections
+        Those in pictures of `boxed`; all of them where no boxes are known.
     truth : ground truth, or None where no boxes are known
+        With an entry for every picture; an empty one where its boxes are not known.
+    boxed : frozenset of str
+        Pictures whose boxes are known and that could be read: detection AP and CorLoc are over these.
+    left_out : tuple of str
+        Pictures that have no detections, for they could not be read. No figure is over these.
+    n_pictures : int
+        All pictures of the set.
     voc : VocReport or None
         On a test set with boxes.
     corloc : CorLocReport or None
@@ -38,15 +53,42 @@ class SetEvaluation:
     """
 
     detections: dict[str, Detections]
-    truth: Mapping[str, Mapping[str, GroundTruth]] | None
+    located: dict[str, Detections]
+    truth: Truth | None
+    boxed: frozenset[str]
+    left_out: tuple[str, ...]
+    n_pictures: int
     voc: VocReport | None
     corloc: CorLocReport | None
     image_ap: dict[str, float | None]
 
-    def table(self) -> dict[str, Any]:
-        """Return the entry of the set in evaluation.json."""
+    @property
+    def known_truth(self) -> Truth | None:
+        """The ground truth with entries for the pictures of `boxed` alone; None where no boxes are known."""
+        if self.truth is None:
+            return None
+        return {name: {i: of[i] for i in of if i in self.boxed} for name, of in self.truth.items()}
+
+    def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
+        """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
-        return class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()})
+        table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
+        return table | {"pictures": self.n_pictures, "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
+
+    def boxes_note(self, set_name: str) -> str:
+        """Return a sentence on the pictures whose boxes are known; "" if all are."""
+        if self.truth is None:
+            return f"set {set_name}: {NO_BOXES}"
+        if len(self.boxed) == self.n_pictures - len(self.left_out):
+            return ""
+        count = f"{len(self.boxed):,} of {self.n_pictures:,}"
+        return f"set {set_name}: boxes are known of {count} pictures; detection AP and CorLoc are over these"
+
+    def left_out_note(self, set_name: str) -> str:
+        """Return a sentence on the pictures that are in no figure; "" if there are none."""
+        count = f"{len(self.left_out):,} of {self.n_pictures:,}"
+        note = f"set {set_name}: {count} pictures are left out of all figures, because they have no detections"
+        return note if self.left_out else ""
 
 
 def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
@@ -62,15 +104,56 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         )
     detections = {name: detections[name] for name in context.data.classes}
     records = context.data.records[set_name]
-    truth = context.data.dataset.ground_truth(set_name)
+    detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids}
+    known = known_boxes(context, set_name)
+    boxed = frozenset(() if known is None else known.pictures & detected)
+    others = frozenset(record.id for record in records if boxed) - boxed  # a picture of no record is refused below
+    rows = {name: _rows(of_class, others) for name, of_class in detections.items()}
+    located = {name: _selected(of_class, rows[name]) for name, of_class in detections.items()}
+    truth = None if known is None or not boxed else _without(known.truth, others)
     trained_on = set_name == context.settings.data.train_set
     return SetEvaluation(
         detections=detections,
+        located=located,
         truth=truth,
-        voc=None if truth is None or trained_on else evaluate_voc(detections, truth),
+        boxed=boxed,
+        left_out=tuple(record.id for record in records if record.id not in detected),
+        n_pictures=len(records),
+        voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
     )
+
+
+def _rows(detections: Detections, others: Collection[str]) -> Index:
+    """Return the rows of the detections that are not in other pictures."""
+    if not others:
+        return np.arange(len(detections))
+    return np.flatnonzero(np.array([image not in others for image in detections.image_ids], dtype=np.bool_))
+
+
+def _selected(detections: Detections, rows: Index) -> Detections:
+    """Return some rows of detections; the same object if they are all."""
+    if len(rows) == len(detections):
+        return detections
+    return Detections(tuple(detections.image_ids[row] for row in rows), detections.scores[rows], detections.boxes[rows])
+
+
+def _without(truth: Truth, others: Collection[str]) -> Truth:
+    """Return ground truth without the objects in other pictures."""
+    if not others:
+        return truth
+    none = GroundTruth(np.empty((0, 4)), np.empty(0, dtype=np.bool_))
+    return {
+        name: {image: none if image in others else objects for image, objects in of_class.items()}
+        for name, of_class in truth.items()
+    }
+
+
+def _voc(located: Mapping[str, Detections], rows: Mapping[str, Index], truth: Truth) -> VocReport:
+    """Return the figures of the devkit over pictures with boxes, with the rows of all detections."""
+    report = evaluate_voc(located, truth)
+    return VocReport({name: replace(result, order=rows[name][result.order]) for name, result in report.classes.items()})
 
 
 def image_level_ap(records: Sequence[ImageRecord], class_name: str, detections: Detections) -> float | None:

@@ -13,6 +13,9 @@ TITLES = {
     "ap_area": "AP area",
     "corloc": "CorLoc",
     "image_ap": "image AP",
+    "chance": "chance",
+    "ece": "ECE",
+    "brier": "Brier",
     "coco_ap": "COCO AP",
     "coco_ap50": "AP50",
     "coco_ap75": "AP75",
@@ -27,11 +30,30 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
     rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
     means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
-    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]])
+    note = _intervals_line(table["intervals"]) if "intervals" in table else ""
+    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]], note)
 
 
-def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table on standard output, a line above its last row.
+def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
+    """Print the thresholds of classes on standard output; see `threshold_table.threshold_entry`."""
+    keys = ("score", "probability", "precision", "recall", "f1")
+    rows = [
+        [name, rule, *((found or {}).get(key) for key in keys)]
+        for name, rules in entry["classes"].items()
+        for rule, found in zip(("best F1", f"precision {entry['wanted']:g}"), rules.values(), strict=True)
+    ]
+    print_rows(title, ["class", "rule", *keys], rows)
+
+
+def _intervals_line(intervals: Mapping[str, Any]) -> str:
+    """Return a line with the intervals of the means."""
+    known = {TITLES[measure]: value for measure, value in intervals["mean"].items() if value is not None}
+    texts = ", ".join(f"{title} {interval_text(value, '')}" for title, value in known.items())
+    return f"{intervals['level']:.0%} intervals of the means over pictures: {texts or 'undefined'}"
+
+
+def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = "") -> None:
+    """Print a table on standard output, a line above its last row and a note below it.
 
     The table is never narrower than its figures: where lines are too short for it, the terminal breaks them.
     """
@@ -45,6 +67,8 @@ def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, console.measure(printed, options=console.options.update(width=1000)).maximum)
     console.print(printed, markup=False)
+    if note:
+        console.print(note, soft_wrap=True)
 
 
 def interval_text(figure: Mapping[str, float], sign: str = "+") -> str:

@@ -16,6 +16,8 @@ from .settings import Settings
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import PassCounts
 
+PRECISION = 0.9
+
 
 @dataclass
 class RunContext:
@@ -41,6 +43,12 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
+    metrics : tuple of "voc", "coco"
+        Which figures evaluation computes.
+    precision : float or None
+        The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
+    attached_boxes : object
+        The boxes of the setting ``data.boxes`` once evaluation has read them.
     """
 
     run: RunFolder
@@ -56,7 +64,15 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("voc",)
+    precision: float | None = None
+    attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
+
+    @property
+    def wanted_precision(self) -> float:
+        """The precision that evaluation gives thresholds for."""
+        return PRECISION if self.precision is None else self.precision
 
     @property
     def data(self) -> RunData:
@@ -77,4 +93,9 @@ class RunContext:
 
     def save_settings(self) -> None:
         """Write the settings and the command line into the run folder."""
-        self.run.save_settings(self.settings, [*self.program, *sys.argv[1:]])
+        self.run.save_settings(self.settings, self.command_line)
+
+    @property
+    def command_line(self) -> list[str]:
+        """The words of the command that ``run.toml`` stores."""
+        return [*self.program, *sys.argv[1:]]

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
-from lapsvm.errors import LabelsError, OneClassError, OptionError
+from lapsvm.errors import LabelsError, MissingError, OneClassError, OptionError
 
-from .settings import DataSettings
+from .settings import DataSettings, Settings
 
 Labels = NDArray[np.int8]
 _LABELS = frozenset((1, -1, 0))
@@ -31,6 +32,11 @@ class RunData:
     records: dict[str, list[ImageRecord]]
 
 
+def moved(settings: Settings, root: str | None) -> Settings:
+    """Return the settings with the new folder of data that have moved; None leaves it."""
+    return settings.with_values({"data.root": str(Path(root).resolve()) if root else None})
+
+
 def open_run_data(settings: DataSettings, seed: int) -> RunData:
     """Open the data set of a run and check its classes.
 
@@ -39,7 +45,7 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     """
     if not settings.name or not settings.root:
         raise OptionError("a data set must be named with --data and --root; neither may be empty.")
-    dataset = open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
+    dataset = _opened(settings, seed)
     records = {name: _records(dataset, name) for name in _set_names(dataset, settings)}
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
     for name in settings.classes:
@@ -51,6 +57,19 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
         reasons += f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}.")
     return RunData(dataset, classes, skipped, records)
+
+
+def _opened(settings: DataSettings, seed: int) -> Dataset:
+    """Return the data set; MissingError that names --root if its folder is not there or empty."""
+    try:
+        return open_dataset(settings.name, settings.root, **_reader_options(settings, seed))
+    except (MissingError, LabelsError):
+        root = Path(settings.root)
+        is_empty = root.is_dir() and next(root.iterdir(), None) is None
+        if root.exists() and not is_empty:
+            raise
+    state = "is empty" if is_empty else "is not there"
+    raise MissingError(f"data folder {root} {state}; if the data have moved, name their folder with --root.")
 
 
 def _reader_options(settings: DataSettings, seed: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ PATTERNS = (
     "shards/*/[0-9]*.safetensors",
     "models/*.safetensors",
     "first/*.safetensors",
+    "heldout/*.safetensors",
     "training/resume.json",
     "training/*.answers",
     "detections/*/comp3_det_*.txt",

@@ -7,6 +7,7 @@
     RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
+    RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
     RUN/training/*.answers              answers of passes, until training ends
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/evaluation.json  history.csv  timings.json  page/index.html
@@ -69,6 +70,7 @@ class RunFolder:
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
         self.first_models = self.path / "first"
+        self.held_out_scores = self.path / "heldout"
         self.projection = self.path / "projection.safetensors"
         self.choices_file = self.path / "choices.json"
         self.training = self.path / "training"
@@ -90,6 +92,10 @@ class RunFolder:
     def first_model(self, class_name: str) -> Path:
         """Return the file of a class's detector before refinement."""
         return self.first_models / f"{class_name}.safetensors"
+
+    def held_out(self, class_name: str) -> Path:
+        """Return the file of a class's held-out scores."""
+        return self.held_out_scores / f"{class_name}.safetensors"
 
     def detections(self, set_name: str) -> Path:
         """Return the folder of a set's detections."""

@@ -149,12 +149,16 @@ OPTIONS: tuple[Option, ...] = (
         "Data", "run extract import",
         Option("data", "--data", str, "voc, folder, csv, coco, digits, or a data set of your own.", "data.name",
                main="*"),
-        Option("root", "--root", Path, "The folder of the data set.", "data.root", main="*"),
+        Option("root", "--root", Path, "The folder of the data set; for a later verb, if the data have moved.",
+               "data.root", verbs="run extract import train tune refine detect report compare export verify",
+               main="run extract import"),
         Option("classes", "--classes", str, "The classes, as in a,b,c; all by default.", "data.classes", COMMAS,
                main="*"),
         Option("train_set", "--train-set", str, "The set to train on.", "data.train_set"),
         Option("test_set", "--test-set", str, "The set to test on; none where there is none.", "data.test_set"),
         Option("skip_bad", "--skip-bad", bool, "Leave out pictures that cannot be read.", "data.skip_bad", main="*"),
+        Option("boxes", "--boxes", Path, "A COCO file, or a folder of VOC annotations, with boxes of some pictures, "
+               "for evaluation alone.", "data.boxes", verbs="run extract import evaluate report", main="evaluate"),
     ),
     *_panel(
         "Windows", BEGIN,
@@ -174,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
                "windows.source.files", REPEATED, verbs="import", main="*"),
         Option("format", "--format", str, "npz, npy, json or mat; by default the suffix decides.",
                "windows.source.format"),
-        Option("boxes", "--boxes", str, "xyxy, yxyx or xywh; by default what is usual in the format.",
+        Option("box_order", "--box-order", str, "xyxy, yxyx or xywh; by default what is usual in the format.",
                "windows.source.boxes"),
         Option("base", "--base", int, "The number of the first pixel, 0 or 1; -1: what is usual in the format.",
                "windows.source.base", rule=Range(-1, 1)),
@@ -293,15 +297,23 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Result files of any program", "evaluate",
-        Option("root", "--root", Path, "Ground truth in VOC layout."),
+        Option("root", "--root", Path, "Ground truth in VOC layout; with --out, the folder of the data, if it has "
+               "moved."),
         Option("set_name", "--set", str, "The set of --root; test by default."),
         Option("coco", "--coco", Path, "Ground truth as a COCO file, in place of --root."),
         Option("results", "--results", Path, "A folder of comp3/comp4 files for --root, a COCO file for --coco."),
         Option("iou", "--iou", float, "The least overlap of a true positive; 0.5 by default.",
                rule=Range(0, 1, above=True)),
-        Option("metrics", "--metrics", str, "voc, coco or voc,coco; with --coco. voc by default."),
         Option("json_file", "--json", Path, "The file for the figures."),
         main="*",
+    ),
+    *_panel(
+        "Figures", "run evaluate",
+        Option("metrics", "--metrics", str, "voc, coco or voc,coco, for a run or with --coco; a run always has voc's. "
+               "voc by default."),
+        Option("precision", "--precision", float, "Print thresholds for this precision of boxes; 0.9 in "
+               "evaluation.json by default.", rule=Range(0, 1, above=True)),
+        main="evaluate",
     ),
     *_panel(
         "Comparison", "compare",
@@ -318,8 +330,10 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Prediction", "predict",
         Option("images", "", Path, "Pictures, or folders of pictures.", several=REPEATED, default=REQUIRED),
-        Option("model", "--model", Path, "A model file, or a folder of them.", several=REPEATED, default=REQUIRED),
-        Option("draw", "--draw", Path, "The folder for pictures with boxes."),
+        Option("model", "--model", Path, "A run folder, a model file, or a folder of them.", several=REPEATED,
+               default=REQUIRED),
+        Option("threshold", "--threshold", float, "The least probability of a box.", rule=SHARE),
+        Option("draw", "--draw", Path, "The folder for pictures with boxes: those of at least the threshold, or 0.5."),
         Option("method", "--windows", str, "The method that proposes windows, in place of the model's."),
         Option("specs", "--extractor", str, "The extractor, in place of the model's.", several=REPEATED),
         Option("skip_unreadable", "--skip-bad", bool, "Leave out pictures that cannot be read.", default=False),

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line every half minute elsewhere, nothing under --quiet."""
+"""Progress on standard error: a bar on a terminal, a line every half minute elsewhere, only warnings under --quiet."""
 
 import sys
 import time
@@ -84,7 +84,7 @@ def duration(seconds: float) -> str:
 
 
 class Reporter:
-    """Prints lines and bars on standard error, or nothing if `quiet`; standard output is for results."""
+    """Prints lines and bars on standard error, only warnings if `quiet`; standard output is for results."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -93,6 +93,11 @@ class Reporter:
     def say(self, line: str) -> None:
         """Print one line."""
         self.console.print(printable(line), markup=False)
+
+    def warn(self, line: str) -> None:
+        """Print one line, also if `quiet`."""
+        console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True) if self.quiet else self.console
+        console.print(printable(line), markup=False)
 
     @contextmanager
     def bar(self, title: str, total: int | None, unit: str = "") -> Iterator[Bar]:

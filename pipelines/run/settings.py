@@ -37,7 +37,10 @@ FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: f
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which pictures, and which of their classes."""
+    """Which pictures, and which of their classes.
+
+    ``boxes`` is a COCO file or a folder of VOC annotations with boxes of some pictures, which only evaluation reads.
+    """
 
     name: str = ""
     root: str = ""
@@ -45,6 +48,7 @@ class DataSettings:
     train_set: str = "trainval"
     test_set: str = "test"
     skip_bad: bool = False
+    boxes: str = ""
 
 
 @dataclass(frozen=True)

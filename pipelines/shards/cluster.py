@@ -90,7 +90,8 @@ def make_shard(task: ShardTask) -> tuple[str, int]:
             raise SettingsError(f"it would make shards with {difference}.")
         threadpool_limits(1)  # for the rest of the process: other tasks may run at the same time
         measured = [shards.measure(record) for record in task.records]
-        shards.store(task.path, task.records, measured)
+        if any(picture is not None for picture in measured):
+            shards.store(task.path, task.records, measured)
     except LapsvmError as error:
         raise type(error)(f"worker {worker}: {error}") from None
     return worker, count_windows(measured)

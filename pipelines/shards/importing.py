@@ -80,15 +80,13 @@ class SetImport(ShardJobs[ImportedPicture]):
         )
 
     def summary(self) -> Iterator[str]:
-        """Yield sentences on the imported windows, the pictures left out, and windows equal to annotated boxes."""
+        """Yield sentences on the imported windows, and on windows equal to annotated boxes."""
         shards = open_shards(self.folder)
         counts = imported_counts(shards.headers).sentence()
         yield (
             f"{self.set_name}: {shards.n_images:,} pictures, {shards.n_windows:,} windows of {shards.dim:,} features"
             + (f"; {counts}" if counts else "")
         )
-        for image_id in self.left_out():
-            yield f"picture {image_id} is left out: it cannot be read whole"
         yield from equal_sentences(self.context, self.set_name, "--drop-equal-boxes leaves it out")
 
 

@@ -171,7 +171,8 @@ def make_shards(
                 measured.append(picture)
                 counts["windows"] += n_windows
                 bar.step(windows=n_windows)
-            writer.write(partial(shards.store, path, members, measured))
+            if any(picture is not None for picture in measured):  # otherwise all of them are left out
+                writer.write(partial(shards.store, path, members, measured))
         writer.finish()
 
 

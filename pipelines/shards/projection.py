@@ -1,6 +1,6 @@
 """The projection of a run's features, fitted on some training pictures and stored in the run folder."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,10 +22,13 @@ WINDOWS = 60  # of each picture
 NewProjection = tuple[Projection, dict[str, object]]  # a projection to save, and its provenance
 
 
-def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[Extractor, NewProjection | None]:
+def open_run_extractor(
+    context: RunContext, source: RunFolder | None, before_fit: Callable[[], None] = lambda: None
+) -> tuple[Extractor, NewProjection | None]:
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
-    The projection is loaded from the run folder or `source`, or fitted now. Nothing is written. Raises SettingsError if
+    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. Nothing is
+    written. Raises SettingsError if
     the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
@@ -44,6 +47,7 @@ def open_run_extractor(context: RunContext, source: RunFolder | None) -> tuple[E
         return Projected(full, projection), None
     projection = None if context.redo or source is None else _stored(source, made_with)
     if projection is None:
+        before_fit()
         features = _sample_features(context, full, sample)
         projection = fit_projection(features, full.blocks, context.settings.features.pca, full.halves)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)

@@ -1,21 +1,48 @@
 """Stage 5: compute the figures of a run."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from lapsvm.evaluation import run_table, write_json
 
-from ..results.evaluation import NO_BOXES, evaluate_set
-from ..results.tables import print_table
+from ..results.evaluation import evaluate_set
+from ..results.figures.set_entry import set_entry
+from ..results.tables import print_table, print_thresholds
+from ..results.unseen import Unseen
 from ..run.context import RunContext
 
 
 def run(context: RunContext) -> None:
-    """Write evaluation.json and print the table."""
+    """Write evaluation.json and print the tables: what unseen pictures say first."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
-        table = run_table({name: evaluation.table() for name, evaluation in sets.items()})
+        table = run_table({name: set_entry(context, name, entry, context.metrics) for name, entry in sets.items()})
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     for name, evaluation in sets.items():
-        if evaluation.truth is None:
-            context.reporter.say(f"set {name}: {NO_BOXES}")
-        if not context.reporter.quiet:
-            print_table(table["sets"][name], f"{name} set")
+        for report, note in (
+            (context.reporter.say, evaluation.boxes_note(name)),
+            (context.reporter.warn, evaluation.left_out_note(name)),
+        ):
+            if note:
+                report(note)
+    weakness = Unseen.of_run(context).weakness(context.settings.features.extractors)
+    if weakness:
+        context.reporter.say(f"evaluate: {weakness}")
+    if not context.reporter.quiet:
+        for figures, title in _tables(context, table["sets"]):
+            print_table(figures, title)
+        for name, entry in table["sets"].items():
+            if context.precision is not None and "thresholds" in entry:
+                print_thresholds(entry["thresholds"], f"{name} set, thresholds")
+
+
+def _tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the tables to print with their titles: unseen pictures first, the training pictures last."""
+    train_set = context.settings.data.train_set
+    for name, entry in sets.items():
+        if name != train_set:
+            yield entry, f"{name} set"
+    if "held_out" in sets[train_set]:
+        yield sets[train_set]["held_out"], f"{train_set} set, held out: each picture by a model that did not see it"
+    yield sets[train_set], f"{train_set} set, in-sample: the detectors were trained with these pictures"

@@ -11,6 +11,7 @@ from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
+from .picture_check import check_data, report_left_out
 from .shard_sets import Make, claim_shards, make_set
 
 
@@ -26,7 +27,8 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    extractor, projection = open_run_extractor(context, source)
+    data = check_data(context, source and source.path / "shards")
+    extractor, projection = open_run_extractor(context, source, data.report)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
@@ -35,11 +37,11 @@ def extract_sets(context: RunContext) -> None:
     if projection is not None:
         save_projection(context.run.projection, *projection)
     context.save_settings()
+    data.report()
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
-        for image_id in jobs.left_out():
-            context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
+        report_left_out(context, name, jobs.left_out())
 
 
 def _cluster_extraction() -> Make[PictureWindows]:

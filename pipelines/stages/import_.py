@@ -5,6 +5,7 @@ from lapsvm.errors import OptionError
 from ..run.context import RunContext
 from ..shards.external import Sources, open_sources
 from ..shards.importing import SetImport
+from .picture_check import check_data, report_left_out
 from .shard_sets import claim_shards, make_set
 
 
@@ -20,6 +21,7 @@ def run(context: RunContext) -> None:
         raise OptionError(f"{bare[0]} holds windows without features; use lapsvm extract --proposals {bare[0]}.")
     for set_name, records in context.data.records.items():
         sources.check_all([record.id for record in records], set_name)
+    data = check_data(context)
     first = sources.read(context.data.records[context.settings.data.train_set][0].id)[0]
     sets = {name: SetImport(context, name, sources, first) for name in context.data.records}
     to_do = claim_shards(context, sets)
@@ -28,6 +30,8 @@ def run(context: RunContext) -> None:
         make_set(context, f"import {name}", jobs, to_do[name])
         for sentence in jobs.summary():
             context.reporter.say(sentence)
+        report_left_out(context, name, jobs.left_out())
+    data.report()
     _report_unused(context, sources)
 
 

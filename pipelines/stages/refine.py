@@ -9,19 +9,25 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
+from lapsvm.bags.scoring import BestWindows
+from lapsvm.boxes import as_boxes
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, OneClassError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, Refinement, refine
 
+from ..fitting.agreement import Proposals
 from ..fitting.fit import Constants, FitRequest, problem
+from ..fitting.fold_scores import FoldPart, FoldScores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
+from ..fitting.selection import HELD_OUT_FOLDS
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
 from ..fitting.training_bags import stored_bags
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
+from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
@@ -30,11 +36,12 @@ from ..shards.projection import projection_of
 
 
 class _Pictures(NamedTuple):
-    """The training pictures: windows, their boxes (n_windows, 4) and the scale of the features."""
+    """The training pictures: windows, their boxes (n_windows, 4), the scale of the features, and ids."""
 
     bags: Bags
     boxes: Array
     scale: Float64
+    ids: tuple[str, ...]
 
 
 def run(context: RunContext) -> None:
@@ -54,7 +61,7 @@ def run(context: RunContext) -> None:
     loaded = load_detectors(context, "refine", files.__getitem__)
     detectors = {detector.class_name: detector for detector in loaded}
     tasks = [_refinement_task(context, first[name], detectors[name]) for name in first]
-    to_do = [task for task in tasks if context.redo or task.path in moves or not is_done(task)]
+    to_do = [task for task in tasks if context.redo or task.path in moves or not is_complete(context.run, task)]
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
@@ -110,11 +117,11 @@ def _refine(
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     bags, scale = stored_bags(context, shards)
-    pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale)
+    pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale, shards.image_ids)
     projection = projection_of(context.run, shards)
     files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
     for final, trained in moves.items():
-        final.replace(trained)
+        _move(final, trained)
     context.save_settings()
     starts = _starts(detectors, pictures)
     for task in tasks:
@@ -123,7 +130,40 @@ def _refine(
         write_history(context, rows, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first.detector, "result"))}
         mean = _mean(context, task, refinement)
-        fitted_detector(task, result, refinement.solution, scale, projection, mean).save(task.path)
+        detector = fitted_detector(task, result, refinement.solution, scale, projection, mean)
+        _calibrated(context, task, detector, refinement, pictures).save(task.path)
+
+
+def _calibrated(
+    context: RunContext, task: FitTask, detector: Detector, refinement: Refinement, pictures: _Pictures
+) -> Detector:
+    """Return a refined detector with its calibration, if its folds hold enough positives and negatives."""
+    reason = too_few_pictures(task.name, task.y, max(HELD_OUT_FOLDS, _folds(context, task)))
+    if reason:
+        context.run.remove([context.run.held_out(task.name)])
+        context.reporter.say(f"refine: {reason}")
+        return detector
+    best = pictures.bags.best(np.column_stack([detector.coef, refinement.fold_coef]))
+    parts = [
+        FoldPart.of(refinement.fold == k, (refinement.fold > 0) & (refinement.fold != k), *_column(best, k))
+        for k in range(1, refinement.fold_coef.shape[1] + 1)
+    ]
+    proposals = Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1])
+    known = TrainingPictures(pictures.ids, proposals)
+    return save_held_out(context, detector, task.y, known, FoldScores.join(parts), best.column(0))
+
+
+def _column(best: BestWindows, column: int) -> tuple[Float64, Index]:
+    """Return the best scores and windows of one model."""
+    return best.score[:, column], best.index[:, column]
+
+
+def _move(final: Path, trained: Path) -> None:
+    """Give a trained model the name of a first model, which has no calibration: it belongs to final models."""
+    final.replace(trained)
+    detector = Detector.load(trained)
+    if detector.calibration is not None:
+        replace(detector, calibration=None).save(trained)
 
 
 def _mean(context: RunContext, task: FitTask, refinement: Refinement) -> Mean | None:

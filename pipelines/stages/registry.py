@@ -10,6 +10,7 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 
+from ..results.figures.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
@@ -17,6 +18,7 @@ from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from ..run.trusted_code import check_trusted
+from .new_places import PLACES, check_places, record_places
 
 Stage = Callable[[RunContext], None]
 STAGES = {
@@ -62,16 +64,21 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         device=options.get("device", "auto"),
         named=tuple(options.get("extractor") or ()),
         stages=tuple(names),
+        metrics=chosen_metrics(options.get("metrics") or "voc"),
+        precision=options.get("precision"),
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
+    places = check_places(context, old, values)
     if line:
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
     with run.lock(command), cluster as context.cluster:
         check_outputs(context)
+        if names[0] not in FIRST_STAGES:
+            record_places(context, old, places)
         for name in names:
             run_stage(name, context)
 
@@ -94,7 +101,8 @@ def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[s
     """Return the values that a stage may still set; the run folder was made with the others."""
     combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
     used = USED_TABLES.get(stage, ())
-    return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in combined}
+    open_ones = (*combined, *PLACES)
+    return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in open_ones}
 
 
 def check_folders(context: RunContext) -> None:

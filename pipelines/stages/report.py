@@ -1,40 +1,45 @@
 """Stage 6: write the page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import DataError
-from lapsvm.evaluation import Detections
 from lapsvm.features import open_shards
 from lapsvm.report import (
     CccpStep,
     ClassSummary,
     Contents,
     Curve,
-    Example,
+    Findings,
     LabelCounts,
+    NextStep,
     RunSummary,
     SetSummary,
+    next_steps,
     write_page,
 )
+from lapsvm.report.misses import by_kind
+from lapsvm.report.next_steps import SCENE
 
 from ..fitting.history import read_history
-from ..fitting.mean_probe import data_warnings
+from ..fitting.mean_probe import choice_warnings, scene_warnings
 from ..results.detectors import load_detectors
 from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.figures.set_entry import set_entry, stored_entry
+from ..results.findings import options_in_use, unseen_image_ap
+from ..results.held_out import HeldOut, read_held_out
+from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
-
-EXAMPLES = 8
-Truth = dict[str, dict[str, GroundTruth]]
 
 
 def run(context: RunContext) -> None:
@@ -49,21 +54,104 @@ def run(context: RunContext) -> None:
 
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: dict[str, Detector]) -> Contents:
-    train_set, test_set = context.settings.data.train_set, context.settings.data.test_set
+    figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
     steps = _cccp_steps(context)
-    classes = tuple(
-        _class_result(context, name, sets[train_set], sets.get(test_set), detectors[name], steps.get(name, ()))
-        for name in context.data.classes
-    )
+    sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
+    classes = tuple(_class_result(source, steps.get(source.name, ())) for source in sources)
     missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
-    warnings = [data_warnings(name, provenance_value(detectors[name], "result")) for name in context.data.classes]
+    summary = _summary(context, sets)
+    sizes = _sizes(context)
+    areas = [median_area(source.shown, sizes) for source in sources]
+    found = [
+        replace(_findings(context, source, of_class, summary, figures), area=area)
+        for source, of_class, area in zip(sources, classes, areas, strict=True)
+    ]
+    actions = next_steps(found, options_in_use(context.settings))
+    warnings = [_warnings(source, actions) for source in sources]
     return Contents(
-        _summary(context, sets),
+        summary,
         classes,
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
-        warnings=(*_imported(context), *chain.from_iterable(warnings)),
+        warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
+        figures=figures,
+        reliability={
+            name: detectors[name].calibration.reliability
+            for name in context.data.classes
+            if detectors[name].calibration is not None and detectors[name].calibration.reliability is not None
+        },
+        next_steps=actions,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassSources:
+    """What the page says of a class comes from these; `shown` are unseen pictures if there are any."""
+
+    name: str
+    detector: Detector
+    train: SetEvaluation
+    test: SetEvaluation | None
+    held_out: HeldOut | None
+    seen: ShownSet
+    shown: ShownSet
+
+
+def _warnings(source: _ClassSources, actions: Sequence[NextStep]) -> list[str]:
+    """Return warnings on the data of a class, but for what a next step says in other words."""
+    result = provenance_value(source.detector, "result")
+    is_listed = any(source.name in dict(step.classes) for step in actions if step.finding == SCENE)
+    return [*([] if is_listed else scene_warnings(source.name, result)), *choice_warnings(source.name, result)]
+
+
+def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
+    data = context.settings.data
+    held_out = read_held_out(context.run, name)
+    parts = {set_name: (set_name, of, by_id(context.data.records[set_name])) for set_name, of in sets.items()}
+    train, test = parts[data.train_set], parts.get(data.test_set)
+    return _ClassSources(
+        name,
+        detector,
+        sets[data.train_set],
+        sets.get(data.test_set),
+        held_out,
+        shown_set(name, train, None, None),
+        shown_set(name, train, test, held_out),
+    )
+
+
+def _findings(
+    context: RunContext, source: _ClassSources, result: ClassSummary, summary: RunSummary, figures: dict[str, Any]
+) -> Findings:
+    """Return what the rules for next steps know of a class."""
+    data, name = context.settings.data, source.name
+    labels = summary.train.labels[name]
+    image_ap, chance = unseen_image_ap(name, source.test, context.data.records.get(data.test_set, ()), source.held_out)
+    positive = None if source.held_out is None else source.held_out.agreement[source.held_out.y > 0]
+    windows = figures[data.train_set].get("windows", {"classes": {}})["classes"].get(name, {})
+    return Findings(
+        name,
+        labels.positive,
+        labels.negative,
+        image_ap=image_ap,
+        chance=chance,
+        mean_probe_ap=provenance_value(source.detector, "result").get("mean_probe_image_ap"),
+        corloc=result.corloc,
+        misses={kind: len(examples) for kind, examples in by_kind(result.misses).items()},
+        agreement=None if positive is None or not len(positive) else float(np.median(positive)),
+        window_recall=windows.get("recall_50"),
+        extractors=summary.extractors,
+    )
+
+
+def _sizes(context: RunContext) -> dict[str, tuple[int, int]]:
+    """Return picture -> height and width, of all sets."""
+    return {
+        image_id: (int(height), int(width))
+        for name in context.data.records
+        for shard in open_shards(context.run.shards(name))
+        for image_id, (height, width) in zip(shard.image_ids, shard.sizes.tolist(), strict=True)
+    }
 
 
 def _imported(context: RunContext) -> list[str]:
@@ -71,6 +159,12 @@ def _imported(context: RunContext) -> list[str]:
     shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
     counts = {name: imported_counts(shard_set.headers).sentence() for name, shard_set in shards.items()}
     return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
+
+
+def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
+    """Return sentences on sets of which only some pictures have boxes, or are left out."""
+    notes = [(entry.truth and entry.boxes_note(name), entry.left_out_note(name)) for name, entry in sets.items()]
+    return [note for note in chain.from_iterable(notes) if note]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
@@ -143,18 +237,10 @@ def _cccp_step(row: dict[str, str]) -> CccpStep:
     return CccpStep(float(row["objective"]), float(row["gap"]), passes, seconds)
 
 
-def _class_result(
-    context: RunContext, name: str, train: SetEvaluation, test: SetEvaluation | None, detector: Detector,
-    steps: tuple[CccpStep, ...],
-) -> ClassSummary:  # fmt: skip
+def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSummary:
+    name, train, test, detector = source.name, source.train, source.test, source.detector
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
-    shown = test if test is not None else train
-    data = context.settings.data
-    records = {record.id: record for record in context.data.records[data.train_set if test is None else data.test_set]}
-    detections = shown.detections[name]
-    order = detections.order()
-    right, wrong = (order, order[:0]) if voc is None else (order[voc.tp], order[voc.fp])
     result = provenance_value(detector, "result")
     return ClassSummary(
         name=name,
@@ -169,47 +255,9 @@ def _class_result(
         averaged=result.get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
-        best=_examples(right, detections, records, shown.truth, name, EXAMPLES),
-        false_positives=_examples(wrong, detections, records, shown.truth, name, EXAMPLES),
-        misses=_misses(context, name, train),
+        misses=misses(source.seen, train),
+        disagreements=disagreements(source.seen, source.held_out),
         hits=int(located.hits.sum()) if located else None,
         windowless=int((located.windows < 0).sum()) if located else 0,
-    )
-
-
-def _examples(
-    indices: Iterable[int], detections: Detections, records: dict[str, ImageRecord], truth: Any, name: str,
-    most: int | None = None,
-) -> tuple[Example, ...]:  # fmt: skip
-    """Return examples of detections, at most one of each picture."""
-    first_of: dict[str, int] = {}
-    for index in indices:
-        if most is not None and len(first_of) == most:
-            break
-        first_of.setdefault(detections.image_ids[index], int(index))
-    return tuple(_example(index, detections, records[image_id], truth, name) for image_id, index in first_of.items())
-
-
-def _example(index: int, detections: Detections, record: ImageRecord, truth: Truth | None, name: str) -> Example:
-    """Return a detection with the annotated objects of its picture."""
-    boxes = {} if truth is None else {other: pictures[record.id].boxes for other, pictures in truth.items()}
-    return Example(
-        id=record.id,
-        pixels=record.pixels,
-        box=detections.boxes[index],
-        score=float(detections.scores[index]),
-        truth=boxes.get(name),
-        others={other: objects for other, objects in boxes.items() if other != name and len(objects)},
-    )
-
-
-def _misses(context: RunContext, name: str, train: SetEvaluation) -> tuple[Example, ...]:
-    """Return the positive training pictures whose best window misses, by decreasing score."""
-    if train.corloc is None:
-        return ()
-    located, detections = train.corloc.classes[name], train.detections[name]
-    missed = located.windows[~located.hits & (located.windows >= 0)]
-    records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
-    return _examples(
-        missed[np.argsort(-detections.scores[missed], kind="stable")], detections, records, train.truth, name
+        **class_examples(source.shown),
     )

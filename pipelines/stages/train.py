@@ -6,22 +6,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector
 from lapsvm.errors import StageError
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
+from ..fitting.agreement import Proposals
 from ..fitting.fit import Constants, FitRequest, fit_requests
+from ..fitting.fold_scores import FoldScores
 from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
-from ..fitting.selection import Choice, check_folds, choose_constants
+from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, held_out_scores
 from ..fitting.starts import check_start
-from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector, is_done
+from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
 from ..fitting.window_subset import WindowSubset, window_subsets
+from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
-from ..run.dataset import content_hash
+from ..run.dataset import Labels, content_hash
 from ..run.settings import TrainSettings
 from ..shards.projection import projection_of
 
@@ -36,7 +43,11 @@ def run(context: RunContext) -> None:
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = fit_tasks(context, shards)
-    to_do = tasks if context.redo else _resumed_tasks(context, tasks, [task for task in tasks if not is_done(task)])
+    to_do = (
+        tasks
+        if context.redo
+        else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context.run, task)])
+    )
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
@@ -87,13 +98,49 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         if not solutions[name].coef.any():
             context.reporter.say(f"train: {name} ended at w = 0, which scores every window alike; raise --C.")
     context.save_settings()
+    detectors = {}
     for task in tasks:
         result, solution = _result(choices[task.name], probe_aps.get(task.name)), solutions[task.name]
         for sentence in data_warnings(task.name, result):
             context.reporter.say(f"train: {sentence}")
         weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
-        fitted_detector(task, result, replace(solution, coef=weights), factors, projection).save(task.path)
+        detectors[task.name] = fitted_detector(task, result, replace(solution, coef=weights), factors, projection)
+    held_out = {name: choice.held_out for name, choice in choices.items() if choice.held_out is not None}
+    detectors |= _calibrated(context, shards, bags, tasks, detectors, solutions, held_out)
+    for task in tasks:
+        detectors[task.name].save(task.path)
     context.run.remove_training()
+
+
+def _calibrated(
+    context: RunContext, shards: ShardSet, bags: Bags, tasks: Sequence[FitTask], detectors: Mapping[str, Detector],
+    solutions: Mapping[str, LatentSolution], held_out: Mapping[str, FoldScores],
+) -> dict[str, Detector]:  # fmt: skip
+    """Return the final detectors of classes with held-out scores, with their calibration."""
+    if context.settings.refine.rounds:
+        return {}  # refinement follows, and has held-out scores of its own
+    context.run.remove(context.run.held_out(task.name) for task in tasks if task.name not in held_out)
+    for task in tasks:
+        if task.name not in held_out:
+            context.reporter.say(f"train: {_without_probabilities(context.settings.train, task)}")
+    calibrated = [task for task in tasks if task.name in held_out]
+    if not calibrated:
+        return {}
+    best = bags.best(np.column_stack([solutions[task.name].coef for task in calibrated]))
+    pictures = TrainingPictures(shards.image_ids, Proposals.of_training(context))
+    return {
+        task.name: save_held_out(
+            context, detectors[task.name], task.y, pictures, held_out[task.name], best.column(column)
+        )
+        for column, task in enumerate(calibrated)
+    }
+
+
+def _without_probabilities(train: TrainSettings, task: FitTask) -> str:
+    """Return a sentence that says why a class has no held-out scores."""
+    if train.keep_windows:
+        return f"scores of {task.name} have no probabilities, because folds kept other windows than detection scores."
+    return too_few_pictures(task.name, task.y, HELD_OUT_FOLDS)
 
 
 def _solutions(
@@ -112,10 +159,28 @@ def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequen
     choices = {} if context.redo else _stored_choices(context, tasks)
     for bags, names in batches(context.settings.train, subsets):
         labels = {name: by_name[name].y for name in names if name not in choices}
-        choices |= choose_constants(context, bags, labels) if labels else {}
-        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
+        chosen = choose_constants(context, bags, labels) if labels else {}
+        choices |= _with_held_out(context, bags, labels, chosen)
+        entries = {name: _choice_entry(by_name[name], choice) for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices
+
+
+def _with_held_out(
+    context: RunContext, bags: Bags, labels: Mapping[str, Labels], choices: Mapping[str, Choice]
+) -> dict[str, Choice]:
+    """Return choices with held-out scores where these describe the final models, training folds if there are none."""
+    if context.settings.refine.rounds or context.settings.train.keep_windows:
+        return {name: replace(choice, held_out=None) for name, choice in choices.items()}
+    missing = {name: choice.constants for name, choice in choices.items() if choice.held_out is None}
+    scores = held_out_scores(context, bags, {name: labels[name] for name in missing}, missing)
+    return {**choices, **{name: replace(choices[name], held_out=found) for name, found in scores.items()}}
+
+
+def _choice_entry(task: FitTask, choice: Choice) -> dict[str, Any]:
+    """Return a choice as JSON values, for training that resumes."""
+    stored = None if choice.held_out is None else choice.held_out.as_json()
+    return {"key": _choice_key(task), **asdict(replace(choice, held_out=None)), "held_out": stored}
 
 
 def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
@@ -138,10 +203,13 @@ def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, 
     stored = read_checked(context.run.choices_file, context.reporter.say)
     entries = {} if stored is None else stored["choices"]
     return {
-        task.name: Choice(Constants(*entry["constants"]), entry["candidates"], entry["history"])
+        task.name: Choice(
+            Constants(*entry["constants"]), entry["candidates"], entry["history"],
+            None if entry["held_out"] is None else FoldScores.from_json(entry["held_out"]),
+        )
         for task in tasks
-        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task)
-    }
+        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task) and "held_out" in entry
+    }  # fmt: skip
 
 
 def _choice_key(task: FitTask) -> str:

@@ -1,68 +1,18 @@
-"""Figures on the pictures and on bootstrap draws of them, and differences between runs or learners, with tests."""
+"""Differences of figures between runs or learners, with tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import (
-    Detections,
-    bootstrap_difference,
-    detection_ap_draws,
-    holm,
-    paired_t_test,
-    share_draws,
-)
-from lapsvm.evaluation.localisation import ClassCorLoc
-from lapsvm.evaluation.tables import mean
-from lapsvm.evaluation.voc import ClassResult
+from lapsvm.evaluation import bootstrap_difference, holm, paired_t_test
 
-LEVEL = 0.95
-"""Confidence level of all intervals."""
+from ..results.figures.draws import LEVEL, Figure, mean_figure
+
 Difference = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of one run and class: its value on the pictures, and on every draw of them."""
-
-    value: float | None
-    draws: Float64
-
-
-def detection_figures(
-    result: ClassResult,
-    detections: Detections,
-    truth: Mapping[str, GroundTruth],
-    ids: Sequence[str],
-    counts: NDArray[np.integer],
-) -> dict[str, Figure]:
-    """Return the detection APs of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
-    positions = {image: position for position, image in enumerate(ids)}
-    images = [positions[detections.image_ids[row]] for row in result.order]
-    npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in ids]
-    points, areas = detection_ap_draws(result.matches.outcome, images, npos, counts)
-    return {"ap_11point": Figure(result.ap_11point, points), "ap_area": Figure(result.ap_area, areas)}
-
-
-def corloc_figure(result: ClassCorLoc, ids: Sequence[str], counts: NDArray[np.integer]) -> Figure:
-    """Return the CorLoc of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
-    positions = {image: position for position, image in enumerate(ids)}
-    return Figure(result.corloc, share_draws(result.hits, [positions[image] for image in result.image_ids], counts))
-
-
-def mean_figure(figures: Sequence[Figure]) -> Figure:
-    """Return the mean of the figures that are defined, on the pictures and on every draw."""
-    draws = np.stack([figure.draws for figure in figures])
-    defined = ~np.isnan(draws)
-    sums, sizes = np.where(defined, draws, 0.0).sum(axis=0), defined.sum(axis=0)
-    means = np.divide(sums, sizes, out=np.full(len(sums), np.nan), where=sizes > 0)
-    return Figure(mean(figure.value for figure in figures), means)
 
 
 def measure_table(by_class: Mapping[str, Sequence[Figure]]) -> dict[str, Any]:

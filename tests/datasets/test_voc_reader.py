@@ -7,6 +7,7 @@ import pytest
 from lapsvm.datasets import annotations
 from lapsvm.datasets.voc import find_lists, open_voc, read_annotations
 
+from lapsvm import voc_files
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import Dataset, open_dataset
 from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
@@ -120,7 +121,7 @@ def test_labels_never_come_from_annotations(voc, monkeypatch):
     for path in (voc / "Annotations").iterdir():
         path.write_text("<poison")
         path.chmod(0)
-    monkeypatch.setattr(annotations.ElementTree, "parse", refuse)
+    monkeypatch.setattr(voc_files.ElementTree, "parse", refuse)
     monkeypatch.setattr(annotations, "read_objects", refuse)
     assert open_voc(voc).records("trainval") == expected
     with pytest.raises(RuntimeError, match="an annotation was opened"):

@@ -42,3 +42,16 @@ def test_what_does_not_fit_is_refused():
         to_json("a.jpg", 5, 4, {"cat": ([[0, 0, 1, 1]], [1, 2])})
     with pytest.raises(NotFiniteError, match="scores must be finite, got nan at index 0"):
         to_json("a.jpg", 5, 4, {"cat": ([[0, 0, 1, 1]], [np.nan])})
+
+
+def test_probabilities_stand_beside_the_scores_of_classes_that_have_some():
+    boxes = [[0, 0, 1, 1], [0, 0, 2, 2]]
+    found = to_json("a.jpg", 5, 4, {"cat": (boxes, [3, 1]), "dog": (boxes[:1], [2])}, {"cat": np.array([0.9, 0.2])})
+    assert [(one["class"], one.get("probability")) for one in found["detections"]] == [
+        ("cat", 0.9),
+        ("dog", None),
+        ("cat", 0.2),
+    ]
+    assert "probability" not in found["detections"][1]
+    with pytest.raises(ShapeError, match="boxes and probabilities must have the same length, got 2 and 1"):
+        to_json("a.jpg", 5, 4, {"cat": (boxes, [3, 1])}, {"cat": [0.9]})

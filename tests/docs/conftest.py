@@ -51,6 +51,29 @@ def write_network(path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
+def write_transformer(path: Path) -> None:
+    """Write an ONNX network whose output is a class token and the means of patches of 14 x 14 pixels, 8 channels."""
+    import onnx
+
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    kernel = np.random.default_rng(0).normal(size=(8, 3, 14, 14)).astype(np.float32)
+    arrays = {"kernel": kernel, "shape": np.array([0, 8, -1]), "class": np.zeros((1, 1, 8), np.float32)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["picture", "kernel"], ["grid"], kernel_shape=[14, 14], strides=[14, 14]),
+            helper.make_node("Reshape", ["grid", "shape"], ["flat"]),
+            helper.make_node("Transpose", ["flat"], ["patches"], perm=[0, 2, 1]),
+            helper.make_node("Concat", ["class", "patches"], ["tokens"], axis=1),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
+        [helper.make_tensor_value_info("tokens", single, [1, "n", 8])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
 def write_features(folder: Path, voc: Path) -> None:
     """Write an .npz file with random windows and features for every picture of a folder in VOC's layout."""
     rng = np.random.default_rng(0)
@@ -83,6 +106,7 @@ def inputs(tmp_path_factory) -> Path:
             draw_photograph(folder / "pictures" / name / f"{number}.jpg", rng, brightness)
     draw_photograph(folder / "photo.jpg", rng, 250)
     write_network(folder / "network.onnx")
+    write_transformer(folder / "transformer.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         write_digits("VOC2007", seed=3, n_train=16, n_test=10)

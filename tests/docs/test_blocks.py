@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lapsvm.windows import METHODS
+
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "use_the_boxes")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
@@ -49,6 +51,15 @@ def run_command(words, lapsvm):
         with pytest.raises(SystemExit) as end:
             import_module(arguments[1]).main(arguments[2:])
         assert not end.value.code
+
+
+@pytest.fixture(autouse=True)
+def _registered_methods():
+    """Forget after a page what it registers, so that no other test sees it."""
+    before = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(before)
 
 
 def run_page(page, lapsvm):

@@ -149,6 +149,48 @@ def _write_network(path, weights=None, *, relu=False, size=("h", "w"), channels=
     return path
 
 
+def _write_transformer(path, weights, *, patch=14, prefix=1, size=("h", "w"), also=(), batch=1):
+    """Write a network whose tokens are the means of patches times `weights` (channels out, 3) after `prefix` others.
+
+    The tokens before the grid are far from every mean. `also` names copies of the output.
+    """
+    import onnx
+
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    weights = np.asarray(weights, float)
+    kernel = np.broadcast_to(weights[:, :, None, None], (*weights.shape, patch, patch)) / patch**2
+    arrays = {
+        "kernel": kernel.astype(np.float32),
+        "shape": np.array([0, len(weights), -1]),
+        "before": np.full((1, prefix, len(weights)), 1e6, np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["picture", "kernel"], ["sums"], kernel_shape=[patch] * 2, strides=[patch] * 2),
+        helper.make_node("Reshape", ["sums", "shape"], ["flat"]),
+        helper.make_node("Transpose", ["flat"], ["grid"], perm=[0, 2, 1]),
+        helper.make_node("Concat", ["before", "grid"], ["all"], axis=1),
+        *(helper.make_node("Identity", ["all"], [name]) for name in ("tokens", *also)),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "transformer",
+        [helper.make_tensor_value_info("picture", single, [batch, 3, *size])],
+        [helper.make_tensor_value_info(name, single, [batch, "n", len(weights)]) for name in ("tokens", *also)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.fixture(scope="session")
+def write_transformer():
+    """The function that writes a tiny transformer; the test is skipped where onnx is not installed."""
+    pytest.importorskip("onnx")
+    return _write_transformer
+
+
 @pytest.fixture(scope="session")
 def write_network():
     """The function that writes a tiny network; the test is skipped where onnx is not installed."""

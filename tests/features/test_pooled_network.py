@@ -1,5 +1,7 @@
 """Pooled network features: on tiny networks they are a formula, on real ones a manual run."""
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +11,7 @@ import pytest
 from lapsvm.catalog import read_image
 from lapsvm.errors import DataError, DependencyError, MissingError, NotFiniteError, OptionError
 from lapsvm.features import open_extractor
-from lapsvm.features.extractors.pooled_network import network_size
+from lapsvm.features.extractors.maps.letterbox import network_size
 
 pytest.importorskip("onnxruntime")
 PICTURE = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)  # 3 x 4 cells of 32
@@ -171,20 +173,10 @@ def test_an_output_must_be_chosen_among_several(tmp_path, write_network):
 
 def test_a_network_without_a_map_is_refused(tmp_path, write_network):
     path = write_network(tmp_path / "net.onnx", WEIGHTS, flat=True)
-    with pytest.raises(DataError, match=r"needs an output with 4 dimensions; there are map \(1, 5\)"):
+    with pytest.raises(DataError, match=r"needs an output with 4 dimensions, or 3 for tokens; there are map \(1, 5\)"):
         open_extractor(f"onnx:{path}")
-    with pytest.raises(OptionError, match="output must be one with 4 dimensions, got 'map'"):
+    with pytest.raises(OptionError, match="output must be one with 4 dimensions, or 3 for tokens, got 'map'"):
         open_extractor(f"onnx:{path}?output=map")
-
-
-def test_a_network_of_fixed_size_gets_every_picture_at_that_size(tmp_path, write_network):
-    path = write_network(tmp_path / "net.onnx", WEIGHTS, size=(64, 32))
-    extractor = open_extractor(f"onnx:{path}?norm=none")
-    assert extractor.feature_map(PICTURE).shape == (5, 2, 1)
-    assert extractor.describe()["size"] == [64, 32]
-    np.testing.assert_allclose(extractor(PICTURE, [[0, 0, 128, 96]])[0], formula([0, 0, 128, 96]), atol=0.02)
-    with pytest.raises(OptionError, match=r"size must not be given: the network takes only \(64, 32\), got 64"):
-        open_extractor(f"onnx:{path}?size=64")
 
 
 @pytest.mark.parametrize(("changed", "got"), [({"channels": 1}, r"1, 1"), ({"inputs": 2}, "picture1")])
@@ -239,6 +231,18 @@ def test_a_missing_runtime_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "lapsvm\[onnx\]"'):
         open_extractor(f"onnx:{path}")
+
+
+def test_the_runtime_leaves_nothing_in_the_home_of_the_user(path, tmp_path):
+    """ONNX Runtime would keep a device id for its telemetry there, and warn where it cannot."""
+    code = f"from lapsvm.features import open_extractor; open_extractor('onnx:{path}')"
+    home = tmp_path / "home"
+    home.mkdir()
+    hidden = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | {"HOME": str(home)}
+    ended = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, check=True)
+    assert ended.stderr == b""
+    assert list(home.iterdir()) == []
 
 
 def test_a_map_that_is_not_finite_is_refused(tmp_path, write_network):

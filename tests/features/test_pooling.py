@@ -1,11 +1,17 @@
-"""Pooling: the matrix product against pixel-by-pixel definitions."""
+"""Pooling: sums over rectangles against pixel-by-pixel definitions."""
 
 import numpy as np
 import pytest
 
 from lapsvm.features.extractors import reference
 from lapsvm.features.extractors.picture import l2_normalise
-from lapsvm.features.extractors.pooling import cell_shares, enlarge, pool_rings, pool_windows
+from lapsvm.features.extractors.pooling import (
+    enlarge,
+    pool_rings,
+    pool_windows,
+    ring_lengths,
+    window_lengths,
+)
 
 MAP = np.random.default_rng(0).normal(size=(5, 6, 7)).astype(np.float32)
 FINE = 16
@@ -58,15 +64,35 @@ def test_the_smallest_window_there_is_gives_its_cell():
     np.testing.assert_allclose(found, [MAP[:, 0, 0], np.zeros(5)], rtol=1e-6)
 
 
-def test_more_windows_than_one_product_takes(monkeypatch):
-    windows = grid_windows(100)
-    whole = pool_windows(MAP, windows)
-    monkeypatch.setattr("lapsvm.features.extractors.pooling._ROWS", 7)
-    np.testing.assert_allclose(pool_windows(MAP, windows), whole, atol=1e-6)
+def test_windows_are_clipped_to_the_map():
+    found = pool_windows(MAP, np.array([[-3, -2.5, 2.5, 1e9], [5, 5.5, np.inf, np.inf], [8, 8, 9, 9]]))
+    expected = pool_windows(MAP, np.array([[0, 0, 2.5, 6], [5, 5.5, 7, 6]]))
+    np.testing.assert_array_equal(found, [*expected, np.zeros(5)])
 
 
-def test_shares_sum_to_one():
-    np.testing.assert_allclose(cell_shares(grid_windows(), 6, 7).sum(axis=1), 1.0, rtol=1e-6)
+def test_a_window_in_the_far_corner_of_a_large_map_is_exact():
+    large = np.random.default_rng(2).random((3, 200, 300)).astype(np.float32)
+    found = pool_windows(large, np.array([[299.4, 199.4, 299.5, 199.6], [298.99999, 198, 299.00001, 200]]))
+    np.testing.assert_array_equal(found[0], large[:, 199, 299])
+    np.testing.assert_allclose(found[1], large[:, 198:, 298:].mean(axis=(1, 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 31, 32, 33, 70])
+def test_channels_are_pooled_in_blocks(channels):
+    wide = np.random.default_rng(3).normal(size=(channels, 6, 7)).astype(np.float32)
+    windows = grid_windows(9)
+    pooled, (around, _) = pool_windows(wide, windows), pool_rings(wide, windows)
+    np.testing.assert_allclose(pooled, [reference.pool(wide, window) for window in windows], atol=1e-6)
+    np.testing.assert_array_equal(pooled[:, -1:], pool_windows(wide[-1:], windows))
+    np.testing.assert_allclose(window_lengths(wide, windows), np.linalg.norm(pooled.astype(float), axis=1), rtol=1e-6)
+    np.testing.assert_allclose(ring_lengths(wide, windows), np.linalg.norm(around.astype(float), axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 7), (3, 0, 7), (3, 6, 0)])
+def test_a_map_without_cells_gives_zeros(shape):
+    windows = np.array([[0, 0, 1, 1.0]])
+    np.testing.assert_array_equal(pool_windows(np.empty(shape, np.float32), windows), np.zeros((1, shape[0])))
+    assert window_lengths(np.empty(shape, np.float32), windows) == 0
 
 
 def test_a_row_of_zeros_is_not_divided():
@@ -77,7 +103,7 @@ def test_a_row_of_zeros_is_not_divided():
 
 def rings(windows):
     windows = np.asarray(windows, dtype=float)
-    return pool_rings(MAP, windows, pool_windows(MAP, windows))
+    return pool_rings(MAP, windows)
 
 
 @pytest.mark.parametrize("window", [[2, 2, 4, 4], [0, 0, 1.5, 6], [1.3, 2.2, 1.4, 2.21], [0.1, 0.2, 6.8, 5.9]])

@@ -129,7 +129,7 @@ def test_several_threads_get_what_one_gets_and_torchs_threads_are_put_back(nets,
 def test_an_output_is_chosen_by_its_name(nets):
     with pytest.raises(OptionError, match=r"torch:tiny_nets:named.*output must be chosen, as in output=low"):
         open_extractor("torch:tiny_nets:named")
-    with pytest.raises(OptionError, match="output must be one with 4 dimensions, got 'flat'"):
+    with pytest.raises(OptionError, match="output must be one with 4 dimensions, or 3 for tokens, got 'flat'"):
         open_extractor("torch:tiny_nets:named?output=flat")
     with pytest.raises(OptionError, match="output must be one of the network's, got 'x'; there are low"):
         open_extractor("torch:tiny_nets:named?way=warped&output=x")

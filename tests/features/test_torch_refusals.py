@@ -76,7 +76,11 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
         ("torch:tiny_nets:fails", DataError, "factory tiny_nets:fails failed with KeyError: 'no such thing'"),
         ("torch:tiny_nets:Gives", DataError, "factory tiny_nets:Gives failed with TypeError"),
         ("torch:tiny_nets:no_module", DataError, r"must give a torch\.nn\.Module, got int"),
-        ("torch:tiny_nets:vectors", DataError, r"needs an output with 4 dimensions; there are output \(1, 7\)"),
+        (
+            "torch:tiny_nets:vectors",
+            DataError,
+            r"an output with 4 dimensions, or 3 for tokens; there are output \(1, 7\)",
+        ),
         ("torch:tiny_nets:gives_nothing", DataError, "must give a tensor or several, got NoneType"),
         ("torch:tiny_nets:gives_a_number?way=warped", DataError, r"a row of numbers for each window; .* output \(\)"),
         ("torch:tiny_nets:fails_inside", DataError, "cannot take a picture of 224 x 224"),

@@ -41,7 +41,7 @@ def by_hand(windows, y, boxes, chosen, out=()):
     positives = [i for i in np.flatnonzero(y > 0) if i not in out]
     arrays = [windows[i][near[i]] for i in positives]
     start = [int(np.flatnonzero(near[i]).tolist().index(chosen[i])) for i in positives]
-    negatives = [windows[i] for i in np.flatnonzero(y < 0)] + [windows[i][far[i]] for i in positives]
+    negatives = [windows[i] for i in np.flatnonzero(y < 0) if i not in out] + [windows[i][far[i]] for i in positives]
     labels = np.repeat([1, -1], [len(arrays), len(negatives)])
     return Bags.from_arrays(arrays + negatives), labels, np.append(start, np.zeros(len(negatives), dtype=int))
 
@@ -62,12 +62,47 @@ def test_each_positive_window_is_chosen_by_a_model_without_its_picture():
     windows, y, boxes = planted(seed=3)
     chosen = np.where(y > 0, 10, 0)
     problem, found = refined(windows, y, boxes, chosen)
-    for part in assign_folds(np.flatnonzero(y > 0), 3, problem.seed):
-        bags, labels, start = by_hand(windows, y, boxes, chosen, out=part)
+    for number, part in enumerate(assign_folds(np.flatnonzero(y > 0), 3, problem.seed), start=1):
+        assert (found.fold[part] == number).all()
+        bags, labels, start = by_hand(windows, y, boxes, chosen, out=np.flatnonzero(found.fold == number))
         model = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
+        np.testing.assert_allclose(found.fold_coef[:, number - 1], model.coef, atol=0.05)
         for i in part:
             scores = windows[i] @ model.coef
             assert scores[found.windows[i]] >= scores.max() - 0.05
+
+
+def test_a_fold_model_knows_nothing_of_its_pictures():
+    """Other windows in the pictures of a fold change nothing in the model without it, and much in the others."""
+    windows, y, boxes = planted(seed=3)
+    chosen = np.where(y > 0, 10, 0)
+    _, found = refined(windows, y, boxes, chosen)
+    for number in (1, 2, 3):
+        changed = windows.copy()
+        changed[found.fold == number] = np.random.default_rng(0).normal(size=changed.shape[1:])
+        _, other = refined(changed, y, boxes, chosen)
+        np.testing.assert_array_equal(other.fold, found.fold)
+        np.testing.assert_allclose(other.fold_coef[:, number - 1], found.fold_coef[:, number - 1], atol=1e-9)
+        rest = [k for k in range(3) if k != number - 1]
+        assert (np.abs(other.fold_coef[:, rest] - found.fold_coef[:, rest]).max(axis=0) > 0.01).all()
+
+
+def test_the_folds_hold_out_all_labelled_pictures():
+    windows, y, boxes = planted()
+    y[::4] = 0
+    _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
+    assert (found.fold == 0).tolist() == (y == 0).tolist()
+    for label in (1, -1):
+        counts = np.bincount(found.fold[y == label], minlength=4)[1:]
+        assert counts.max() - counts.min() <= 1
+
+
+def test_negatives_fewer_than_folds_are_held_out_by_no_model():
+    windows, y, boxes = planted()
+    y[np.flatnonzero(y < 0)[2:]] = 0
+    _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
+    assert (found.fold[y < 0] == 0).all()
+    assert (found.fold[y > 0] > 0).all()
 
 
 def test_right_windows_teach_it_to_tell_the_object_from_its_surroundings():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lapsvm.datasets.annotations import VocObject, read_objects
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.names import image_id_of
 from lapsvm.datasets.voc import find_lists, open_voc
@@ -16,6 +15,7 @@ from PIL import Image
 
 from lapsvm.catalog import read_image
 from lapsvm.errors import AnnotationError, ImageError, LabelsError
+from lapsvm.voc_files import VocObject, read_objects
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,6}", fullmatch=True)

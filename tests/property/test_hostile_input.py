@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from lapsvm.datasets.annotations import read_objects
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
@@ -24,6 +23,7 @@ from lapsvm.evaluation import Detections, read_result_file, write_results
 from lapsvm.features import PictureWindows, assemble_shard, open_external, open_shards, read_shard, write_shard
 from lapsvm.model_files import read_model, write_model
 from lapsvm.models import RankSVM, estimator_files
+from lapsvm.voc_files import read_objects
 
 ROUNDS = int(os.environ.get("LAPSVM_FUZZ_ROUNDS", "120"))
 BOXES = np.array([[0.0, 0, 10, 20], [2, 3, 5, 7]])

@@ -40,6 +40,12 @@ def test_chakrabartis_discount_is_refused_where_convexity_fails():
         NDCGLoss(chakrabarti)
 
 
+def test_a_loss_is_represented_without_addresses():
+    assert repr(NDCGLoss()) == "NDCGLoss(log_discount)"
+    assert repr(NDCGLoss("reciprocal", k=4)) == "NDCGLoss(CutOff(reciprocal_discount, k=4))"
+    assert repr(NDCGLoss(RankBiased(0.5))) == "NDCGLoss(RankBiased(0.5))"
+
+
 def test_a_zeroed_cut_off_is_refused_and_a_shifted_one_is_not():
     with pytest.raises(InputError, match=r"convex, but D\(5\) - 2 D\(6\) \+ D\(7\) = -\S+ < 0 at index 6"):
         NDCGLoss(lambda ranks: np.where(ranks <= 6, 1 / np.log2(1 + ranks), 0.0))

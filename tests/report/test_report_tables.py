@@ -24,8 +24,8 @@ def test_the_columns_of_a_run_with_boxes(make_summary):
         ("On test", "AP area"),
         ("On test", "Image AP"),
         ("On test", "Objects"),
-        ("On trainval", "CorLoc"),
-        ("On trainval", "Image AP"),
+        ("In-sample on trainval", "CorLoc"),
+        ("In-sample on trainval", "Image AP"),
         ("Training", "C"),
         ("Training", "Duality gap"),
         ("Training", "CCCP steps"),
@@ -47,8 +47,8 @@ def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
     means = {(c.group, c.title): c.mean for c in class_columns(Contents(make_summary(), TWO))}
     assert means["On test", "AP 11-point"] == f"{(0.25 + 0.5) / 2:.3f}"
     assert means["On test", "AP area"] == f"{0.2:.3f}"
-    assert means["On trainval", "CorLoc"] == f"{0.5:.3f}"
-    assert means["On trainval", "Image AP"] == "-"
+    assert means["In-sample on trainval", "CorLoc"] == f"{0.5:.3f}"
+    assert means["In-sample on trainval", "Image AP"] == "-"
     assert means["On test", "Objects"] == means["Training", "C"] == ""
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import InputError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
+from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
 from lapsvm.features.extractors.pooled_network import open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, parse_spec
 from lapsvm.features.extractors.torch_specs import open_torch, way_of
@@ -96,9 +96,33 @@ class Concatenation:
             "parts": {str(index): part.describe() for index, part in enumerate(self.parts)},
         }
 
+    def prepare(self, pixels: Array) -> PreparedPicture:
+        """Return a picture whose windows' features can be asked for several times; see `prepared`."""
+        return PreparedParts([prepared(part, pixels) for part in self.parts], [len(part.blocks) for part in self.parts])
+
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the parts' features side by side, float32 of shape (n, dim)."""
-        return np.concatenate([part(pixels, boxes) for part in self.parts], axis=1)
+        return self.prepare(pixels)(boxes)
+
+
+def prepared(extractor: Extractor, pixels: Array) -> PreparedPicture:
+    """Return a picture whose windows' features can be asked for several times.
+
+    An extractor with a method ``prepare`` does the expensive part now, such as the pass of a network; others keep the
+    pixels.
+
+    Parameters
+    ----------
+    extractor : Extractor
+    pixels : ndarray of shape (h, w, 3), uint8 RGB
+
+    Returns
+    -------
+    PreparedPicture
+        Its features equal those of the extractor, and ``project`` multiplies them by the components of a projection.
+    """
+    prepare: Callable[[Array], PreparedPicture] | None = getattr(extractor, "prepare", None)
+    return PreparedPixels(extractor, pixels) if prepare is None else prepare(pixels)
 
 
 OPENERS: Mapping[str, Callable[[Spec, Machine], Extractor]] = {

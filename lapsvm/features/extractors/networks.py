@@ -1,5 +1,6 @@
-"""Networks from ONNX files, run by ONNX Runtime or, if chosen, by OpenCV."""
+"""Networks from ONNX files, run by ONNX Runtime."""
 
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,6 +9,7 @@ from lapsvm.errors import DataError, DependencyError, MissingError
 from lapsvm.features.extractors.onnx_content import check_self_contained
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
+_NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 class Network(Protocol):
@@ -70,6 +72,8 @@ class RuntimeNetwork:
     """
 
     def __init__(self, name: str, content: bytes, threads: int, install: str = 'pip install "lapsvm[onnx]"') -> None:
+        # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
+        os.environ.setdefault(_NO_TELEMETRY, "1")
         try:
             import onnxruntime
             from onnxruntime.capi import onnxruntime_pybind11_state as state

@@ -44,10 +44,16 @@ class Colours:
 
 def mean_with_mirror(measure: Callable[[Array, Array], Float32], pixels: Array, boxes: ArrayLike) -> Float32:
     """Return the mean of the windows' features and those of their mirror images in the mirrored picture."""
-    windows, width = as_boxes(boxes), pixels.shape[1]
+    mirrored = mirrored_boxes(boxes, pixels.shape[1])
+    return np.asarray((measure(pixels, as_boxes(boxes)) + measure(pixels[:, ::-1], mirrored)) / np.float32(2))
+
+
+def mirrored_boxes(boxes: ArrayLike, width: int) -> Float64:
+    """Return boxes (n, 4) as they lie in the mirror image of a picture of this width."""
+    windows = as_boxes(boxes)
     mirrored = windows.copy()
     mirrored[:, [0, 2]] = width - windows[:, [2, 0]]
-    return np.asarray((measure(pixels, windows) + measure(pixels[:, ::-1], mirrored)) / np.float32(2))
+    return mirrored
 
 
 def check_pixels(pixels: Array) -> None:
@@ -93,5 +99,9 @@ def grey_levels(pixels: Array) -> Float64:
 def l2_normalise(features: Array) -> Array:
     """Return rows divided by their length; a row of zeros stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64))
-    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return np.asarray(features * inverse[:, None].astype(features.dtype))
+    return np.asarray(features * inverses(lengths)[:, None].astype(features.dtype))
+
+
+def inverses(lengths: Float64) -> Float64:
+    """Return 1 over each length; 0 for 0."""
+    return np.asarray(np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))

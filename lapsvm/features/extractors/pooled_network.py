@@ -1,8 +1,9 @@
 """Features of windows pooled from one feature map: one forward pass per picture, whatever the number of windows.
 
 The picture is resized to a longest side of ``size`` pixels, both sides rounded to multiples of 32 so that the strides
-of common backbones divide them, and runs through the network once. A window's features are the exact area mean, over
-the window's box in the map, of the map taken as constant inside its cells; by default they are normalised to length 1.
+of common backbones divide them (of a transformer's patch), and runs through the network once. A network of fixed size
+gets it with its aspect ratio and padding (`letterbox`). A window's features are the exact area mean, over the window's
+box in the map, of the map taken as constant inside its cells; by default they are normalised to length 1.
 
 A map's cell depends on its neighbourhood too, and pictures with an object differ from others by their whole scene, so
 the mean alone scores a window next to the object as high as one on it. A contrast beta subtracts beta times the same
@@ -21,12 +22,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, NotFiniteError, OptionError
+from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
+from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
+from lapsvm.features.extractors.maps.prepared import (
+    WHOLE,
+    PoolingRules,
+    PreparedMaps,
+    PreparedMirror,
+    PreparedPicture,
+)
 from lapsvm.features.extractors.network_extractor import NetworkExtractor
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
-from lapsvm.features.extractors.picture import Colours, clip_boxes
-from lapsvm.features.extractors.pooling import Grids, pool_cells, pool_rings, pool_windows
+from lapsvm.features.extractors.picture import Colours, check_pixels
+from lapsvm.features.extractors.pooling import Grids
 from lapsvm.features.extractors.specs import (
     Machine,
     Spec,
@@ -42,9 +52,6 @@ from lapsvm.features.extractors.specs import (
 )
 
 DEFAULT_SIZE = 640
-MULTIPLE = 32
-_PROBE = (224, 224)
-WHOLE = ((1, 1),)
 _read_size = whole_number(MULTIPLE, 8192)
 OPTIONS = {
     "output": word,
@@ -57,6 +64,8 @@ OPTIONS = {
     "flip": switch,
     "contrast": share,
     "surroundings": choice("none", "beside"),
+    "patch": whole_number(1, 1024),
+    "prefix": whole_number(0, MAX_PREFIX),
 }
 
 
@@ -71,7 +80,8 @@ class PooledNetwork(NetworkExtractor):
     weights : str
         Hash of the network's file, or of its weights.
     output : str or sequence of str, optional
-        The output or outputs that are maps; by default the only one with 4 dimensions.
+        The output or outputs that are maps; by default the only one with 4 dimensions. One with 3 dimensions, (1,
+        tokens, channels), is the tokens of a vision transformer, and the default where none has 4.
     order : "rgb" or "bgr"
     mean : tuple of 3 floats, default 127.5 each
         In the network's order of channels.
@@ -92,22 +102,22 @@ class PooledNetwork(NetworkExtractor):
         Whether the features are the mean of those in the picture and in its mirror image.
     name : str, optional
         Name of the network, if its weights do not identify it.
+    patch, prefix : int, optional
+        Side of a transformer's patches in pixels of its input, and the number of tokens before those of the patches; by
+        default found from the number of tokens.
 
     Attributes
     ----------
-    strides : tuple of float
-        Pixels of the network's input per row of each map.
-    stride : float
-        That of the first map.
     fixed_size : tuple of int or None
         Height and width, if the network accepts only these.
 
     Raises
     ------
     OptionError
-        If there is no such output, or none is chosen of several, or `size` is given for a network of fixed size.
+        If there is no such output, or none is chosen of several, or `size` is given for a network of fixed size, or
+        `patch` or `prefix` does not fit the output, or must be given because several fit.
     DataError
-        If no output has 4 dimensions.
+        If no output has 4 dimensions or is the tokens of a grid of patches.
     """
 
     def __init__(
@@ -126,6 +136,8 @@ class PooledNetwork(NetworkExtractor):
         cells: Grids = WHOLE,
         flip: bool = False,
         name: str | None = None,
+        patch: int | None = None,
+        prefix: int | None = None,
     ) -> None:
         if contrast and surroundings == "beside":
             raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
@@ -136,13 +148,8 @@ class PooledNetwork(NetworkExtractor):
         self._contrast, self._grids, self._name = contrast, tuple(cells), name
         self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
-        height, width = network.fixed_size or _PROBE
-        outputs = network.run(np.zeros((1, 3, height, width), dtype=np.float32))
-        shapes = {name: np.shape(value) for name, value in outputs.items()}
         wanted = [output] if output is None or isinstance(output, str) else output
-        self._outputs = tuple(_map_output(shapes, name) for name in wanted)
-        self._channels = tuple(int(shapes[name][1]) for name in self._outputs)
-        self.strides: tuple[float, ...] = tuple(height / shapes[name][2] for name in self._outputs)
+        self._outputs = find_map_outputs(network, wanted, patch, prefix)
         self.fixed_size = network.fixed_size
 
     def at_size(self, size: int) -> Self:
@@ -165,13 +172,17 @@ class PooledNetwork(NetworkExtractor):
 
     def coarser_than(self, stride: float) -> Self | None:
         """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""
-        chosen = [index for index, map_stride in enumerate(self.strides) if map_stride > stride]
+        chosen = tuple(output for output in self._outputs if output.cell[0] > stride)
         if not chosen:
             return None
         other = copy(self)
-        for name in ("_outputs", "_channels", "strides"):
-            setattr(other, name, tuple(getattr(self, name)[index] for index in chosen))
+        other._outputs = chosen
         return other
+
+    @property
+    def strides(self) -> tuple[float, ...]:
+        """Pixels of what the network sees per row of each map."""
+        return tuple(output.cell[0] for output in self._outputs)
 
     @property
     def stride(self) -> float:
@@ -185,7 +196,7 @@ class PooledNetwork(NetworkExtractor):
     @property
     def blocks(self) -> tuple[int, ...]:
         """One part for each map: its channels, times the number of cells, times two with the surroundings."""
-        return tuple(channels * self._n_cells * (1 + self._beside) for channels in self._channels)
+        return tuple(output.channels * self._n_cells * (1 + self._beside) for output in self._outputs)
 
     @property
     def halves(self) -> tuple[bool, ...]:
@@ -196,7 +207,7 @@ class PooledNetwork(NetworkExtractor):
         """Return everything that the features depend on."""
         return {
             **self._description("pooled-network", 2),
-            "output": self._outputs[0] if len(self._outputs) == 1 else list(self._outputs),
+            "output": _one_or_list([output.name for output in self._outputs]),
             "size": list(self._network.fixed_size or ()) or self._size,
             "contrast": float(self._contrast),
             "runtime": self._network.runtime,
@@ -206,29 +217,44 @@ class PooledNetwork(NetworkExtractor):
     def _nondefault_settings(self) -> dict[str, Any]:
         """Return the later settings where they differ from their defaults, so that older shards stay valid."""
         cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
-        settings = {"cells": None if self._grids == WHOLE else cells, "flip": self._flip or None, "network": self._name}
+        settings: dict[str, Any] = {
+            "cells": None if self._grids == WHOLE else cells,
+            "flip": self._flip or None,
+            "network": self._name,
+            "fit": "letterbox" if self.fixed_size else None,
+        }
+        for name in ("patch", "prefix"):
+            values = [getattr(output, name) for output in self._outputs]
+            settings[name] = None if set(values) == {None} else _one_or_list(values)
         return {name: value for name, value in settings.items() if value is not None}
 
-    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        height, width = pixels.shape[:2]
-        windows = clip_boxes(boxes, height, width)
-        parts = [self._measure_map(found, windows, height, width) for found in self.feature_maps(pixels)]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+    def prepare(self, pixels: Array) -> PreparedPicture:
+        """Return a picture whose windows' features can be asked for several times; the network sees it now.
 
-    def _measure_map(self, feature_map: Float32, windows: Float64, height: int, width: int) -> Float32:
-        """Return the features of windows in one map of a picture of this height and width."""
-        rows, columns = feature_map.shape[1:]
-        map_boxes = windows * [columns / width, rows / height, columns / width, rows / height]
-        pooled = pool_cells(feature_map, map_boxes, self._grids)
-        features = self._normalised(pooled)
-        if not (self._contrast or self._beside):
-            return features
-        inside = pooled if self._grids == WHOLE else pool_windows(feature_map, map_boxes)
-        means, weights = pool_rings(feature_map, map_boxes, inside)
-        around = weights[:, None] * self._normalised(np.tile(means, (1, self._n_cells)))
-        if self._beside:
-            return np.hstack([features, around])
-        return np.asarray(features - np.float32(self._contrast) * around)
+        Parameters
+        ----------
+        pixels : ndarray of shape (h, w, 3), uint8 RGB
+
+        Returns
+        -------
+        PreparedPicture
+
+        Raises
+        ------
+        ShapeError, InputError, DataError, NotFiniteError
+            As calling the extractor.
+        """
+        check_pixels(pixels)
+        if not self._flip:
+            return self._prepare_one(pixels)
+        return PreparedMirror(self._prepare_one(pixels), self._prepare_one(pixels[:, ::-1]), pixels.shape[1])
+
+    def _prepare_one(self, pixels: Array) -> PreparedMaps:
+        rules = PoolingRules(self._grids, self._contrast, self._beside, self._norm == "l2")
+        return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], rules)
+
+    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        return self._prepare_one(pixels)(boxes)
 
     def feature_map(self, pixels: Array) -> Float32:
         """Return the network's map of a picture, the first of several; see `feature_maps`."""
@@ -244,40 +270,31 @@ class PooledNetwork(NetworkExtractor):
         NotFiniteError
             If a map is not finite.
         """
-        outputs = self._network.run(self._batch(pixels))
-        for name in self._outputs:
-            if not np.isfinite(outputs[name]).all():
-                raise NotFiniteError(f"output {name!r} of the network must be finite, got NaN or infinity.")
-        return [np.asarray(outputs[name][0], dtype=np.float32) for name in self._outputs]
+        batch = self._batch(pixels)
+        outputs = self._network.run(batch)
+        return [self._checked_map(output, outputs[output.name], batch, pixels) for output in self._outputs]
+
+    def _checked_map(self, output: MapOutput, value: Array, batch: Float32, pixels: Array) -> Float32:
+        """Return the map of an output for a batch, as far as it shows the picture."""
+        feature_map = output.read(value, *batch.shape[2:])
+        if self.fixed_size is not None:
+            feature_map = visible_cells(feature_map, output, *self._picture_size(pixels))
+        if not np.isfinite(feature_map).all():
+            raise NotFiniteError(f"output {output.name!r} of the network must be finite, got NaN or infinity.")
+        return feature_map
+
+    def _picture_size(self, pixels: Array) -> tuple[int, int]:
+        """Return the height and width of a picture in the network's input."""
+        return picture_size(pixels.shape[0], pixels.shape[1], self._size, self._outputs, self.fixed_size)
 
     def _batch(self, pixels: Array) -> Float32:
         """Return the network's input for a picture, (1, 3, h, w)."""
         import cv2
 
-        height, width = self._network.fixed_size or network_size(pixels.shape[0], pixels.shape[1], self._size)
+        height, width = self._picture_size(pixels)
         interpolation = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
         resized = cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=interpolation)
-        return self._colours(resized)[None]
-
-
-def network_size(height: int, width: int, longest: int) -> tuple[int, int]:
-    """Return the size of the network's input for a picture: both sides multiples of 32, at least 32.
-
-    Parameters
-    ----------
-    height, width : int
-        Of the picture.
-    longest : int
-        Target for the longer side.
-
-    Returns
-    -------
-    tuple of int
-        Height and width.
-    """
-    scale = longest / max(height, width)
-    first, second = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in (height, width))
-    return first, second
+        return letterbox(self._colours(resized)[None], self.fixed_size)
 
 
 def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
@@ -310,14 +327,6 @@ def _joined(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _map_output(shapes: dict[str, tuple[int, ...]], wanted: str | None) -> str:
-    """Return the name of the output that is the map."""
-    maps = [name for name, shape in shapes.items() if len(shape) == 4]
-    shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    if wanted is not None and wanted not in maps:
-        raise OptionError(f"output must be one with 4 dimensions, got {wanted!r}; there are {shown}.")
-    if not maps:
-        raise DataError(f"the network needs an output with 4 dimensions; there are {shown}.")
-    if wanted is None and len(maps) > 1:
-        raise OptionError(f"output must be chosen, as in output={maps[0]}; there are {shown}.")
-    return wanted or maps[0]
+def _one_or_list(values: list[Any]) -> Any:
+    """Return the only value of a list, or the list."""
+    return values[0] if len(values) == 1 else values

@@ -1,18 +1,22 @@
 """The mean of a feature map over each window, exact for a map that is constant inside its cells.
 
-The share of a cell in a window is the product of its shares along the two axes; so the shares of all windows are one
-matrix, and its product with the map pools every window at once.
+The kernel sums the map over every rectangle that begins at its origin. The mean over a window is a weighted sum of at
+most 16 of these sums, whatever the size of the window and of the map.
+
+Pooling is linear: a product of the map with some components gives, pooled, the product of the pooled map with them. So
+a map is projected once, instead of every window; only the windows' lengths need all channels (`window_lengths`,
+`ring_lengths`).
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from lapsvm._ext import pooling as _kernel
 from lapsvm.arrays import Array, Float32, Float64
 
 Grids = Sequence[tuple[int, int]]
 
-_ROWS = 4096  # windows at a time: bounds the memory of the shares
 ENLARGED = 1.8  # sides of the window with its surroundings, in sides of the window
 FULL_RING = 0.5  # share of the enlarged window from which on a ring counts fully
 _THIN = 1e-4  # a smaller share is a difference of rounded sums, not a ring
@@ -25,20 +29,19 @@ def pool_windows(feature_map: Array, windows: Float64) -> Float32:
     ----------
     feature_map : ndarray of shape (channels, rows, columns), float32
     windows : ndarray of shape (n, 4), float64
-        x1, y1, x2, y2 in cells of the map, inside it.
+        x1, y1, x2, y2 in cells of the map, finite; clipped to it.
 
     Returns
     -------
     ndarray of shape (n, channels), float32
         Zeros for a window without area.
     """
-    channels, rows, columns = feature_map.shape
-    cells = np.ascontiguousarray(feature_map.reshape(channels, rows * columns).T, dtype=np.float32)
-    pooled = np.empty((len(windows), channels), dtype=np.float32)
-    for start in range(0, len(windows), _ROWS):
-        part = slice(start, start + _ROWS)
-        np.matmul(cell_shares(windows[part], rows, columns), cells, out=pooled[part])
-    return pooled
+    return _kernel.weighted_means(*_checked(feature_map, *_alone(windows)))
+
+
+def window_lengths(feature_map: Array, windows: Float64) -> Float64:
+    """Return the lengths (n,) of the rows that `pool_windows` gives."""
+    return np.sqrt(_kernel.squared_lengths(*_checked(feature_map, *_alone(windows))))
 
 
 def pool_cells(feature_map: Array, windows: Float64, grids: Grids) -> Float32:
@@ -72,7 +75,7 @@ def _cut(windows: Float64, rows: int, columns: int) -> Float64:
     return np.stack([np.broadcast_to(edge, shape) for edge in edges], axis=-1).reshape(len(windows), rows * columns, 4)
 
 
-def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[Float32, Float32]:
+def pool_rings(feature_map: Array, windows: Float64) -> tuple[Float32, Float32]:
     """Return the mean of a map over each window's surroundings, and how much of them there is.
 
     The surroundings are what lies in the window enlarged `ENLARGED` times about its centre, as far as the map goes,
@@ -83,8 +86,6 @@ def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[F
     feature_map : ndarray of shape (channels, rows, columns), float32
     windows : ndarray of shape (n, 4), float64
         x1, y1, x2, y2 in cells of the map, inside it.
-    inside : ndarray of shape (n, channels), float32
-        What `pool_windows` gives.
 
     Returns
     -------
@@ -93,14 +94,25 @@ def pool_rings(feature_map: Array, windows: Float64, inside: Float32) -> tuple[F
     weights : ndarray of shape (n,), float32
         From 0, no surroundings, to 1, at least `FULL_RING` of the enlarged window.
     """
-    rows, columns = feature_map.shape[1:]
+    groups, shares, weights = _rings(windows, *feature_map.shape[1:])
+    return _kernel.weighted_means(*_checked(feature_map, groups, shares)), weights
+
+
+def ring_lengths(feature_map: Array, windows: Float64) -> Float64:
+    """Return the lengths (n,) of the means that `pool_rings` gives."""
+    groups, shares, _ = _rings(windows, *feature_map.shape[1:])
+    return np.sqrt(_kernel.squared_lengths(*_checked(feature_map, groups, shares)))
+
+
+def _rings(windows: Float64, rows: int, columns: int) -> tuple[Float64, Float64, Float32]:
+    """Return the windows of which rings are the differences (n, 2, 4), their shares (n, 2), and the rings' weights."""
     enlarged = enlarge(windows, rows, columns)
-    inner, outer = _areas(windows)[:, None], _areas(enlarged)[:, None]
+    inner, outer = _areas(windows), _areas(enlarged)
     ring = outer - inner
-    sums = pool_windows(feature_map, enlarged) * outer - inside * inner
-    means = np.divide(sums, ring, out=np.zeros_like(sums), where=ring > _THIN * outer)
+    shares = np.stack([outer, -inner], axis=1)
+    shares = np.divide(shares, ring[:, None], out=np.zeros_like(shares), where=(ring > _THIN * outer)[:, None])
     weights = np.divide(ring, FULL_RING * outer, out=np.zeros_like(ring), where=outer > 0)
-    return means.astype(np.float32), np.minimum(weights, 1.0)[:, 0].astype(np.float32)
+    return np.stack([enlarged, windows], axis=1), shares, np.minimum(weights, 1.0).astype(np.float32)
 
 
 def enlarge(windows: Float64, rows: int, columns: int) -> Float64:
@@ -114,20 +126,12 @@ def _areas(windows: Float64) -> Float64:
     return np.asarray((windows[:, 2] - windows[:, 0]) * (windows[:, 3] - windows[:, 1]))
 
 
-def cell_shares(windows: Float64, rows: int, columns: int) -> Float32:
-    """Return each cell's share in each window, float32 of shape (n, rows * columns).
-
-    A window's shares sum to 1; to 0 if it has no area.
-    """
-    across = _axis_shares(windows[:, 0], windows[:, 2], columns)
-    down = _axis_shares(windows[:, 1], windows[:, 3], rows)
-    return np.asarray((down[:, :, None] * across[:, None, :]).reshape(len(windows), rows * columns))
+def _alone(windows: Float64) -> tuple[Float64, Float64]:
+    """Return windows as groups of one, each of weight 1."""
+    return windows[:, None], np.ones((len(windows), 1))
 
 
-def _axis_shares(low: Float64, high: Float64, size: int) -> Float32:
-    """Return the share of each cell of one axis in each stretch, (n, size)."""
-    cells, low, high = np.arange(size), low[:, None], high[:, None]
-    covered = np.maximum(np.minimum(high, cells + 1.0) - np.maximum(low, cells), 0.0)
-    length = np.broadcast_to(high - low, covered.shape)
-    shares = np.divide(covered, length, out=np.zeros_like(covered), where=length > 0)
-    return np.asarray(shares.astype(np.float32))
+def _checked(feature_map: Array, groups: Float64, weights: Float64) -> tuple[Float32, Float64, Float64]:
+    """Return a map and groups of windows as the kernel takes them."""
+    cells = np.ascontiguousarray(feature_map, dtype=np.float32)
+    return cells, np.ascontiguousarray(groups, dtype=np.float64), np.ascontiguousarray(weights, dtype=np.float64)

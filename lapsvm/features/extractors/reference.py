@@ -137,3 +137,33 @@ def _between_pixels(picture: Array, x: float, y: float) -> Float64:
             if in_row * in_column > 0:
                 value += picture[:, row, column] * (in_row * in_column)
     return value
+
+
+def letterboxed(picture: Array, cell: int, rows: int, columns: int) -> tuple[Float64, tuple[int, int]]:
+    """Return what a network of fixed size sees of a picture, and how many rows and columns of its map show the picture.
+
+    Parameters
+    ----------
+    picture : ndarray of shape (h, w, channels)
+        With the mean taken away: 0 is what surrounds it.
+    cell : int
+        Side of a cell of the map in pixels of the input.
+    rows, columns : int
+        Of the map.
+
+    Returns
+    -------
+    seen : ndarray of shape (cell * rows, cell * columns, channels), float64
+    shown : tuple of 2 ints
+    """
+    height, width, channels = picture.shape
+    seen = np.zeros((cell * rows, cell * columns, channels))
+    enlarged = min(cell * rows / height, cell * columns / width)
+    shown_rows = max(1, round(height * enlarged / cell))
+    shown_columns = max(1, round(width * enlarged / cell))
+    down, across = (
+        _means(0.0, float(side), side, cell * cells) for side, cells in ((height, shown_rows), (width, shown_columns))
+    )
+    for channel in range(channels):
+        seen[: cell * shown_rows, : cell * shown_columns, channel] = down @ picture[:, :, channel] @ across.T
+    return seen, (shown_rows, shown_columns)

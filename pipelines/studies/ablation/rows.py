@@ -11,11 +11,12 @@ from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 from lapsvm.report import escape_markdown, markdown_table
 
+from ...results.figures.draws import LEVEL, Figure, mean_figure
 from ...results.tables import TITLES, difference_text, interval_text
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
 from ..compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from ..figures import LEVEL, Figure, bootstrap_row, mean_figure
+from ..figures import bootstrap_row
 
 LEARNING = ("train", "refine")
 

@@ -15,20 +15,22 @@ from numpy.typing import NDArray
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
-from lapsvm.evaluation import draw_pictures, image_ap_draws, write_json
+from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
 from ...results.detections import is_up_to_date
-from ...results.evaluation import SetEvaluation, best_scores, evaluate_set
+from ...results.evaluation import SetEvaluation, evaluate_set
+from ...results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
+from ...results.known_boxes import known_boxes
 from ...run.checks import check_settings
 from ...run.context import RunContext
-from ...run.dataset import label_vector
+from ...run.dataset import moved
 from ...run.files import check_outside
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
 from ...run.progress import Reporter
-from ..figures import LEVEL, Figure, corloc_figure, detection_figures, measure_table
+from ..figures import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg
 from .tables import comparison_markdown, print_comparison
@@ -89,8 +91,12 @@ class ComparedRun:
 Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
 
 
-def compare_runs(folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool) -> None:
+def compare_runs(
+    folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
+) -> None:
     """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
+
+    `root` is the folder of all runs' data, if it has moved.
 
     Raises
     ------
@@ -105,7 +111,7 @@ def compare_runs(folders: Sequence[Path], out: Path, options: ComparisonOptions,
         raise OptionError(f"compare needs two or more run folders, each named once, got {len(folders)}.")
     if options.folds is None and options.seeds != 1:
         raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
-    runs = [open_run(name, folder, threads, quiet) for name, folder in zip(_names(folders), folders, strict=True)]
+    runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]
     _check_out(out, runs)
     classes = shared_classes(runs)
     for role in ROLES:
@@ -147,10 +153,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
 
 
-def open_run(name: str, folder: Path, threads: int, quiet: bool) -> ComparedRun:
-    """Return the run in `folder`, its settings checked."""
+def open_run(name: str, folder: Path, threads: int, quiet: bool, root: str | None = None) -> ComparedRun:
+    """Return the run in `folder`, its settings checked; `root` is the folder of its data, if it has moved."""
     run = RunFolder(folder)
-    return ComparedRun(name, RunContext(run, check_settings(run.require_settings("compare")), threads, Reporter(quiet)))
+    settings = moved(check_settings(run.require_settings("compare")), root)
+    return ComparedRun(name, RunContext(run, settings, threads, Reporter(quiet)))
 
 
 def shared_classes(runs: Sequence[ComparedRun]) -> list[str]:
@@ -194,12 +201,13 @@ def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, li
 def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     """Return class -> picture -> (boxes, difficult flags) as lists; None where boxes are not known."""
     name = run.set_name(role)
-    truth = None if name is None else run.context.data.dataset.ground_truth(name)
-    if truth is None:
+    known = None if name is None else known_boxes(run.context, name)
+    if known is None:
         return None
-    return {
-        name: {image: (np.asarray(item.boxes).tolist(), item.difficult.tolist()) for image, item in truth[name].items()}
-        for name in classes
+    return sorted(known.pictures), {
+        name: {image: (np.asarray(item.boxes).tolist(), item.difficult.tolist()) for image, item in truth.items()}
+        for name, truth in known.truth.items()
+        if name in classes
     }
 
 
@@ -229,11 +237,7 @@ def _test_figures(
     counts: NDArray[np.integer],
 ) -> dict[str, Figure]:
     """Return the APs of one class; pictures without a window are not ranked."""
-    best = best_scores(evaluation.detections[name])
-    y = dict(zip([record.id for record in records], label_vector(records, name).tolist(), strict=True))
-    labels = [y[image] if image in best else 0 for image in ids]
-    draws = image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts)
-    figures = {"image_ap": Figure(evaluation.image_ap[name], draws)}
+    figures = {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)

@@ -19,8 +19,8 @@ from lapsvm.evaluation import (
 )
 
 from ...results.detections import detect_windows
+from ...results.figures.draws import Figure, corloc_figure, detection_figures
 from ...run.settings import DetectSettings
-from ..figures import Figure, corloc_figure, detection_figures
 from .pictures import Pictures
 
 MEASURES = ("image_ap", "ap_11point", "ap_area", "corloc")

@@ -14,8 +14,9 @@ from lapsvm.arrays import Float64
 from lapsvm.evaluation.tables import mean
 from lapsvm.report import escape_markdown, markdown_table
 
+from ...results.figures.draws import Figure
 from ...results.tables import interval_text
-from ..figures import Figure, add_holm, measure_table, t_test_row
+from ..figures import add_holm, measure_table, t_test_row
 from .cells import Cell
 from .figures import MEASURES
 

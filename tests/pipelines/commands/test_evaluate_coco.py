@@ -131,11 +131,13 @@ def test_coco_metrics_stand_beside_those_of_voc(command, refused, tmp_path):
     assert 0 < found["mean"]["coco_ap"] < found["mean"]["coco_ap50"]
     assert found["classes"]["nothing here"]["coco_ap"] is None
     assert "--metrics must be of voc, coco, got 'tide'" in refused("evaluate", *pair, "--metrics", "voc,tide")
-    assert "option --metrics does not go with --out" in refused("evaluate", "--out", tmp_path, "--metrics", "coco")
+    voc = ("--root", tmp_path, "--results", tmp_path, "--metrics", "coco")
+    assert "option --metrics does not go with --root" in refused("evaluate", *voc)
 
 
-def test_without_the_evaluator_the_extra_is_named(refused, tmp_path, monkeypatch):
+def test_without_the_evaluator_the_extra_is_named(refused, finished, tmp_path, monkeypatch):
     write_pair(tmp_path)
     monkeypatch.setitem(sys.modules, "faster_coco_eval", None)
     pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json"]
-    assert 'pip install "lapsvm[coco]"' in refused("evaluate", *pair, "--metrics", "coco")
+    for form in (pair, ["--out", finished]):
+        assert 'pip install "lapsvm[coco]"' in refused("evaluate", *form, "--metrics", "coco")

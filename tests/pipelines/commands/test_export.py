@@ -2,10 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lapsvm.catalog import open_dataset
+from lapsvm.detection import Detector
 from lapsvm.evaluation import read_results
 
 FORMATS = ["coco", "yolo", "voc", "label-studio", "cvat"]
@@ -56,10 +59,35 @@ def test_per_class_takes_unlabelled_classes_unless_told_otherwise(command, finis
     assert all(set(map(str, labelled[name])) <= set(map(str, every[name])) for name in every)
 
 
-def test_without_probabilities_a_threshold_is_refused(refused, finished, tmp_path):
-    line = refused("export", "--out", finished, "--to", tmp_path / "o", "--format", "coco", "--threshold", "0.5")
+def without_calibration(run):
+    for path in (run / "models").glob("*.safetensors"):
+        replace(Detector.load(path), calibration=None).save(path)
+
+
+def of_another_model(run):
+    path = run / "models" / "six.safetensors"
+    detector = Detector.load(path)
+    replace(detector, coef=2 * detector.coef).save(path)
+
+
+@pytest.mark.parametrize("change", [without_calibration, of_another_model])
+def test_without_probabilities_a_threshold_is_refused(refused, run_copy, tmp_path, change):
+    change(run_copy)
+    line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "coco", "--threshold", "0.5")
     assert "this run's models have no probabilities for --threshold; use --per-class K" in line
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_threshold_takes_the_boxes_of_at_least_that_probability(command, finished, tmp_path):
+    every = exported(command, finished, tmp_path / "all", "--per-class", "1000")
+    models = {name: Detector.load(finished / "models" / f"{name}.safetensors") for name in ("six", "three")}
+    values = [models[name].probability([score])[0] for rows in every.values() for name, score, _ in rows]
+    threshold = float(np.median(values))
+    found = exported(command, finished, tmp_path / "some", "--threshold", str(threshold))
+    for picture, rows in every.items():
+        assert found[picture] == [row for row in rows if models[row[0]].probability([row[1]])[0] >= threshold]
+    written = json.loads((tmp_path / "all" / "results.json").read_text(encoding="utf-8"))
+    assert [one["probability"] for one in written] == values
 
 
 @pytest.mark.parametrize(

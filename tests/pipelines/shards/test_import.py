@@ -335,7 +335,7 @@ def test_names_and_conventions_are_options(finished, data, folder, tmp_path, com
         "where",
         "--features-name",
         "what",
-        "--boxes",
+        "--box-order",
         "yxyx",
         "--base",
         1,

@@ -11,6 +11,7 @@ import pytest
 
 from lapsvm.features import open_shards
 
+EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three", "--extractor", "hog"]
 SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "detections/*/*", "tuning.*")
 WITHOUT_BOXES = {
     "train": [["train", "--C", "1,10", "--folds", "2"]],
@@ -28,9 +29,8 @@ WITHOUT_BOXES = {
 # that ask what known windows are worth
 OPENERS = {
     "commands/evaluate",
-    "results/evaluation",
+    "results/known_boxes",
     "shards/annotated",
-    "studies/compare/runs",
     "studies/protocols/pictures",
 }
 
@@ -122,6 +122,35 @@ def test_broken_annotations_are_told_where_windows_come_from_files(roots, propos
     result = command("extract", *more, "--out", tmp_path / "RUN")
     assert result.status == 0
     assert "annotations cannot be compared with the windows: annotation" in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("boxes.json", "cannot be read as JSON"), ("boxes/000001.xml", "000001.xml is broken XML")]
+)
+def test_attached_boxes_are_opened_by_evaluation_alone(name, words, finished, digits, tmp_path, command, refused, made):
+    broken, runs = tmp_path / name, [tmp_path / "RUN0", tmp_path / "RUN1"]
+    boxes = broken if broken.suffix == ".json" else broken.parent
+    broken.parent.mkdir(exist_ok=True)
+    broken.write_text("{ no annotations")
+    for out, more in zip(runs, ([], ["--boxes", boxes]), strict=True):
+        data = ["--data", "voc", "--root", digits, "--shards-from", finished, *EXTRACTION, *more]
+        for verb, *options in (["extract", *data], ["train", "--C", "10"], ["refine", "--refine", "1"], ["detect"]):
+            assert command(verb, *options, "--out", out, "--quiet").status == 0
+    assert made(runs[0], *SO_FAR) == made(runs[1], *SO_FAR)
+    for verb in ("evaluate", "report"):
+        assert words in refused(verb, "--out", runs[1])
+
+
+def test_only_evaluation_opens_attached_boxes():
+    folder = Path(lapsvm.pipelines.__path__[0])
+    texts = {str(path.relative_to(folder).with_suffix("")): path.read_text() for path in folder.rglob("*.py")}
+    asking = {
+        word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
+    }
+    assert asking["known_boxes("] == {"results/known_boxes", "results/evaluation", "studies/compare/runs"}
+    assert asking["attach_boxes("] == {"results/attached_boxes", "results/known_boxes"}
+    readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
+    assert readers == {"results/attached_boxes", "commands/evaluate"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

@@ -1,0 +1,200 @@
+"""Where the time of a run goes: pictures to page with the recipe ``best``, stage by stage and part by part.
+
+    python benchmarks/pictures/whole_run.py [--pictures 300] [--jobs 2] [--from DIR] [--out DIR] [--extractor TEXT]
+
+Without ``--from``, photograph-like pictures of 640 x 480 are generated: clouds with structure at every scale, and one
+or two striped shapes whose kind is the label. With it, the pictures of a folder are stretched to that size, labelled by
+turns. Three classes, two thirds of the pictures in trainval and one in test.
+
+Printed are wall and CPU seconds of each stage, and the CPU seconds per picture of each part of extraction: those of
+the thread that runs it, so other programs hardly change them.
+"""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from threading import Lock
+from time import perf_counter, process_time, thread_time
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+
+HEIGHT, WIDTH = 480, 640
+CLASSES = ("disc", "box", "wedge")
+STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
+EXTRACTOR = "efficientnet_lite0"
+
+
+def clouds(rng: np.random.Generator) -> np.ndarray:
+    """Return noise with the spectrum of photographs, (h, w, 3) in 0..1."""
+    total = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+    for octave in range(8):
+        coarse = rng.normal(0, 1, (max(2, 480 >> (7 - octave)), max(2, 640 >> (7 - octave)), 3)).astype(np.float32)
+        coarse = 0.7 * coarse.mean(axis=2, keepdims=True) + 0.3 * coarse
+        total += cv2.resize(coarse, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC) * 0.6**octave
+    return np.clip(0.5 + 0.22 * total, 0, 1)
+
+
+def shape_mask(kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Return the mask (h, w) of a shape at a random place."""
+    mask, side = np.zeros((HEIGHT, WIDTH), np.uint8), int(rng.integers(80, 220))
+    x, y = int(rng.integers(0, WIDTH - side)), int(rng.integers(0, HEIGHT - side))
+    if kind == "disc":
+        cv2.circle(mask, (x + side // 2, y + side // 2), side // 2, 1, -1)
+    elif kind == "box":
+        cv2.rectangle(mask, (x, y), (x + side, y + side), 1, -1)
+    else:
+        cv2.fillPoly(mask, [np.array([[x, y + side], [x + side, y + side], [x + side // 2, y]])], 1)
+    return mask
+
+
+def photograph(kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Return a picture with one or two shapes of a kind, uint8."""
+    picture = clouds(rng)
+    for _ in range(rng.integers(1, 3)):
+        mask, colour = shape_mask(kind, rng)[:, :, None], rng.uniform(0, 1, 3)
+        stripes = 0.5 + 0.5 * np.sin(np.arange(WIDTH) * rng.uniform(0.05, 0.5))[None, :, None]
+        picture = np.where(mask, 0.3 * clouds(rng) + 0.7 * colour * stripes, picture)
+    return (255 * np.clip(picture, 0, 1)).astype(np.uint8)
+
+
+def write_pictures(root: Path, count: int, source: Path | None) -> None:
+    """Write the data set as a folder per set and class."""
+    files = sorted(source.rglob("*.jpg")) if source else []
+    for number in range(count):
+        kind, part = CLASSES[number % len(CLASSES)], "test" if number // len(CLASSES) % 3 == 2 else "trainval"
+        if files:
+            with Image.open(files[number * len(files) // count]) as picture:
+                pixels = picture.convert("RGB").resize((WIDTH, HEIGHT))
+        else:
+            pixels = Image.fromarray(photograph(kind, np.random.default_rng(number)))
+        folder = root / part / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels.save(folder / f"{number:04}.jpg", quality=92)
+
+
+class PartTimes:
+    """CPU and wall seconds of functions, summed over threads; what a timed function calls is its own part."""
+
+    def __init__(self) -> None:
+        self.cpu, self.calls, self._lock = Counter[str](), Counter[str](), Lock()
+        self._inner: dict[int, list[float]] = {}
+
+    def patch(self, owner: Any, name: str, part: str) -> None:
+        """Replace a function of a module or class by one that is timed."""
+        setattr(owner, name, self.timed(getattr(owner, name), part))
+
+    def timed(self, work: Callable[..., Any], part: str) -> Callable[..., Any]:
+        """Return a function whose own CPU time is added to a part."""
+        import threading
+
+        def run(*arguments: Any, **options: Any) -> Any:
+            stack = self._inner.setdefault(threading.get_ident(), [])
+            stack.append(0.0)
+            start = thread_time()
+            try:
+                return work(*arguments, **options)
+            finally:
+                spent = thread_time() - start
+                own = spent - stack.pop()
+                if stack:
+                    stack[-1] += spent
+                with self._lock:
+                    self.cpu[part] += own
+                    self.calls[part] += 1
+
+        return run
+
+
+def patch_parts(times: PartTimes) -> None:
+    """Time the parts of extraction."""
+    from lapsvm.pipelines.shards import extraction, jobs
+    from lapsvm.pipelines.shards import projection as fitting
+
+    from lapsvm.features.extractors.networks import RuntimeNetwork
+    from lapsvm.features.extractors.pooled_network import PooledNetwork
+    from lapsvm.features.projection import Projection
+
+    for module in (extraction, fitting):
+        times.patch(module, "pixels_unless_bad", "decode")
+        times.patch(module, "window_boxes", "proposals")
+    times.patch(extraction, "pixel_hash", "hash")
+    times.patch(RuntimeNetwork, "run", "forward")
+    times.patch(PooledNetwork, "_batch", "resize")
+    times.patch(PooledNetwork, "_measure_map", "pooling")
+    times.patch(Projection, "apply", "projection")
+    times.patch(jobs, "assemble_shard", "writing")
+    times.patch(jobs, "write_shard", "writing")
+    times.patch(fitting, "fit_projection", "components")
+
+
+@contextmanager
+def folder_or_temporary(path: Path | None) -> Iterator[Path]:
+    if path is not None:
+        rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        yield path
+        return
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def run_stage(name: str, out: Path, root: Path, options: argparse.Namespace) -> tuple[float, float]:
+    """Run one stage of the command line; return its wall and CPU seconds."""
+    from lapsvm.pipelines.commands.entry import main as lapsvm
+
+    words = ["lapsvm", name, "--out", str(out)]
+    if name == "extract":
+        words += ["--data", "folder", "--root", str(root), "--extractor", options.extractor, "--recipe", "best"]
+    if name in ("extract", "train", "refine", "detect"):
+        words += ["--jobs", str(options.jobs)]
+    sys.argv = words
+    wall, cpu = perf_counter(), process_time()
+    try:
+        lapsvm()
+    except SystemExit as stop:
+        if stop.code:
+            raise
+    return perf_counter() - wall, process_time() - cpu
+
+
+def stage_line(name: str, wall: float, cpu: float, n: int) -> str:
+    return f"{name:12} {wall:8.1f} {cpu:8.1f} {wall / n:15.3f} {cpu / n:14.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pictures", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--from", type=Path, dest="source")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--extractor", default=EXTRACTOR)
+    parser.add_argument("--stages", default=",".join(STAGES))
+    options = parser.parse_args()
+    with folder_or_temporary(options.out) as folder:
+        write_pictures(folder / "pictures", options.pictures, options.source)
+        times = PartTimes()
+        patch_parts(times)
+        print(f"load {os.getloadavg()[0]:.1f}, {options.pictures} pictures, {options.jobs} jobs")
+        print(f"{'stage':12} {'wall s':>8} {'CPU s':>8} {'wall s/picture':>15} {'CPU s/picture':>14}")
+        total_wall = total_cpu = 0.0
+        for name in options.stages.split(","):
+            wall, cpu = run_stage(name, folder / "run", folder / "pictures", options)
+            total_wall, total_cpu = total_wall + wall, total_cpu + cpu
+            print(stage_line(name, wall, cpu, options.pictures), flush=True)
+        print(stage_line("all", total_wall, total_cpu, options.pictures))
+        print(f"\n{'part':12} {'calls':>8} {'CPU s':>8} {'CPU s/picture':>14}")
+        for part, cpu in times.cpu.most_common():
+            print(f"{part:12} {times.calls[part]:8} {cpu:8.1f} {cpu / options.pictures:14.3f}")
+
+
+if __name__ == "__main__":
+    main()

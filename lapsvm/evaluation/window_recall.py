@@ -1,0 +1,66 @@
+"""How well the windows of pictures cover the annotated objects, whatever a detector makes of them.
+
+No detector finds an object that no window covers, so these are upper bounds. Uijlings, van de Sande, Gevers, Smeulders,
+"Selective Search for Object Recognition" (IJCV 2013): the average best overlap (ABO) of a class is the mean, over its
+objects, of the largest IoU with a window of the picture; MABO is its mean over the classes.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Float64
+from lapsvm.boxes import as_boxes, iou
+from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation.tables import Row
+
+RECALL_IOUS = {"recall_50": 0.5, "recall_70": 0.7}
+
+
+def best_overlaps(
+    windows: Iterable[tuple[str, ArrayLike]], ground_truth: Mapping[str, Mapping[str, GroundTruth]]
+) -> dict[str, Float64]:
+    """Return the largest IoU of each object with a window of its picture.
+
+    Parameters
+    ----------
+    windows : iterable of (image id, array-like of shape (n, 4))
+        Pictures with their windows; read once, one at a time. Objects in other pictures do not count.
+    ground_truth : mapping of class name to (mapping of image id to GroundTruth)
+
+    Returns
+    -------
+    dict of class name to ndarray of shape (objects that are not difficult,), float64
+        In the order of the pictures in `windows`; 0 in a picture without a window.
+    """
+    found: dict[str, list[Float64]] = {name: [np.empty(0)] for name in ground_truth}
+    for image, boxes in windows:
+        present = {name: truth[image] for name, truth in ground_truth.items() if len(truth[image].boxes)}
+        for name, truth in present.items():
+            objects = as_boxes(truth.boxes)[~np.asarray(truth.difficult, dtype=bool)]
+            found[name].append(iou(objects, as_boxes(boxes)).max(axis=1, initial=0.0))
+    return {name: np.concatenate(values) for name, values in found.items()}
+
+
+def window_rows(overlaps: Mapping[str, Float64]) -> dict[str, Row]:
+    """Return the rows of a table of windows' figures.
+
+    Parameters
+    ----------
+    overlaps : mapping of class name to ndarray of shape (n,)
+        From `best_overlaps`.
+
+    Returns
+    -------
+    dict of class name to dict
+        "abo": the mean; "recall_50", "recall_70": the shares of objects with an overlap of at least .5 and .7. None
+        without an object. The mean of "abo" over the classes is MABO.
+    """
+    return {
+        name: {
+            "abo": float(values.mean()) if len(values) else None,
+            **{key: float((values >= least).mean()) if len(values) else None for key, least in RECALL_IOUS.items()},
+        }
+        for name, values in overlaps.items()
+    }

@@ -1,0 +1,219 @@
+"""Pictures whose windows' features can be asked for several times, although a network sees each picture once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise, mirrored_boxes
+from lapsvm.features.extractors.pooling import (
+    Grids,
+    pool_cells,
+    pool_rings,
+    pool_windows,
+    ring_lengths,
+    window_lengths,
+)
+
+WHOLE: Grids = ((1, 1),)
+
+
+class PreparedPicture(Protocol):
+    """One picture, ready to give the features of any windows."""
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the features of windows times the components (d_i, k_i) of each part, of both halves of one."""
+
+
+@dataclass(frozen=True)
+class PreparedPixels:
+    """The pixels of a picture, for extractors that prepare nothing.
+
+    Attributes
+    ----------
+    extractor : Extractor
+    pixels : ndarray of shape (h, w, 3), uint8
+    """
+
+    extractor: Any
+    pixels: Array
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the features of windows."""
+        features: Float32 = self.extractor(self.pixels, boxes)
+        return features
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the projected features of windows."""
+        return project_parts(self(boxes), components, self.extractor.halves)
+
+
+@dataclass(frozen=True)
+class PreparedParts:
+    """What several extractors prepared of one picture; their features stand side by side.
+
+    Attributes
+    ----------
+    parts : sequence of PreparedPicture
+    n_blocks : sequence of int
+        Number of the blocks of each.
+    """
+
+    parts: Sequence[PreparedPicture]
+    n_blocks: Sequence[int]
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the features of windows."""
+        return np.concatenate([part(boxes) for part in self.parts], axis=1)
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the projected features of windows."""
+        ends = np.cumsum(self.n_blocks)
+        each = zip(self.parts, ends, self.n_blocks, strict=True)
+        return np.concatenate([part.project(boxes, components[end - count : end]) for part, end, count in each], axis=1)
+
+
+@dataclass(frozen=True)
+class PoolingRules:
+    """How the features of a window follow from a map.
+
+    Attributes
+    ----------
+    grids : sequence of (int, int)
+        Rows and columns of the cells, see `pool_cells`.
+    contrast : float
+        Share of the surroundings that is subtracted.
+    beside : bool
+        Whether the surroundings are appended instead.
+    normalise : bool
+        Whether features are divided by their length.
+    """
+
+    grids: Grids
+    contrast: float
+    beside: bool
+    normalise: bool
+
+    def features(self, feature_map: Float32, windows: Float64) -> Float32:
+        """Return the features of windows in cells of a map (channels, rows, columns)."""
+        inside = pool_cells(feature_map, windows, self.grids)
+        if self.normalise:
+            inside = l2_normalise(inside)
+        if not self._sees_around:
+            return inside
+        means, weights = pool_rings(feature_map, windows)
+        n_cells = sum(rows * columns for rows, columns in self.grids)
+        around = means if n_cells == 1 else np.tile(means, (1, n_cells))
+        return self._combined(inside, l2_normalise(around) if self.normalise else around, weights)
+
+    def projected(self, feature_map: Float32, windows: Float64, components: Float32) -> Float32:
+        """Return the features of windows times components (d, k)."""
+        if self.grids != WHOLE:
+            return project_parts(self.features(feature_map, windows), [components], [self.beside])
+        narrow = np.tensordot(components.T, feature_map, 1)
+        inside = pool_windows(narrow, windows)
+        if self.normalise:
+            inside *= _column(inverses(window_lengths(feature_map, windows)))
+        if not self._sees_around:
+            return inside
+        around, weights = pool_rings(narrow, windows)
+        if self.normalise:
+            around *= _column(inverses(ring_lengths(feature_map, windows)))
+        return self._combined(inside, around, weights)
+
+    @property
+    def _sees_around(self) -> bool:
+        return self.beside or self.contrast > 0
+
+    def _combined(self, inside: Float32, around: Float32, weights: Float32) -> Float32:
+        """Return windows' features with those of their surroundings, which count by their weights (n,)."""
+        around *= weights[:, None]
+        if self.beside:
+            return np.hstack([inside, around])
+        return np.asarray(inside - np.float32(self.contrast) * around)
+
+
+@dataclass(frozen=True)
+class PreparedMaps:
+    """The maps of one picture.
+
+    Attributes
+    ----------
+    maps : sequence of ndarray of shape (channels, rows, columns), float32
+    height, width : int
+        Of the picture in pixels.
+    rules : PoolingRules
+    """
+
+    maps: Sequence[Float32]
+    height: int
+    width: int
+    rules: PoolingRules
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the features of windows."""
+        windows = clip_boxes(boxes, self.height, self.width)
+        return _beside([self.rules.features(part, self._in_cells(part, windows)) for part in self.maps])
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the projected features of windows."""
+        windows = clip_boxes(boxes, self.height, self.width)
+        each = zip(self.maps, components, strict=True)
+        return _beside([self.rules.projected(part, self._in_cells(part, windows), own) for part, own in each])
+
+    def _in_cells(self, feature_map: Float32, windows: Float64) -> Float64:
+        """Return windows in cells of a map."""
+        rows, columns = feature_map.shape[1:]
+        scales = np.array([columns / self.width, rows / self.height])
+        return np.asarray(windows * np.tile(scales, 2))
+
+
+@dataclass(frozen=True)
+class PreparedMirror:
+    """A picture and its mirror image; features are the means of both.
+
+    Attributes
+    ----------
+    picture, mirrored : PreparedPicture
+    width : int
+        Of the picture in pixels.
+    """
+
+    picture: PreparedPicture
+    mirrored: PreparedPicture
+    width: int
+
+    def __call__(self, boxes: ArrayLike) -> Float32:
+        """Return the features of windows."""
+        return np.asarray((self.picture(boxes) + self.mirrored(self._mirror(boxes))) / np.float32(2))
+
+    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
+        """Return the projected features of windows."""
+        first, second = self.picture.project(boxes, components), self.mirrored.project(self._mirror(boxes), components)
+        return np.asarray((first + second) / np.float32(2))
+
+    def _mirror(self, boxes: ArrayLike) -> Float64:
+        return mirrored_boxes(boxes, self.width)
+
+
+def project_parts(features: Float32, components: Sequence[Float32], halves: Sequence[bool]) -> Float32:
+    """Return features (n, d) whose parts are multiplied by their components, two halves of a part by the same ones."""
+    pieces = [own for own, half in zip(components, halves, strict=True) for _ in range(1 + half)]
+    parts = np.split(features, np.cumsum([len(own) for own in pieces])[:-1], axis=1)
+    return np.concatenate([part @ own for part, own in zip(parts, pieces, strict=True)], axis=1)
+
+
+def _beside(parts: Sequence[Float32]) -> Float32:
+    """Return parts side by side, without a copy of a single one."""
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def _column(numbers: Float64) -> Float32:
+    """Return numbers (n,) as float32 of shape (n, 1)."""
+    return numbers.astype(np.float32)[:, None]

@@ -1,0 +1,204 @@
+"""The tables of what goes wrong: intervals, kinds of errors, localisation and windows, COCO's figures.
+
+Their numbers are entries of evaluation.json (``Contents.figures``).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lapsvm.evaluation import ErrorKind
+from lapsvm.report.contents import Contents, SetSummary
+from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal, mean_defined
+
+MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
+CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
+WINDOWS = {"abo": "Best overlap of windows", "recall_50": "Window recall at .5", "recall_70": "Window recall at .7"}
+KIND_TITLES = {kind: str(kind).capitalize() for kind in ErrorKind} | {ErrorKind.CLASS: "Wrong class"}
+COCO = {
+    "coco_ap": "AP", "coco_ap50": "AP50", "coco_ap75": "AP75", "coco_ar100": "AR", "coco_ap_small": "AP small",
+    "coco_ap_medium": "AP medium", "coco_ap_large": "AP large",
+}  # fmt: skip
+_ERROR_CAPTION = (
+    "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an "
+    "object of another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; "
+    "both: of .1 to .5 with one of another class; duplicate: a better box has found the object; background: on no "
+    "known object; missed: objects that no box explains. Below each number: how much AP (area) would rise if no "
+    "such error occurred among all boxes."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: its text, and a smaller one below it."""
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table of one row per class and a last row.
+
+    Attributes
+    ----------
+    title, where, caption : str
+        The heading, the set's part of it, and what the table shows.
+    header : tuple of str
+        Without the column of classes.
+    rows : tuple of (class name, tuple of Cell)
+    last : tuple of Cell
+        Sums or means.
+    last_name : str
+    folded : bool
+        Whether the page shows it on demand.
+    """
+
+    title: str
+    where: str
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    last: tuple[Cell, ...]
+    last_name: str = "mean"
+    folded: bool = False
+
+
+def figure_tables(contents: Contents) -> list[FigureTable]:
+    """Return the tables whose numbers are known, in the order of the page."""
+    known = _entries(contents)
+    makers = (_error_table, _localisation_table, _coco_table)
+    tables = [maker(contents, data, entry) for maker in makers for data, entry in known]
+    tables += [_interval_table(contents, group, entry) for group, entry in _groups(contents)]
+    return [table for table in tables if table is not None]
+
+
+def _groups(contents: Contents) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the groups of columns whose figures have intervals, with their entries."""
+    for data, entry in _entries(contents):
+        yield f"{IN_SAMPLE if data is contents.summary.train else 'On'} {data.name}", entry
+        yield f"{HELD_OUT} {data.name}", entry.get("held_out", {})
+
+
+def _entries(contents: Contents) -> list[tuple[SetSummary, Mapping[str, Any]]]:
+    """Return the sets with their entries of evaluation.json, the test set first."""
+    sets = [data for data in (contents.summary.test, contents.summary.train) if data is not None]
+    return [(data, contents.figures[data.name]) for data in sets if data.name in contents.figures]
+
+
+def mean_intervals(contents: Contents) -> Iterator[tuple[str, str, str]]:
+    """Yield the group of columns, the measure and the text of each interval of a mean."""
+    for group, entry in _groups(contents):
+        for measure, interval in entry.get("intervals", {}).get("mean", {}).items():
+            if interval is not None:
+                yield group, measure, interval_text(interval)
+
+
+def interval_text(interval: Mapping[str, float] | None) -> str:
+    """Return an interval as "0.360 to 0.470", "-" where it is undefined."""
+    return UNDEFINED if interval is None else f"{decimal(interval['low'])} to {decimal(interval['high'])}"
+
+
+def _error_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
+    """Return the kinds of errors among the best boxes of each class, with the AP that each kind costs."""
+    errors: Mapping[str, Any] = entry.get("errors", {})
+    names = [result.name for result in contents.classes if result.name in errors]
+    if not names:
+        return None
+    n_objects = {name: int(entry["classes"][name]["npos"]) for name in names}
+    rows = []
+    for name in names:
+        kinds = [errors[name][kind] for kind in ErrorKind]
+        cells = [Cell(str(value["top"]), _gain(value["ap_gain"])) for value in kinds]
+        rows.append((name, (Cell(str(n_objects[name])), Cell(str(errors[name]["correct"]["top"])), *cells)))
+    gains = [mean_defined([errors[name][kind]["ap_gain"] for name in names]) for kind in ErrorKind]
+    totals = [sum(int(cells[column].text) for _, cells in rows) for column in range(2 + len(ErrorKind))]
+    last = (*(Cell(str(total)) for total in totals[:2]), *map(_total_cell, totals[2:], gains))
+    return FigureTable(
+        "Kinds of errors",
+        f"on {data.name}",
+        _ERROR_CAPTION,
+        ("Objects", "Correct", *KIND_TITLES.values()),
+        tuple(rows),
+        last,
+        "total",
+    )
+
+
+def _total_cell(total: int, gain: float | None) -> Cell:
+    return Cell(str(total), _gain(gain))
+
+
+def _gain(value: float | None) -> str:
+    return UNDEFINED if value is None else f"+{decimal(value)}"
+
+
+def _localisation_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
+    """Return CorLoc at three thresholds and the figures of the windows."""
+    windows: Mapping[str, Any] = entry.get("windows", {"classes": {}, "mean": {}})
+    corlocs = [key for key in CORLOCS if key in entry["mean"]]
+    spans = [key for key in WINDOWS if key in windows["mean"]]
+    if not corlocs and not spans:
+        return None
+    parts = [(entry, corlocs), (windows, spans)]
+    return _decimal_table(
+        contents,
+        ("How well boxes fit" if corlocs else "Windows", f"on {data.name}"),
+        _fit_caption(bool(corlocs)),
+        (*(CORLOCS[key] for key in corlocs), *(WINDOWS[key] for key in spans)),
+        parts,
+    )
+
+
+def _fit_caption(with_corloc: bool) -> str:
+    windows = "how well the best of all windows fit the objects: no detector finds what no window covers."
+    corloc = "CorLoc is the share of pictures with the class whose best box exceeds an IoU with an object; then "
+    return corloc + windows if with_corloc else windows.capitalize()
+
+
+def _coco_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
+    """Return COCO's figures."""
+    if "coco_ap" not in entry["mean"]:
+        return None
+    caption = "COCO's figures: AP over IoU .5 to .95, at .5 and at .75, recall with 100 boxes a picture, AP by size."
+    where = ("COCO", f"on {data.name}")
+    return _decimal_table(contents, where, caption, tuple(COCO.values()), [(entry, list(COCO))])
+
+
+def _decimal_table(
+    contents: Contents,
+    heading: tuple[str, str],
+    caption: str,
+    header: tuple[str, ...],
+    parts: list[tuple[Mapping[str, Any], list[str]]],
+) -> FigureTable:
+    """Return a table of figures per class and their means, side by side from several tables of evaluation.json."""
+
+    def cells(row_of: list[Mapping[str, Any]]) -> tuple[Cell, ...]:
+        return tuple(Cell(decimal(row.get(key))) for row, (_, keys) in zip(row_of, parts, strict=True) for key in keys)
+
+    rows = [(one.name, cells([part["classes"].get(one.name, {}) for part, _ in parts])) for one in contents.classes]
+    return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))
+
+
+def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> FigureTable | None:
+    """Return the intervals of each class."""
+    intervals: Mapping[str, Any] = entry.get("intervals", {"classes": {}, "mean": {}})
+    measures = [measure for measure in MEASURES if measure in intervals["mean"]]
+    if not measures:
+        return None
+
+    def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+        return tuple(Cell(interval_text(row.get(measure))) for measure in measures)
+
+    rows = [(one.name, cells(intervals["classes"].get(one.name, {}))) for one in contents.classes]
+    return FigureTable(
+        "Intervals",
+        where[0].lower() + where[1:],
+        f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
+        f"the same kind ({intervals['draws']} bootstrap draws).",
+        tuple(MEASURES[measure] for measure in measures),
+        tuple(rows),
+        cells(intervals["mean"]),
+        folded=True,
+    )

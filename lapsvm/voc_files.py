@@ -1,0 +1,104 @@
+"""PASCAL VOC annotation files: objects with their boxes, for evaluation only.
+
+defusedxml parses the files; it refuses entity definitions and external references.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import ParseError
+
+import numpy as np
+from defusedxml import ElementTree
+from defusedxml.common import DefusedXmlException
+
+from lapsvm.errors import AnnotationError, MissingError
+from lapsvm.files import open_regular
+
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+class VocObject(NamedTuple):
+    """One ``<object>``: its class, its corners in the file (VOC pixels) and whether it is difficult."""
+
+    name: str
+    corners: tuple[float, ...]
+    difficult: bool
+
+
+class VocFile(NamedTuple):
+    """The content of one file: its objects, and the names of its picture (``<path>``, ``<filename>``)."""
+
+    objects: list[VocObject]
+    names: tuple[str, ...]
+
+
+def read_objects(path: Path) -> list[VocObject]:
+    """Return the objects of one annotation file, as `read_voc_file`."""
+    return read_voc_file(path).objects
+
+
+def read_voc_file(path: Path) -> VocFile:
+    """Read one annotation file.
+
+    Parameters
+    ----------
+    path : Path
+        An XML file whose root is ``<annotation>``.
+
+    Raises
+    ------
+    AnnotationError
+        If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name or a corner,
+        if a corner is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
+    """
+    root = _parse(path)
+    if root.tag != "annotation":
+        raise AnnotationError(f"annotation {path} must have the root <annotation>, got <{root.tag}>.")
+    names = tuple(name for tag in ("path", "filename") if (name := _text(root, tag)))
+    return VocFile([_object(path, element) for element in root.findall("object")], names)
+
+
+def _parse(path: Path) -> Any:
+    """Return the root element of an XML file."""
+    try:
+        with open_regular(path, "annotation") as file:
+            return ElementTree.parse(file).getroot()
+    except ParseError as error:
+        raise AnnotationError(f"annotation {path} is broken XML: {error}.") from None
+    except DefusedXmlException as error:
+        raise AnnotationError(f"annotation {path} is refused: {type(error).__name__}.") from None
+    except MissingError as error:
+        raise AnnotationError(str(error)) from None
+    except (OSError, ValueError, LookupError) as error:
+        raise AnnotationError(f"annotation {path} cannot be read: {error}.") from None
+
+
+def _object(path: Path, element: Any) -> VocObject:
+    """Return the checked object of an ``<object>`` element."""
+    name = _text(element, "name")
+    if not name:
+        raise AnnotationError(f"annotation {path} has an <object> without a <name>.")
+    difficult = _text(element, "difficult") if element.find("difficult") is not None else "0"
+    if difficult not in ("0", "1"):
+        raise AnnotationError(f"annotation {path}: <difficult> must be 0 or 1, got {difficult!r}.")
+    box = element.find("bndbox")
+    if box is None:
+        raise AnnotationError(f"annotation {path} has an <object> ({name!r}) without a <bndbox>.")
+    return VocObject(name, tuple(_corner(path, box, corner) for corner in _CORNERS), difficult == "1")
+
+
+def _corner(path: Path, box: Any, name: str) -> float:
+    """Return a corner of a box; AnnotationError unless it is a finite number."""
+    text = _text(box, name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value) or "_" in text:
+        raise AnnotationError(f"annotation {path}: <{name}> must be a finite number, got {text!r}.")
+    return value
+
+
+def _text(element: Any, tag: str) -> str:
+    """Return the text of a child element, "" if there is none."""
+    return (element.findtext(tag) or "").strip()

@@ -1,0 +1,194 @@
+"""Boxes of some pictures from a COCO file or a folder of VOC annotations, matched with the pictures of a run."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from lapsvm.boxes import from_voc
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.coco_files import Corners, read_coco
+from lapsvm.errors import AnnotationError, MissingError
+from lapsvm.voc_files import VocObject, read_voc_file
+
+from .picture_names import Matches, match_pictures
+
+SHOWN = 5
+Objects = list[tuple[str, Corners, bool]]  # class, corners, difficult
+Records = Mapping[str, Sequence[ImageRecord]]
+
+
+@dataclass(frozen=True)
+class AnnotatedPicture:
+    """One picture of the annotations: the names it may have, the first one preferred, and its objects."""
+
+    names: tuple[str, ...]
+    objects: Objects
+
+
+@dataclass(frozen=True)
+class AttachedBoxes:
+    """The boxes of a run's pictures.
+
+    Attributes
+    ----------
+    pictures : mapping of set name to (mapping of picture id to its objects)
+    sentences : tuple of str
+        What was matched, and what was left out.
+    """
+
+    pictures: Mapping[str, Mapping[str, Objects]]
+    sentences: tuple[str, ...]
+
+    def truth(
+        self, set_name: str, records: Sequence[ImageRecord], classes: Sequence[str]
+    ) -> dict[str, dict[str, GroundTruth]]:
+        """Return class -> picture id -> objects, empty for pictures that the annotations do not name."""
+        known, nothing = self.pictures[set_name], _objects_of((), "")
+        return {
+            name: {
+                record.id: _objects_of(known[record.id], name) if record.id in known else nothing for record in records
+            }
+            for name in classes
+        }
+
+
+def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> AttachedBoxes:
+    """Read annotations and match them with pictures.
+
+    Parameters
+    ----------
+    path : str
+        A COCO file, or a folder of VOC annotations, also in subfolders.
+    records : mapping of set name to its pictures
+    classes : sequence of str
+
+    Returns
+    -------
+    AttachedBoxes
+
+    Raises
+    ------
+    MissingError
+        If there is no such file or folder.
+    AnnotationError
+        If a file is broken, a box is empty, or no picture or no class is the run's.
+    """
+    annotated = read_annotated(path)
+    matches = match_pictures([picture.names for picture in annotated], records)
+    if not matches.pictures:
+        first = annotated[0].names[0]
+        raise AnnotationError(
+            f"boxes {path} must name a picture of the run, but none of its {len(annotated):,} pictures is one, "
+            f"such as {first!r}."
+        )
+    found: dict[str, dict[str, Objects]] = {set_name: {} for set_name in records}
+    for (set_name, image_id), number in matches.pictures.items():
+        found[set_name][image_id] = annotated[number].objects
+    names = Counter(name for of_set in found.values() for objects in of_set.values() for name, _, _ in objects)
+    if names and not names.keys() & set(classes):
+        raise AnnotationError(
+            f"boxes {path} must be of the run's classes {_listed(classes)}, got {_listed(sorted(names))}."
+        )
+    sentences = [
+        *_match_sentences(path, annotated, matches),
+        *_class_sentences(path, names, classes),
+        *_contradictions(path, found, records, classes),
+    ]
+    return AttachedBoxes(found, tuple(sentences))
+
+
+def read_annotated(path: str) -> list[AnnotatedPicture]:
+    """Return the annotated pictures of a COCO file or a folder of VOC annotations; errors as `attach_boxes`."""
+    source = Path(path)
+    if not source.exists():
+        raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
+    pictures = _voc_pictures(source) if source.is_dir() else _coco_pictures(source)
+    if not pictures:
+        what = "no .xml file; a COCO file is named itself" if source.is_dir() else "no picture"
+        raise AnnotationError(f"boxes {path} must be a COCO file or a folder of VOC annotations, but hold {what}.")
+    return pictures
+
+
+def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str) -> GroundTruth:
+    """Return the objects of one class."""
+    rows = [(corners, difficult) for name, corners, difficult in objects if name == class_name]
+    boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
+    return GroundTruth(boxes, np.array([difficult for _, difficult in rows], dtype=np.bool_))
+
+
+def _coco_pictures(path: Path) -> list[AnnotatedPicture]:
+    """Return the pictures of a COCO file; crowd regions are difficult."""
+    file = read_coco(path, boxes=True)
+    objects: dict[object, Objects] = defaultdict(list)
+    for one in file.annotations:
+        if one.corners is not None:
+            objects[one.image_id].append((file.categories[one.category_id], one.corners, one.is_crowd))
+    return [AnnotatedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
+
+
+def _voc_pictures(folder: Path) -> list[AnnotatedPicture]:
+    """Return the pictures of the XML files in a folder."""
+    pictures = []
+    for path in sorted(folder.rglob("*.xml")):
+        file = read_voc_file(path)
+        own = path.relative_to(folder).with_suffix("").as_posix()
+        pictures.append(AnnotatedPicture((own, *file.names), [_voc_object(path, one) for one in file.objects]))
+    return pictures
+
+
+def _voc_object(path: Path, one: VocObject) -> tuple[str, Corners, bool]:
+    """Return the class, corners and difficulty of an object; AnnotationError if its box is empty."""
+    x1, y1, x2, y2 = from_voc([one.corners])[0].tolist()
+    if x1 >= x2 or y1 >= y2:
+        got = ", ".join(f"{corner:g}" for corner in one.corners)
+        raise AnnotationError(f"annotation {path}: the box of {one.name!r} must not be empty, got {got}.")
+    return one.name, (x1, y1, x2, y2), one.difficult
+
+
+def _match_sentences(path: str, annotated: Sequence[AnnotatedPicture], matches: Matches) -> Iterator[str]:
+    """Yield sentences on the pictures that were matched, and on those that were not."""
+    left = len(annotated) - len(matches.unknown) - len(matches.ambiguous)
+    yield f"boxes {path}: {left:,} of {len(annotated):,} pictures are the run's"
+    for numbers, reason in (
+        (matches.unknown, "are no pictures of the run and are left out"),
+        (matches.ambiguous, "may be several pictures of the run, or share one, and are left out"),
+    ):
+        if numbers:
+            names = _listed([annotated[number].names[0] for number in numbers])
+            yield f"boxes {path}: {len(numbers):,} {reason}: {names}"
+
+
+def _class_sentences(path: str, names: Mapping[str, int], classes: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence on objects of other classes."""
+    others = {name: count for name, count in names.items() if name not in classes}
+    if others:
+        listed = _listed(sorted(others))
+        yield f"boxes {path}: {sum(others.values()):,} boxes are of no class of the run and are left out: {listed}"
+
+
+def _contradictions(
+    path: str, found: Mapping[str, Mapping[str, Objects]], records: Records, classes: Sequence[str]
+) -> Iterator[str]:
+    """Yield a sentence if boxes and labels of pictures contradict each other."""
+    denied, missing = set[str](), set[str]()
+    for set_name, pictures in found.items():
+        for record in (record for record in records[set_name] if record.id in pictures):
+            shown = {name for name, _, _ in pictures[record.id]}
+            denied |= {record.id for name in classes if name in shown and record.labels.get(name) == -1}
+            missing |= {record.id for name in classes if name not in shown and record.labels.get(name) == 1}
+    for ids, reason in (
+        (denied, "have a box of a class that their label denies"),
+        (missing, "have no box of a class that they are labelled with"),
+    ):
+        if ids:
+            yield f"boxes {path}: {len(ids):,} pictures {reason}: {_listed(sorted(ids))}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names as a list for a sentence."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in islice(names, SHOWN)) + more

@@ -1,0 +1,1 @@
+"""The figures of a run: what evaluation.json holds, with intervals and thresholds."""

@@ -1,0 +1,65 @@
+"""Figures of one class on the pictures, and on bootstrap draws of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.evaluation import Detections, detection_ap_draws, image_ap_draws, share_draws
+from lapsvm.evaluation.localisation import ClassCorLoc
+from lapsvm.evaluation.tables import mean
+from lapsvm.evaluation.voc import ClassResult
+
+from ...run.dataset import label_vector
+from ..evaluation import SetEvaluation, best_scores
+
+LEVEL = 0.95
+"""Confidence level of all intervals."""
+Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of one run and class: its value on the pictures, and on every draw of them."""
+
+    value: float | None
+    draws: Float64
+
+
+def detection_figures(
+    result: ClassResult, detections: Detections, truth: Mapping[str, GroundTruth], ids: Sequence[str], counts: Counts
+) -> dict[str, Figure]:
+    """Return the detection APs of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
+    positions = {image: position for position, image in enumerate(ids)}
+    images = [positions[detections.image_ids[row]] for row in result.order]
+    npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in ids]
+    points, areas = detection_ap_draws(result.matches.outcome, images, npos, counts)
+    return {"ap_11point": Figure(result.ap_11point, points), "ap_area": Figure(result.ap_area, areas)}
+
+
+def corloc_figure(result: ClassCorLoc, ids: Sequence[str], counts: Counts) -> Figure:
+    """Return the CorLoc of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
+    positions = {image: position for position, image in enumerate(ids)}
+    return Figure(result.corloc, share_draws(result.hits, [positions[image] for image in result.image_ids], counts))
+
+
+def image_ap_figure(
+    evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
+) -> Figure:
+    """Return the image-level AP of one class; pictures without a window are not ranked."""
+    best = best_scores(evaluation.detections[name])
+    y = dict(zip([record.id for record in records], label_vector(records, name).tolist(), strict=True))
+    labels = [y[image] if image in best else 0 for image in ids]
+    return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
+
+
+def mean_figure(figures: Sequence[Figure]) -> Figure:
+    """Return the mean of the figures that are defined, on the pictures and on every draw."""
+    draws = np.stack([figure.draws for figure in figures])
+    defined = ~np.isnan(draws)
+    sums, sizes = np.where(defined, draws, 0.0).sum(axis=0), defined.sum(axis=0)
+    means = np.divide(sums, sizes, out=np.full(len(sums), np.nan), where=sizes > 0)
+    return Figure(mean(figure.value for figure in figures), means)

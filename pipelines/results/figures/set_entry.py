@@ -1,0 +1,123 @@
+"""The entry of a set in evaluation.json: its table, errors, windows and intervals."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lapsvm.arrays import Float32
+from lapsvm.evaluation import (
+    as_coco,
+    best_overlaps,
+    class_table,
+    coco_rows,
+    corloc,
+    error_kinds,
+    window_rows,
+)
+from lapsvm.evaluation.tables import Row
+from lapsvm.features import open_shards
+from lapsvm.features.shards.shard_folder import shard_paths
+
+from ...run.context import RunContext
+from ..detectors import available_detectors
+from ..evaluation import SetEvaluation
+from ..unseen import Unseen
+from .intervals import held_out_intervals, set_intervals
+from .threshold_table import threshold_entry
+
+CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
+"""Keys beside "corloc", which is at .5."""
+
+
+def set_entry(
+    context: RunContext, set_name: str, evaluation: SetEvaluation, metrics: Sequence[str] = ("voc",)
+) -> dict[str, Any]:
+    """Return the entry of a set in evaluation.json.
+
+    Parameters
+    ----------
+    context : RunContext
+    set_name : str
+    evaluation : SetEvaluation
+        Of that set.
+    metrics : sequence of "voc", "coco"
+        "coco" adds COCO's figures of a test set with boxes; those of VOC are always there.
+
+    Returns
+    -------
+    dict
+        "classes" and "mean" as in the table of `SetEvaluation`; "intervals" of a test set, and of a training set with
+        boxes (see `set_intervals`). Where boxes are known, also "errors" of a test set, {class: {kind: {"count", "top",
+        "ap_gain"}}}, and "windows", {"classes", "mean"}, unless the shards are gone; "held_out" of the training set,
+        see `Unseen.table`, with its intervals, and "thresholds" of a test set with boxes, see `threshold_entry`.
+    """
+    entry = evaluation.table(*_more_columns(evaluation, metrics))
+    truth = evaluation.truth
+    if truth is not None and evaluation.voc is not None:
+        errors = error_kinds(evaluation.voc, evaluation.detections, truth)
+        entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
+    if truth is not None and _has_shards(context, set_name):
+        known = {name: truth[name] for name in evaluation.detections}
+        entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
+    trained_on, seed = set_name == context.settings.data.train_set, context.settings.seed
+    intervals = set_intervals(evaluation, context.data.records[set_name], seed, trained_on=trained_on)
+    if intervals is not None:
+        entry["intervals"] = intervals
+    if trained_on:
+        unseen = Unseen.of_run(context)
+        held_out = unseen.table(truth)
+        if held_out is None:
+            return entry
+        return {**entry, "held_out": {**held_out, "intervals": held_out_intervals(unseen.held_out, truth, seed)}}
+    thresholds = threshold_entry(evaluation, available_detectors(context), context.wanted_precision)
+    return entry if thresholds is None else {**entry, "thresholds": thresholds}
+
+
+def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator[Mapping[str, Row]]:
+    """Yield the columns beside those of VOC."""
+    truth = evaluation.truth
+    if truth is None:
+        return
+    if evaluation.corloc is not None:
+        for key, iou in CORLOC_IOUS.items():
+            classes = corloc(evaluation.located, truth, iou).classes
+            yield {name: {key: result.corloc} for name, result in classes.items()}
+    elif "coco" in metrics:
+        yield coco_rows(*as_coco(evaluation.located, truth))
+
+
+def _has_shards(context: RunContext, set_name: str) -> bool:
+    """Return whether the set's shards are there; a finished run may have been copied without them."""
+    folder = context.run.shards(set_name)
+    return folder.is_dir() and bool(shard_paths(folder))
+
+
+def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, Float32]]:
+    """Yield every picture with its windows; features are not read."""
+    for shard in open_shards(context.run.shards(set_name)):
+        for index, image_id in enumerate(shard.image_ids):
+            yield image_id, shard.boxes[shard.offsets[index] : shard.offsets[index + 1]]
+
+
+def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) -> dict[str, Any] | None:
+    """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
+    try:
+        entry: dict[str, Any] = json.loads(context.run.evaluation_file.read_bytes())["sets"][set_name]
+        has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
+        is_current = has_errors and _holds(entry, evaluation.table())
+        if set_name == context.settings.data.train_set:
+            held_out = Unseen.of_run(context).table(evaluation.truth)
+            stored = entry.get("held_out")
+            is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None  # not there, damaged, or of an older version
+    return entry if is_current else None
+
+
+def _holds(entry: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """Return whether an entry has all figures of a freshly computed table; KeyError if it lacks one."""
+    return all(
+        entry["classes"][name][measure] == value
+        for name, row in fresh["classes"].items()
+        for measure, value in row.items()
+    )

@@ -1,0 +1,231 @@
+"""Held-out scores of a run: what models say of training pictures that they were not trained with.
+
+Every class with enough pictures has a file RUN/heldout/<class>.safetensors. Each labelled picture of the training set
+is in one fold; its score and window are those of the model that was trained without that fold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.bags.scoring import BestWindows
+from lapsvm.boxes import as_boxes
+from lapsvm.catalog import GroundTruth
+from lapsvm.detection import Calibration, Detector
+from lapsvm.errors import InputError, LapsvmError, ModelFileError
+from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
+from lapsvm.model_files import read_model, write_model
+
+from ..fitting.agreement import Proposals
+from ..fitting.fold_scores import FoldScores
+from ..fitting.tasks import FitTask, is_done
+from ..fitting.window_subset import weights_hash
+from ..run.context import RunContext
+from ..run.dataset import Labels
+from ..run.folder import RunFolder
+
+FORMAT = "lapsvm held-out scores"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out scores of one class, one row per labelled picture of the training set.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        The pictures, in the order of the shards.
+    y : (n,) int8
+        Labels, +1 or -1.
+    fold : (n,) intp
+        The fold, from 1, whose model did not see the picture.
+    score : (n,) float64
+        The best score by that model, in the scale of the final model's scores: every fold's scores have the mean and
+        standard deviation that the final model's have on the pictures which both were trained with.
+    boxes : (n, 4) float64
+        The window with that score: x1, y1, x2, y2 in pixels, before box voting.
+    agreement : (n,) float64
+        IoU of that window and the final model's best window.
+    model : str
+        Hash of the final model's weights.
+    """
+
+    ids: tuple[str, ...]
+    y: NDArray[np.int8]
+    fold: Index
+    score: Float64
+    boxes: Float64
+    agreement: Float64
+    model: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        rows = {name: len(getattr(self, name)) for name in ("y", "fold", "score", "boxes", "agreement")}
+        wrong = {name: count for name, count in rows.items() if count != len(self.ids)}
+        if wrong:
+            raise InputError(f"held-out scores must have one row per picture, {len(self.ids)}, got {wrong}.")
+        as_boxes(self.boxes)
+
+    @property
+    def image_ap(self) -> float | None:
+        """AP of ranking the pictures by their held-out scores, all folds in one list."""
+        return image_average_precision(self.score, self.y)
+
+    @property
+    def chance(self) -> float:
+        """The image AP that a random order has on average: the share of positives."""
+        return float((self.y > 0).mean())
+
+    def detections(self) -> Detections:
+        """Return one detection per picture: its window and held-out score."""
+        return Detections(self.ids, self.score, self.boxes)
+
+    def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassCorLoc:
+        """Return how many pictures with the class have a correct window, by models that did not see them.
+
+        `truth` is the ground truth of the class, by picture; pictures that no fold holds do not count.
+        """
+        known = set(self.ids)
+        truth = {image_id: objects for image_id, objects in truth.items() if image_id in known}
+        return corloc({class_name: self.detections()}, {class_name: truth}).classes[class_name]
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; equal content gives equal bytes."""
+        tensors = {
+            "y": np.asarray(self.y, dtype=np.int8),
+            "fold": np.asarray(self.fold, dtype=np.int64),
+            "score": self.score,
+            "boxes": self.boxes,
+            "agreement": self.agreement,
+        }
+        description = {"format": FORMAT, "version": VERSION, "ids": list(self.ids), "model": self.model}
+        write_model(path, description, tensors, "ids")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file.
+
+        Raises
+        ------
+        MissingError
+            If there is no such file.
+        ModelFileError
+            If it is damaged, of another kind, or of a version that is not known.
+        """
+        description, tensors = read_model(path, FORMAT, VERSION)
+        try:
+            arrays = (tensors[name] for name in ("y", "fold", "score", "boxes", "agreement"))
+            return cls(tuple(description["ids"]), *arrays, model=description["model"])
+        except (KeyError, TypeError, InputError) as error:
+            raise ModelFileError(f"held-out scores {path} are damaged: {error}.") from None
+
+
+def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
+    """Return the held-out scores of a class, or None if the run has none that belong to its present model.
+
+    Parameters
+    ----------
+    run : RunFolder
+    class_name : str
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, or of an unknown version.
+    """
+    path, model = run.held_out(class_name), run.model(class_name)
+    if not path.is_file() or not model.is_file():
+        return None
+    held_out = HeldOut.load(path)
+    try:
+        current = weights_hash(Detector.load(model))
+    except LapsvmError:  # a damaged model has no held-out scores; training makes it again
+        return None
+    return held_out if held_out.model == current else None
+
+
+def is_complete(run: RunFolder, task: FitTask) -> bool:
+    """Return whether a class has its model, and the held-out scores that its calibration was fitted on.
+
+    Raises SettingsError as `is_done`.
+    """
+    if not is_done(task):
+        return False
+    if task.path != run.model(task.name) or Detector.load(task.path).calibration is None:
+        return True
+    try:
+        return read_held_out(run, task.name) is not None
+    except ModelFileError:
+        return False
+
+
+@dataclass(frozen=True)
+class TrainingPictures:
+    """The training pictures: their ids and the boxes of their windows, in the shards' order."""
+
+    ids: tuple[str, ...]
+    proposals: Proposals
+
+
+def save_held_out(
+    context: RunContext,
+    detector: Detector,
+    y: Labels,
+    pictures: TrainingPictures,
+    scores: FoldScores,
+    final: BestWindows,
+) -> Detector:
+    """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
+
+    Parameters
+    ----------
+    context : RunContext
+    detector : Detector
+    y : (n,) int8
+        Labels of the training pictures.
+    pictures : TrainingPictures
+    scores : FoldScores
+    final : BestWindows
+        The best windows (n,) by `detector`.
+    """
+    held_out = _held_out(detector, y, pictures, scores, final)
+    path = context.run.held_out(detector.class_name)
+    context.run.files.claim([path])
+    held_out.save(path)
+    return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
+
+
+def _held_out(
+    detector: Detector,
+    y: Labels,
+    pictures: TrainingPictures,
+    scores: FoldScores,
+    final: BestWindows,
+) -> HeldOut:
+    rows = np.flatnonzero(scores.fold)
+    windows = scores.window[rows]
+    return HeldOut(
+        ids=tuple(pictures.ids[row] for row in rows),
+        y=y[rows],
+        fold=scores.fold[rows],
+        score=scores.aligned(final.score + detector.intercept)[rows],
+        boxes=pictures.proposals.boxes[pictures.proposals.first[rows] + windows],
+        agreement=pictures.proposals.overlaps(rows, windows, final.index[rows]),
+        model=weights_hash(detector),
+    )
+
+
+def too_few_pictures(class_name: str, y: Labels, least: int) -> str:
+    """Return a sentence that says why a class has no probabilities; empty if it has enough pictures of each kind."""
+    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
+    if min(positives, negatives) >= least:
+        return ""
+    return (
+        f"scores of {class_name} have no probabilities, which need {least} pictures with it and {least} without, got "
+        f"{positives} and {negatives}."
+    )

@@ -1,0 +1,189 @@
+"""The pictures on the page: the best boxes, and where the detectors fail, on unseen pictures where there are any."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.evaluation import ClassResult, Detections
+from lapsvm.report import Example
+
+from .evaluation import SetEvaluation
+from .held_out import HeldOut
+
+EXAMPLES = 8
+DIFFERENT = 0.5  # two windows with a smaller IoU are different
+Truth = Mapping[str, Mapping[str, GroundTruth]]
+Records = Mapping[str, ImageRecord]
+
+
+@dataclass(frozen=True, eq=False)
+class ShownSet:
+    """Detections of one class to show examples of: in which pictures, and whether the model has seen these.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    where : str
+        The pictures as the page names them, such as "on test".
+    detections : Detections
+    records : mapping of id to ImageRecord
+        Of all pictures with detections.
+    truth : mapping, or None
+        With the pictures whose boxes are known.
+    voc : ClassResult or None
+        On a test set with boxes; its rows are those of `detections`.
+    """
+
+    name: str
+    where: str
+    detections: Detections
+    records: Records
+    truth: Truth | None
+    voc: ClassResult | None = None
+
+    @property
+    def lacks_boxes(self) -> bool:
+        """Whether the boxes of some picture are unknown."""
+        truth = None if self.truth is None else self.truth[self.name]
+        return truth is None or any(image not in truth for image in self.records)
+
+    def labels(self) -> NDArray[np.int8]:
+        """Return the label of the picture of each detection."""
+        labels = [self.records[image].labels.get(self.name, 0) for image in self.detections.image_ids]
+        return np.array(labels, dtype=np.int8)
+
+    def best_windows(self) -> NDArray[np.intp]:
+        """Return each picture's best detection, best first."""
+        order = self.detections.order()
+        first: dict[str, int] = {}
+        for index in order.tolist():
+            first.setdefault(self.detections.image_ids[index], index)
+        return np.array(list(first.values()), dtype=np.intp)
+
+    def examples(self, indices: Iterable[int], most: int | None = EXAMPLES) -> tuple[Example, ...]:
+        """Return examples of detections, at most one of each picture."""
+        first_of: dict[str, int] = {}
+        for index in indices:
+            if most is not None and len(first_of) == most:
+                break
+            first_of.setdefault(self.detections.image_ids[index], int(index))
+        return tuple(self.example(index) for index in first_of.values())
+
+    def example(self, index: int) -> Example:
+        """Return a detection with the annotated objects of its picture."""
+        record = self.records[self.detections.image_ids[index]]
+        truth = {} if self.truth is None else self.truth
+        boxes = {other: of[record.id].boxes for other, of in truth.items() if record.id in of}
+        return Example(
+            id=record.id,
+            pixels=record.pixels,
+            box=self.detections.boxes[index],
+            score=float(self.detections.scores[index]),
+            truth=boxes.get(self.name),
+            others={other: objects for other, objects in boxes.items() if other != self.name and len(objects)},
+        )
+
+
+def shown_set(
+    name: str,
+    train: tuple[str, SetEvaluation, Records],
+    test: tuple[str, SetEvaluation, Records] | None,
+    held_out: HeldOut | None,
+) -> ShownSet:
+    """Return what the page shows of a class: the test set, else held-out windows, else the training set.
+
+    Parameters
+    ----------
+    name : str
+    train, test : tuple of the set's name, its evaluation and its pictures
+    held_out : HeldOut or None
+    """
+    if test is not None:
+        set_name, evaluation, records = test
+        voc = None if evaluation.voc is None else evaluation.voc.classes[name]
+        return ShownSet(name, f"on {set_name}", evaluation.detections[name], records, evaluation.known_truth, voc)
+    set_name, evaluation, records = train
+    if held_out is not None:
+        where = f"on {set_name}, by models that did not see the picture"
+        return ShownSet(name, where, held_out.detections(), records, evaluation.known_truth)
+    return ShownSet(
+        name, f"on {set_name}, which the model has seen", evaluation.detections[name], records, evaluation.known_truth
+    )
+
+
+def class_examples(shown: ShownSet) -> dict[str, Any]:
+    """Return the galleries of a class as fields of ClassSummary.
+
+    Where boxes are not known, every box in a picture labelled as not showing the class is certainly wrong, and the
+    others may be right. Where they are known, the false positives say more.
+    """
+    order, labels, best = shown.detections.order(), shown.labels(), shown.best_windows()
+    weak = shown.examples(best[labels[best] > 0][::-1])
+    galleries: dict[str, Any] = {"weak_positives": weak, "shown_on": shown.where}
+    if shown.voc is not None:
+        galleries["best"] = shown.examples(shown.voc.order[shown.voc.tp])
+        galleries["false_positives"] = shown.examples(shown.voc.order[shown.voc.fp])
+    else:
+        galleries["best"] = shown.examples(order[labels[order] >= 0])
+    if shown.lacks_boxes:
+        galleries["false_alarms"] = shown.examples(order[labels[order] < 0])
+    return galleries
+
+
+def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, ...]:
+    """Return the training pictures with the class in which a held-out model chooses another window, the worst first.
+
+    Parameters
+    ----------
+    shown : ShownSet
+        The final model's detections on the training set.
+    held_out : HeldOut or None
+    """
+    if held_out is None:
+        return ()
+    best = shown.best_windows()
+    final = {shown.detections.image_ids[index]: shown.detections.boxes[index] for index in best.tolist()}
+    windows = replace(shown, detections=held_out.detections())
+    rows = [row for row in np.argsort(held_out.agreement, kind="stable").tolist() if held_out.y[row] > 0]
+    rows = [row for row in rows if held_out.agreement[row] < DIFFERENT and held_out.ids[row] in final][:EXAMPLES]
+    return tuple(
+        replace(
+            windows.example(row),
+            second=final[held_out.ids[row]],
+            note=f"IoU {held_out.agreement[row]:.2f} between the two windows",
+        )
+        for row in rows
+    )
+
+
+def misses(shown: ShownSet, train: SetEvaluation) -> tuple[Example, ...]:
+    """Return the positive training pictures whose best window misses, by decreasing score."""
+    if train.corloc is None:
+        return ()
+    located, scores = train.corloc.classes[shown.name], shown.detections.scores
+    missed = located.windows[~located.hits & (located.windows >= 0)]
+    return shown.examples(missed[np.argsort(-scores[missed], kind="stable")], None)
+
+
+def by_id(records: Sequence[ImageRecord]) -> dict[str, ImageRecord]:
+    """Return id -> picture."""
+    return {record.id: record for record in records}
+
+
+def median_area(shown: ShownSet, sizes: Mapping[str, tuple[int, int]]) -> float | None:
+    """Return the median share of a picture with the class that its best box covers; None without such a picture.
+
+    `sizes` is picture -> height and width.
+    """
+    best, labels = shown.best_windows(), shown.labels()
+    shares = []
+    for index in best[labels[best] > 0].tolist():
+        height, width = sizes[shown.detections.image_ids[index]]
+        x1, y1, x2, y2 = shown.detections.boxes[index]
+        shares.append((x2 - x1) * (y2 - y1) / (height * width))
+    return float(np.median(shares)) if shares else None

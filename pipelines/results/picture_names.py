@@ -1,0 +1,113 @@
+"""Which picture of a run a name of another program means: by file name, and by folders where file names are equal."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import PurePath, PurePosixPath
+
+from lapsvm.catalog import ImageRecord
+
+Parts = tuple[str, ...]
+Picture = tuple[str, str]  # set, id
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pictures of a run with the number of the named picture that each of them is, and the numbers of the others.
+
+    Attributes
+    ----------
+    pictures : dict of (set, id) to number
+        A file that is in two sets is matched in both.
+    unknown : list of int
+        Named pictures that are none of the run's.
+    ambiguous : list of int
+        Named pictures that may be several of the run's, or that share one of the run's.
+    """
+
+    pictures: dict[Picture, int]
+    unknown: list[int]
+    ambiguous: list[int]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of the run: the paths that it may be named by, without suffix, and its pictures."""
+
+    paths: tuple[Parts, ...]
+    pictures: tuple[Picture, ...]
+
+
+def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]]) -> Matches:
+    """Match named pictures with the pictures of a run.
+
+    A name means the picture with the same file name, its suffix aside. If several pictures have it, it means the one
+    with the most folders in common, counted from the file upwards.
+
+    Parameters
+    ----------
+    names : sequence of sequence of str
+        Of each picture, its names in order of preference: the first that means one picture counts.
+    records : mapping of set name to its pictures
+
+    Returns
+    -------
+    Matches
+    """
+    index = _index(records)
+    best: dict[_File, list[tuple[int, int]]] = defaultdict(list)  # file -> (folders in common, number)
+    unknown, ambiguous = [], []
+    for number, alternatives in enumerate(names):
+        candidates = [_closest(index, name) for name in alternatives]
+        chosen = next((found for found in candidates if len(found[1]) == 1), None)
+        if chosen is not None:
+            best[chosen[1][0]].append((chosen[0], number))
+        else:
+            (ambiguous if any(files for _, files in candidates) else unknown).append(number)
+    pictures = {}
+    for file, entries in best.items():
+        highest = max(depth for depth, _ in entries)
+        winners = [number for depth, number in entries if depth == highest]
+        if len(winners) == 1:
+            pictures |= dict.fromkeys(file.pictures, winners[0])
+        ambiguous += [number for depth, number in entries if len(winners) > 1 or depth < highest]
+    return Matches(pictures, unknown, sorted(ambiguous))
+
+
+def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:
+    """Return file name, with and without suffix, -> files of the run."""
+    sharing: dict[PurePath, list[Picture]] = defaultdict(list)
+    for set_name, of_set in records.items():
+        for record in of_set:
+            sharing[record.path].append((set_name, record.id))
+    index: dict[str, list[_File]] = defaultdict(list)
+    for path, pictures in sharing.items():
+        parts = (*path.parts[:-1], path.stem)
+        ids = {_parts(image_id) for _, image_id in pictures}
+        file = _File((parts, *sorted(ids - {parts})), tuple(pictures))
+        for key in dict.fromkeys((path.name, path.stem, *(own[-1] for own in ids if own))):
+            index[key].append(file)
+    return index
+
+
+def _closest(index: Mapping[str, list[_File]], name: str) -> tuple[int, list[_File]]:
+    """Return how many folders a name has in common with the files of its file name at most, and these files."""
+    parts = _parts(name)
+    if not parts:
+        return 0, []
+    files = index.get(parts[-1]) or index.get(PurePosixPath(parts[-1]).stem) or []
+    depths = [max(_common_folders(parts, path) for path in file.paths) for file in files]
+    deepest = max(depths, default=0)
+    return deepest, [file for file, depth in zip(files, depths, strict=True) if depth == deepest]
+
+
+def _common_folders(name: Parts, path: Parts) -> int:
+    """Return how many folders above two files have equal names, counted from the file upwards."""
+    pairs = zip(reversed(name[:-1]), reversed(path[:-1]), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _parts(name: str) -> Parts:
+    """Return the parts of a path of any system, without a root."""
+    return tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))

@@ -1,0 +1,83 @@
+"""What unseen pictures say of a run: held-out figures of the training set, and whether its features can work."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lapsvm.catalog import GroundTruth
+from lapsvm.detection import Reliability
+from lapsvm.evaluation import class_table
+from lapsvm.evaluation.tables import Row
+from lapsvm.report.next_steps import WEAK
+
+from ..run.context import RunContext
+from .detectors import available_detectors
+from .held_out import HeldOut, read_held_out
+
+_MEASURES = ("corloc", "image_ap", "chance", "ece", "brier")
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Held-out scores of the classes that have them, and the reliability of their probabilities."""
+
+    held_out: Mapping[str, HeldOut]
+    reliability: Mapping[str, Reliability | None]
+
+    @classmethod
+    def of_run(cls, context: RunContext) -> "Unseen":
+        """Read the held-out scores and the calibrations of a run."""
+        found = {name: read_held_out(context.run, name) for name in context.data.classes}
+        calibrations = {name: one.calibration for name, one in available_detectors(context).items()}
+        return cls(
+            {name: held_out for name, held_out in found.items() if held_out is not None},
+            {name: one.reliability for name, one in calibrations.items() if one is not None},
+        )
+
+    def table(self, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> dict[str, Any] | None:
+        """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
+
+        Parameters
+        ----------
+        truth : ground truth of the training set, or None
+            Without it there is no CorLoc.
+        """
+        if not self.held_out:
+            return None
+        measures = _MEASURES if truth is not None else _MEASURES[1:]
+        return class_table({name: self._row(name, truth, measures) for name in self.held_out})
+
+    def _row(self, name: str, truth: Mapping[str, Mapping[str, GroundTruth]] | None, measures: Sequence[str]) -> Row:
+        held_out, reliability = self.held_out[name], self.reliability.get(name)
+        row: Row = {
+            "corloc": None if truth is None else held_out.corloc(name, truth[name]).corloc,
+            "image_ap": held_out.image_ap,
+            "chance": held_out.chance,
+            "ece": None if reliability is None else reliability.ece,
+            "brier": None if reliability is None else reliability.brier,
+        }
+        return {measure: row[measure] for measure in measures}
+
+    def weakness(self, extractors: Sequence[str]) -> str:
+        """Return a sentence on features that hardly separate the pictures of some class; "" if there is no such class.
+
+        Parameters
+        ----------
+        extractors : sequence of str
+            Of the run, for the sentence.
+        """
+        weak = {name: one for name, one in self.held_out.items() if is_weak(one)}
+        if not weak:
+            return ""
+        figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
+        names = " and ".join(spec.split("?")[0].split("/")[-1] for spec in extractors)
+        return (
+            f"the features ({names}) hardly separate pictures with and without a class, held-out image AP: {figures}; "
+            "boxes of such detectors are not to be trusted: use features of a network (--extractor), or more pictures."
+        )
+
+
+def is_weak(held_out: HeldOut) -> bool:
+    """Return whether held-out image AP is less than `WEAK` of the way from chance to 1."""
+    image_ap, chance = held_out.image_ap, held_out.chance
+    return image_ap is not None and image_ap - chance < WEAK * (1 - chance)

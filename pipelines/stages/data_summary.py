@@ -1,0 +1,108 @@
+"""What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+
+import numpy as np
+
+from lapsvm.catalog import ImageRecord, PresentClasses
+
+from ..fitting.selection import FOLDS_ADVICE, grid
+from ..run.dataset import SHOWN, RunData, count_labels
+from ..run.settings import Settings
+
+CLOSE = 0.66
+"""Least similarity (difflib's ratio) of a name to one that it may be a misspelling of; that of "cta" to "cat"."""
+
+UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
+"""Kinds of ignored files that are pictures."""
+
+_ONE_OF_EACH = np.array([1, -1], dtype=np.int8)  # the number of candidates is the same for all labels
+
+
+def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the sentences on the data of a run.
+
+    Parameters
+    ----------
+    data : RunData
+    left_out : mapping of set name to ids of the pictures that cannot be read
+    """
+    return [
+        *(count_sentence(name, records, left_out.get(name, ())) for name, records in data.records.items()),
+        *_ignored_sentences(data),
+        *(f"labels: {hint}" for hint in misspellings(data).values()),
+    ]
+
+
+def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Collection[str]) -> str:
+    """Return the number of pictures of a set, and of its positive pictures per class."""
+    used = [record for record in records if record.id not in left_out]
+    positive, _ = count_labels(used)
+    names = list(dict.fromkeys(name for record in used[:1] for name in record.labels)) or sorted(positive)
+    counts = ", ".join(f"{name} {positive[name]:,}" for name in names[:SHOWN])
+    counts += f", and {len(names) - SHOWN:,} more classes" if len(names) > SHOWN else ""
+    without = sum(not _shows_a_class(record) for record in used)
+    parts = [
+        f"set {set_name}: {len(used):,} pictures" + (f" without {len(left_out):,} left out" if left_out else ""),
+        counts and f"positive: {counts}",
+        f"of no class: {without:,}" if without else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def misspellings(data: RunData) -> dict[str, str]:
+    """Return class -> question, for classes with one picture whose name is similar to that of a larger class."""
+    counts = Counter[str]()
+    for records in data.records.values():
+        counts.update(count_labels(records)[0])
+    larger = {name.casefold(): name for name in counts if counts[name] > 1}
+    single = [name for name in data.dataset.classes if counts[name] == 1]
+    found = {name: get_close_matches(name.casefold(), larger, 1, CLOSE) for name in islice(single, SHOWN)}
+    return {
+        name: f"class {name!r} has one picture; is it a misspelling of {larger[close[0]]!r}?"
+        for name, close in found.items()
+        if close
+    }
+
+
+def too_small_classes(settings: Settings, classes: Sequence[str], records: Sequence[ImageRecord]) -> str:
+    """Return why classes have too few pictures for training; "" if none has.
+
+    Cross-validation needs a positive and a negative picture for each fold, training with given constants one of both.
+    """
+    folds = settings.train.folds
+    needed = folds if len(grid(settings, _ONE_OF_EACH)) > 1 else 1
+    positive, negative = count_labels(records)
+    counts = {name: (positive[name], negative[name]) for name in classes}
+    small = [name for name, pair in counts.items() if min(pair) < needed]
+    if not small:
+        return ""
+    rule = f"must have {folds} positive and {folds} negative pictures for {folds} folds, got"
+    advice = f"{FOLDS_ADVICE}, or name other --classes"
+    if all(min(counts[name]) == 0 for name in small):
+        rule, advice = "must have a positive and a negative picture that can be read, got", "name other --classes"
+    if len(small) == 1:
+        positive, negative = counts[small[0]]
+        return f"class {small[0]!r} {rule} {positive} and {negative}; {advice}"
+    listed = ", ".join(f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small[:SHOWN])
+    more = f", and {len(small) - SHOWN:,} more classes" if len(small) > SHOWN else ""
+    return f"every class {rule} {listed}{more}; {advice}"
+
+
+def _shows_a_class(record: ImageRecord) -> bool:
+    """Return whether a picture is positive for a class."""
+    labels = record.labels
+    return bool(labels.positive) if isinstance(labels, PresentClasses) else 1 in labels.values()
+
+
+def _ignored_sentences(data: RunData) -> Iterator[str]:
+    """Yield a sentence on the files that the reader ignores, if there are any."""
+    counts = getattr(data.dataset, "ignored_files", dict)()
+    if counts:
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in islice(counts.items(), SHOWN))
+        convert = [kind for kind in counts if kind in UNREAD_PICTURES]
+        advice = f"; convert {' and '.join(convert)} to JPEG or PNG to use them" if convert else ""
+        yield f"ignored files: {listed}{advice}"

@@ -1,0 +1,212 @@
+"""Prediction: which models and pictures, probabilities and thresholds, what is written where."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.commands.prediction_files import model_files, picture_files
+from PIL import Image
+
+from lapsvm.detection import Calibration, Detector
+
+SLOPE, OFFSET = 3.0, -1.0
+
+
+@pytest.fixture
+def picture(digits):
+    return sorted((digits / "JPEGImages").iterdir())[0]
+
+
+@pytest.fixture
+def models(finished, tmp_path):
+    """Copies of two models, that of the class six with a calibration and that of three without."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name, calibration in (("six", Calibration("platt", (SLOPE,), (OFFSET,))), ("three", None)):
+        detector = Detector.load(finished / "models" / f"{name}.safetensors")
+        replace(detector, calibration=calibration).save(folder / f"{name}.safetensors")
+    return folder
+
+
+def found(command, *arguments):
+    """Return what predict writes, and the class -> detections of its first picture."""
+    result = command("predict", "--extractor", "hog", *arguments)
+    assert result.status == 0, result.err
+    entries = json.loads(result.out)
+    classes = {}
+    for detection in entries[0]["detections"]:
+        classes.setdefault(detection["class"], []).append(detection)
+    return result, classes
+
+
+# models
+
+
+def test_a_run_folder_names_all_its_models(finished, picture, command):
+    _, whole = found(command, "--model", finished, picture)
+    _, folder = found(command, "--model", finished / "models", picture)
+    assert whole == folder
+    assert set(whole) == {"six", "three"}
+
+
+def test_models_are_files_folders_and_runs_each_once(finished):
+    six, three = (finished / "models" / f"{name}.safetensors" for name in ("six", "three"))
+    assert model_files([three, six]) == [three, six]
+    assert model_files([six, finished]) == [six, three]
+    assert len(model_files([finished / "models" / ".." / "models", finished])) == 2
+
+
+def test_several_model_files_predict_side_by_side(finished, picture, command):
+    arguments = [part for name in ("six", "three") for part in ("--model", finished / "models" / f"{name}.safetensors")]
+    _, both = found(command, *arguments, picture)
+    _, whole = found(command, "--model", finished, picture)
+    assert both == whole
+
+
+def test_two_models_of_one_class_are_refused(finished, models, picture, refused):
+    other = models / "six.safetensors"
+    said = refused("predict", "--model", finished, "--model", other, picture)
+    own = finished / "models" / "six.safetensors"
+    assert f"models must be of different classes, got {own} and {other} for 'six'." in said
+
+
+def test_a_run_without_models_is_one_sentence(tmp_path, picture, refused):
+    (tmp_path / "RUN" / "models").mkdir(parents=True)
+    said = refused("predict", "--model", tmp_path / "RUN", picture)
+    assert f"folder {tmp_path / 'RUN' / 'models'} holds no model file (*.safetensors)." in said
+
+
+# pictures
+
+
+def test_a_folder_reports_what_it_left_out(models, picture, tmp_path, command):
+    folder = tmp_path / "mixed"
+    (folder / "inner").mkdir(parents=True)
+    for name in ("a.jpg", "b.JPG", ".c.jpg"):
+        shutil.copy(picture, folder / name)
+    for name in ("a.txt", "b.txt", "moving.gif", "README"):
+        (folder / name).write_text("")
+    result, _ = found(command, "--model", models, folder)
+    assert [entry["image"] for entry in json.loads(result.out)] == [str(folder / "a.jpg"), str(folder / "b.JPG")]
+    line = f"folder {folder}: 2 pictures; left out: 1 .gif, 2 .txt, 1 folder, 1 hidden, 1 without suffix\n"
+    assert line in result.err
+    result, _ = found(command, "--model", models, folder, "--quiet")
+    assert result.err == ""
+
+
+def test_a_folder_of_pictures_alone_says_nothing(picture, tmp_path):
+    shutil.copy(picture, tmp_path)
+    said = []
+    assert picture_files([tmp_path], said.append) == [tmp_path / picture.name]
+    assert said == []
+
+
+def test_unreadable_pictures_are_named_and_left_out_on_demand(models, picture, tmp_path, command, refused):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    shutil.copy(picture, folder / "good.jpg")
+    (folder / "bad.jpg").write_bytes(picture.read_bytes()[:200])
+    said = refused("predict", "--extractor", "hog", "--model", models, folder, "--quiet")
+    assert str(folder / "bad.jpg") in said
+    assert said.endswith("; --skip-bad leaves such pictures out.\n")
+    result, _ = found(command, "--model", models, folder, "--skip-bad")
+    assert [entry["image"] for entry in json.loads(result.out)] == [str(folder / "good.jpg")]
+    assert f"left out: picture {folder / 'bad.jpg'}" in result.err
+    assert "left out 1 of 2 pictures, which cannot be read\n" in result.err
+
+
+# probabilities
+
+
+def test_detections_have_a_probability_where_the_model_has(models, picture, command):
+    _, classes = found(command, "--model", models, picture)
+    assert all("probability" not in detection for detection in classes["three"])
+    for detection in classes["six"]:
+        expected = 1 / (1 + np.exp(-SLOPE * detection["score"] - OFFSET))
+        assert detection["probability"] == pytest.approx(expected)
+        assert list(detection) == ["class", "score", "probability", "box"]
+
+
+def test_a_threshold_leaves_out_less_probable_boxes(models, picture, command):
+    _, everything = found(command, "--model", models / "six.safetensors", picture)
+    values = [detection["probability"] for detection in everything["six"]]
+    assert len(set(values)) > 2
+    for threshold in (0, values[1], 1):
+        result, some = found(command, "--model", models / "six.safetensors", picture, "--threshold", threshold)
+        expected = [detection for detection in everything["six"] if detection["probability"] >= threshold]
+        assert some.get("six", []) == expected
+        assert len(json.loads(result.out)) == 1
+
+
+def test_a_threshold_needs_probabilities(models, picture, refused):
+    said = refused("predict", "--extractor", "hog", "--model", models, picture, "--threshold", 0.5)
+    path = models / "three.safetensors"
+    assert (
+        said == f"lapsvm: model {path} has no probabilities for --threshold; train it again, or leave the option out.\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "nan", "50%"])
+def test_a_threshold_is_a_share(models, picture, refused, value):
+    assert "--threshold" in refused("predict", "--model", models, picture, "--threshold", value)
+
+
+# drawings and output
+
+
+def test_what_is_drawn_is_said(models, picture, tmp_path, command):
+    drawn = tmp_path / "drawn"
+    result, classes = found(command, "--model", models / "six.safetensors", picture, "--draw", drawn)
+    count = sum(detection["probability"] >= 0.5 for detection in classes["six"])
+    shown = int(count > 0)
+    line = f"drawn into {drawn}: {count} boxes in {shown} of 1 pictures, with a probability of at least 0.5\n"
+    assert line in result.err
+    result, _ = found(command, "--model", models / "three.safetensors", picture, "--draw", drawn)
+    assert "with at least half the best score of the picture\n" in result.err
+    result, _ = found(command, "--model", models, picture, "--draw", drawn)
+    assert "with a probability of at least 0.5 or at least half the best score of the picture\n" in result.err
+
+
+def test_without_a_box_above_the_threshold_the_drawing_is_the_picture(models, picture, tmp_path, command):
+    line = ["--model", models / "six.safetensors", picture, "--draw", tmp_path / "drawn", "--threshold", 1]
+    result, classes = found(command, *line)
+    assert classes == {}
+    assert "0 boxes in 0 of 1 pictures" in result.err
+    drawing = np.array(Image.open(tmp_path / "drawn" / f"{picture.stem}.png"))
+    np.testing.assert_array_equal(drawing, np.array(Image.open(picture).convert("RGB")))
+
+
+def run_lapsvm(*arguments, stdout):
+    """Start the command line in a process of its own."""
+    words = [sys.executable, "-P", "-m", "lapsvm.pipelines", *map(str, arguments)]
+    return subprocess.Popen(words, stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_reader_that_ends_early_ends_prediction_quietly(models, picture):
+    """As in `lapsvm predict ... | head`."""
+    line = ["predict", "--model", models, "--extractor", "hog", picture, "--quiet"]
+    with run_lapsvm(*line, stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 120
+
+
+def test_a_reader_of_help_that_ends_early_is_no_failure_either():
+    with run_lapsvm("predict", "--help", stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 120
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_behind_standard_output_is_one_sentence(models, picture):
+    line = ["predict", "--model", models, "--extractor", "hog", picture, "--quiet"]
+    with Path("/dev/full").open("w") as full, run_lapsvm(*line, stdout=full) as process:
+        said = process.stderr.read()
+    assert said == "lapsvm: standard output cannot be written: No space left on device.\n"
+    assert process.returncode == 2

@@ -1,0 +1,153 @@
+"""The entries of a run's evaluation.json beside the table."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.results.figures.draws import detection_figures
+from lapsvm.pipelines.results.figures.intervals import DRAWS, held_out_intervals
+from lapsvm.pipelines.results.figures.set_entry import set_entry, stored_entry
+from lapsvm.pipelines.results.unseen import Unseen
+from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.progress import Reporter
+
+from lapsvm.boxes import iou
+from lapsvm.evaluation import corloc, draw_pictures, evaluate_voc
+from lapsvm.evaluation.results import Detections
+from lapsvm.features import open_shards
+
+
+def opened(run):
+    return RunContext(RunFolder(run), RunFolder(run).settings(), 1, Reporter(quiet=True))
+
+
+@pytest.fixture(scope="module")
+def sets(finished):
+    return json.loads((finished / "evaluation.json").read_text())["sets"]
+
+
+def test_an_interval_is_that_of_the_drawn_pictures_evaluated_anew(finished, sets):
+    """Every draw is made as a data set of its own, in which a picture drawn twice has two names."""
+    context = opened(finished)
+    evaluation, ids = evaluate_set(context, "test"), [record.id for record in context.data.records["test"]]
+    detections, truth, values = evaluation.detections["six"], evaluation.truth["six"], []
+    rows = [np.flatnonzero([image == name for image in detections.image_ids]) for name in ids]
+    for counts in draw_pictures(len(ids), DRAWS, 0)[:40]:
+        drawn = [(f"{name} {copy}", i) for i, name in enumerate(ids) for copy in range(counts[i])]
+        taken = np.concatenate([rows[i] for _, i in drawn])
+        names = tuple(new for new, i in drawn for _ in rows[i])
+        again = Detections(names, detections.scores[taken], detections.boxes[taken])
+        report = evaluate_voc({"six": again}, {"six": {new: truth[ids[i]] for new, i in drawn}})
+        values.append(report.classes["six"].ap_area)
+    figures = detection_figures(
+        evaluation.voc.classes["six"], detections, truth, ids, draw_pictures(len(ids), DRAWS, 0)
+    )
+    assert figures["ap_area"].draws[:40] == pytest.approx([np.nan if v is None else v for v in values], nan_ok=True)
+    defined = figures["ap_area"].draws[~np.isnan(figures["ap_area"].draws)]
+    found = sets["test"]["intervals"]["classes"]["six"]["ap_area"]
+    assert (found["low"], found["high"]) == pytest.approx(tuple(np.quantile(defined, [0.025, 0.975])))
+
+
+def test_every_figure_of_unseen_pictures_and_corloc_has_an_interval(sets):
+    for name, measures in (("test", {"ap_11point", "ap_area", "image_ap"}), ("trainval", {"corloc"})):
+        intervals = sets[name]["intervals"]
+        assert (intervals["level"], intervals["draws"], intervals["seed"]) == (0.95, DRAWS, 0)
+        for row in (*intervals["classes"].values(), intervals["mean"]):
+            assert set(row) == measures
+            assert all(0 <= value["low"] <= value["high"] <= 1 for value in row.values())
+        for measure in measures:
+            assert (
+                intervals["mean"][measure]["low"] <= sets[name]["mean"][measure] <= intervals["mean"][measure]["high"]
+            )
+
+
+def test_corloc_is_given_at_three_thresholds(finished):
+    """The best windows hold 40 %, 60 % or 80 % of their objects."""
+    context = opened(finished)
+    evaluation, found = evaluate_set(context, "trainval"), {}
+    for name, truth in evaluation.truth.items():
+        objects = [(image, item.boxes[0]) for image, item in truth.items() if len(item.boxes)]
+        shares = np.tile([0.4, 0.6, 0.8], len(objects))[: len(objects)]
+        boxes = [
+            [x1, y1, x2, y1 + share * (y2 - y1)] for (_, (x1, y1, x2, y2)), share in zip(objects, shares, strict=True)
+        ]
+        found[name] = Detections([image for image, _ in objects], shares, boxes)
+    moved = replace(evaluation, detections=found, located=found, corloc=corloc(found, evaluation.truth))
+    row = set_entry(context, "trainval", moved)["classes"]["six"]
+    assert 1 == row["corloc_30"] > row["corloc"] > row["corloc_70"] > 0
+    for key, threshold in (("corloc_30", 0.3), ("corloc", 0.5), ("corloc_70", 0.7)):
+        assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].corloc
+
+
+def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finished, sets):
+    entry = sets["trainval"]["held_out"]
+    assert set(entry["intervals"]["mean"]) == {"image_ap", "corloc"}
+    for name, row in entry["intervals"]["classes"].items():
+        assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
+    unseen = Unseen.of_run(opened(finished))
+    without_boxes = held_out_intervals(unseen.held_out, None, 0)
+    assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
+    boxless = replace(evaluate_set(opened(finished), "trainval"), corloc=None, truth=None)
+    assert "intervals" not in set_entry(opened(finished), "trainval", boxless)
+
+
+def test_windows_are_those_of_the_shards(finished, sets):
+    context = opened(finished)
+    truth = evaluate_set(context, "trainval").truth["six"]
+    best = []
+    for shard in open_shards(finished / "shards" / "trainval"):
+        for index, image_id in enumerate(shard.image_ids):
+            windows = shard.boxes[shard.offsets[index] : shard.offsets[index + 1]]
+            objects = truth[image_id].boxes[~truth[image_id].difficult]
+            best += [max(iou([box], windows)[0]) for box in objects]
+    found = sets["trainval"]["windows"]
+    assert found["classes"]["six"]["abo"] == pytest.approx(np.mean(best))
+    assert found["classes"]["six"]["recall_50"] == pytest.approx(np.mean(np.array(best) >= 0.5))
+    assert found["mean"]["abo"] == pytest.approx(np.mean([row["abo"] for row in found["classes"].values()]))
+
+
+def test_errors_of_the_test_set_are_told_by_kind(sets):
+    assert "errors" not in sets["trainval"]
+    for name in ("six", "three"):
+        row = sets["test"]["errors"][name]
+        assert list(row) == ["correct", "class", "localisation", "both", "duplicate", "background", "missed"]
+        assert set(row["class"]) == {"count", "top", "ap_gain"}
+        assert sum(kind["count"] for kind in row.values()) > 0
+
+
+def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
+    context = opened(run_copy)
+    evaluation = evaluate_set(context, "test")
+    stored = stored_entry(context, "test", evaluation)
+    assert stored == json.loads(json.dumps(set_entry(context, "test", evaluation)))
+    text = (run_copy / "evaluation.json").read_text()
+    changed = json.loads(text)
+    changed["sets"]["test"]["classes"]["six"]["image_ap"] = 0.123
+    for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"'), "{}"):
+        (run_copy / "evaluation.json").write_text(content)
+        assert stored_entry(context, "test", evaluation) is None
+
+
+def test_without_shards_the_windows_are_left_out(run_copy, command):
+    shutil.rmtree(run_copy / "shards")
+    result = command("evaluate", "--out", run_copy)
+    assert result.status == 0, result.err
+    assert "95% intervals of the means over pictures: AP 11-point [0." in result.out
+    test = json.loads((run_copy / "evaluation.json").read_text())["sets"]["test"]
+    assert "windows" not in test
+    assert "errors" in test
+
+
+def test_coco_figures_of_a_run_stand_beside_the_others(run_copy, command):
+    pytest.importorskip("faster_coco_eval", reason="faster-coco-eval is not installed")
+    result = command("evaluate", "--out", run_copy, "--metrics", "coco")
+    assert result.status == 0, result.err
+    assert "COCO AP" in result.out
+    entry = json.loads((run_copy / "evaluation.json").read_text())["sets"]
+    assert entry["test"]["mean"]["ap_11point"] is not None
+    assert 0 < entry["test"]["mean"]["coco_ap"] < entry["test"]["mean"]["coco_ap50"]
+    assert "coco_ap" not in entry["trainval"]["mean"]

@@ -1,0 +1,77 @@
+"""Which picture of a run the name of another program means."""
+
+from pathlib import Path
+
+import pytest
+from lapsvm.pipelines.results.picture_names import match_pictures
+
+from lapsvm.catalog import ImageRecord
+
+ROOT = Path("/photos/animals")
+
+
+def records(**sets):
+    return {
+        name: [ImageRecord(path.rsplit(".", 1)[0], ROOT / name / path) for path in paths]
+        for name, paths in sets.items()
+    }
+
+
+ANIMALS = records(trainval=["cat/001.jpg", "dog/001.jpg", "dog/my dog.v2.png"], test=["cat/001.jpg", "cat/007.jpg"])
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("007.jpg", ("test", "cat/007")),
+        ("images/007.png", ("test", "cat/007")),  # the suffix says nothing, nor does a folder that nobody shares
+        ("C:\\work\\dog\\001.jpg", ("trainval", "dog/001")),
+        ("dog/001", ("trainval", "dog/001")),
+        ("trainval/cat/001.jpg", ("trainval", "cat/001")),
+        ("/mnt/photos/animals/test/cat/001.jpg", ("test", "cat/001")),
+        ("my dog.v2.png", ("trainval", "dog/my dog.v2")),
+        ("my dog.v2", ("trainval", "dog/my dog.v2")),
+    ],
+)
+def test_a_name_means_the_picture_with_most_of_its_path(name, found):
+    matches = match_pictures([[name]], ANIMALS)
+    assert matches.pictures == {found: 0}
+    assert not matches.unknown
+    assert not matches.ambiguous
+
+
+@pytest.mark.parametrize("name", ["001.jpg", "cat/001.jpg", "elsewhere/001.jpg"])
+def test_equal_names_in_several_folders_or_sets_are_ambiguous(name):
+    matches = match_pictures([[name]], ANIMALS)
+    assert matches.ambiguous == [0]
+    assert not matches.pictures
+
+
+@pytest.mark.parametrize("name", ["002.jpg", "", "/", "my dog.png"])
+def test_a_name_of_no_picture_is_unknown(name):
+    assert match_pictures([[name]], ANIMALS).unknown == [0]
+
+
+def test_the_first_of_several_names_that_means_one_picture_counts():
+    matches = match_pictures([["cat__001", "001.jpg", "dog/001.jpg", "007.jpg"]], ANIMALS)
+    assert matches.pictures == {("trainval", "dog/001"): 0}
+
+
+def test_two_names_of_one_picture_are_ambiguous_unless_one_is_closer():
+    matches = match_pictures([["a/007.jpg"], ["b/007.jpg"]], ANIMALS)
+    assert (matches.pictures, matches.ambiguous) == ({}, [0, 1])
+    matches = match_pictures([["a/007.jpg"], ["cat/007.jpg"]], ANIMALS)
+    assert (matches.pictures, matches.ambiguous) == ({("test", "cat/007"): 1}, [0])
+
+
+def test_a_file_in_two_sets_is_matched_in_both():
+    shared = {name: [ImageRecord("007", ROOT / "JPEGImages" / "007.jpg")] for name in ("trainval", "test")}
+    assert match_pictures([["007.jpg"]], shared).pictures == {("trainval", "007"): 0, ("test", "007"): 0}
+
+
+def test_ids_of_other_readers_are_names_too():
+    own = {"trainval": [ImageRecord("herd/a", Path("/cache/x1.bin")), ImageRecord("herd/b", Path("/cache/x2.bin"))]}
+    assert match_pictures([["herd/b"], ["a.jpg"]], own).pictures == {
+        ("trainval", "herd/b"): 0,
+        ("trainval", "herd/a"): 1,
+    }

@@ -1,0 +1,225 @@
+"""Before a feature is computed, every picture is opened and what the data lack is told."""
+
+import json
+import shutil
+import signal
+import threading
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.shards import extraction
+from lapsvm.pipelines.stages import picture_check
+from PIL import Image
+
+from lapsvm.catalog import open_dataset
+from lapsvm.features import open_shards
+
+QUICK = ["--extractor", "hog", "--windows", "grid", "--max-windows", "5", "--classes", "cat,dog"]
+
+
+def fill(root, classes=("cat", "dog"), count=4, size=(48, 36)):
+    """Write pictures of noise into a folder per class."""
+    rng = np.random.default_rng(1)
+    for name in classes:
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            pixels = rng.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number:02d}.jpg")
+    return root
+
+
+def spoil(root, *names):
+    """Cut pictures short."""
+    for name in names:
+        content = (root / name).read_bytes()
+        (root / name).write_bytes(content[: len(content) // 2])
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fill(tmp_path / "data")
+
+
+@pytest.fixture
+def line(root, tmp_path):
+    return ["extract", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK]
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The names of the pictures that the check opens."""
+    names = []
+
+    def check(path):
+        names.append(path.name)
+        return found(path)
+
+    found = picture_check.check_image
+    monkeypatch.setattr(picture_check, "check_image", check)
+    return names
+
+
+def forbid_features(monkeypatch):
+    """Let the test fail if features of a picture are computed."""
+
+    def measure(*_):
+        raise AssertionError("features were computed")
+
+    monkeypatch.setattr(extraction.SetExtraction, "measure", measure)
+
+
+def test_all_bad_pictures_are_named_at_once_before_a_feature_is_computed(root, line, tmp_path, refused, monkeypatch):
+    spoil(root, "cat/01.jpg", "dog/03.jpg")
+    (root / "dog" / "gone.jpg").symlink_to("nowhere")
+    forbid_features(monkeypatch)
+    told = refused(*line)
+    assert "3 of 9 pictures cannot be used: " in told
+    for name in ("cat/01.jpg", "dog/03.jpg", "dog/gone.jpg"):
+        assert name in told
+    assert "--skip-bad leaves them out." in told
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_a_long_list_has_ten_pictures_and_a_count(tmp_path, line, refused):
+    fill(tmp_path / "data", count=9)
+    spoil(tmp_path / "data", *(f"{name}/{number:02d}.jpg" for name in ("cat", "dog") for number in range(7)))
+    told = refused(*line)
+    assert f"14 of 18 pictures cannot be used: picture {tmp_path / 'data' / 'cat' / '00.jpg'} cannot be" in told
+    assert "; and 4 more; --skip-bad leaves them out." in told
+    assert told.count("cannot be read whole") == 10
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_left_out_pictures_are_counted_on_the_terminal(root, line, command, quiet):
+    spoil(root, "cat/01.jpg")
+    for _ in range(2):  # also where there is nothing left to do
+        done = command(*line, "--skip-bad", *quiet)
+        assert done.status == 0
+        assert "set trainval: 1 of 8 pictures are left out, because they cannot be read whole" in done.err
+        assert ("picture cat/01 is left out" in done.err) != bool(quiet)
+    if not quiet:
+        assert "set trainval: 7 pictures without 1 left out; positive: cat 3, dog 4" in done.err
+
+
+def test_pictures_in_shards_are_not_opened_again(tmp_path, root, line, opened, command, refused):
+    assert command(*line).status == 0
+    assert len(opened) == 8
+    del opened[:]
+    assert command(*line).status == 0
+    assert opened == []
+    other = [*line[:5], "--out", tmp_path / "OTHER", *QUICK, "--shards-from", tmp_path / "RUN"]
+    assert command(*other).status == 0
+    assert opened == []
+    spoil(root, "dog/00.jpg")
+    assert "dog/00.jpg" in refused(*line, "--redo")
+    assert len(opened) == 8
+
+
+def test_pictures_that_were_left_out_are_not_opened_again_while_they_may_be(root, line, opened, command):
+    spoil(root, "cat/01.jpg")
+    assert command(*line, "--skip-bad").status == 0
+    del opened[:]
+    assert command(*line, "--skip-bad").status == 0
+    assert opened == []
+
+
+def test_the_threads_of_jobs_open_the_pictures(line, monkeypatch, command):
+    threads = set()
+
+    def check(path):
+        threads.add(threading.current_thread().name)
+        barrier.wait(timeout=20)
+
+    barrier = threading.Barrier(2)
+    monkeypatch.setattr(picture_check, "check_image", check)
+    assert command(*line, "--jobs", "2").status == 0
+    assert len(threads) == 2
+
+
+def test_ctrl_c_during_the_check_is_one_line(line, monkeypatch, command, tmp_path):
+    def check(path):
+        if path.name == "02.jpg":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(picture_check, "check_image", check)
+    done = command(*line, "--jobs", "1")
+    assert done.status == 130
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_counts_and_ignored_files_are_told(root, line, command):
+    Image.new("RGB", (4, 4)).save(root / "cat" / "moving.gif")
+    (root / "cat" / "new.AVIF").write_bytes(b"")
+    (root / "dog" / "notes.txt").write_text("")
+    (root / ".DS_Store").write_text("")
+    fill(root, ("none",), 2)
+    said = " ".join(command(*line).err.split())
+    assert "set trainval: 10 pictures; positive: cat 4, dog 4; of no class: 2" in said
+    assert "ignored files: 1 .avif, 1 .gif, 1 .txt, 1 hidden; convert .avif and .gif to JPEG or PNG" in said
+
+
+def test_a_label_that_looks_like_a_misspelling_is_told(root, line, command):
+    fill(root, ("dgo",), 1)
+    assert "class 'dgo' has one picture; is it a misspelling of 'dog'?" in " ".join(command(*line[:-2]).err.split())
+
+
+def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opened(root, tmp_path, opened, refused):
+    fill(root, ("dgo",), 1)
+    fill(root, ("bird",), 2)
+    told = refused("run", *["--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:-2], "--folds", "3"])
+    assert "must have 3 positive and 3 negative pictures for 3 folds, got 'bird' 2 and 9, 'dgo' 1 and 10" in told
+    assert "lower --folds or give one value of every constant" in told
+    assert "is it a misspelling of 'dog'" in told
+    assert opened == []
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extraction(
+    root, tmp_path, refused, monkeypatch
+):
+    fill(root, ("none",))
+    spoil(root, "cat/00.jpg", "cat/01.jpg")
+    forbid_features(monkeypatch)
+    line = ["run", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK, "--skip-bad"]
+    assert "class 'cat' must have 3 positive and 3 negative pictures for 3 folds, got 2 and 8" in refused(*line)
+    spoil(root, "cat/02.jpg", "cat/03.jpg")
+    told = refused(*line, "--C", "1")
+    assert "class 'cat' must have a positive and a negative picture that can be read, got 0 and 8" in told
+
+
+def test_a_whole_shard_of_bad_pictures_is_left_out(root, line, tmp_path, command, opened):
+    fill(root, count=19)
+    bad = [f"cat/{number:02d}" for number in range(17)]
+    spoil(root, *(f"{name}.jpg" for name in bad))
+    for _ in range(2):
+        done = command(*line, "--skip-bad")
+        assert done.status == 0, done.err
+        assert "set trainval: 17 of 38 pictures are left out" in done.err
+    assert open_shards(tmp_path / "RUN" / "shards" / "trainval").n_images == 21
+    assert command("train", "--out", tmp_path / "RUN", "--C", "1").status == 0
+    assert command("detect", "--out", tmp_path / "RUN").status == 0
+
+
+def test_a_set_without_a_picture_that_can_be_read_is_refused(root, line, refused, monkeypatch):
+    spoil(root, *(f"{name}/{number:02d}.jpg" for name in ("cat", "dog") for number in range(4)))
+    forbid_features(monkeypatch)
+    assert f"no picture of set 'trainval' can be read; look at --root {root}." in refused(*line, "--skip-bad")
+
+
+def test_left_out_pictures_are_counted_as_left_out_in_figures_and_on_the_page(tmp_path, digits, fast, command):
+    root = shutil.copytree(digits, tmp_path / "data")
+    truth = open_dataset("voc", root).ground_truth("test")["six"]
+    bad = next(image_id for image_id, objects in truth.items() if not objects.difficult.all())
+    spoil(root / "JPEGImages", f"{bad}.jpg")
+    line = ["--data", "voc", "--root", root, "--out", tmp_path / "RUN", *fast, "--skip-bad", "--quiet"]
+    done = command("run", *line)
+    assert done.status == 0
+    assert "set test: 1 of 20 pictures are left out, because they cannot be read whole" in done.err
+    assert "set test: 1 of 20 pictures are left out of all figures" in done.err
+    figures = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())["sets"]["test"]
+    assert (figures["pictures"], figures["left_out"], figures["with_boxes"]) == (20, 1, 19)
+    assert figures["classes"]["six"]["npos"] == sum(
+        int((~objects.difficult).sum()) for image_id, objects in truth.items() if image_id != bad
+    )
+    assert "1 of 20 pictures are left out of all figures" in (tmp_path / "RUN" / "page" / "index.html").read_text()

@@ -1,0 +1,178 @@
+"""The page of a run without boxes: unseen pictures, and where the detectors fail."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.fitting.window_subset import weights_hash
+from lapsvm.pipelines.results import page_examples
+from lapsvm.pipelines.results.findings import options_in_use
+from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements, median_area
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import Settings
+
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.detection import Detector
+from lapsvm.evaluation import Detections, evaluate_voc
+from lapsvm.report import RULES
+
+LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
+ROWS = [("a", 3.0), ("b", 1.0), ("b", 0.5), ("c", 2.0), ("c", 1.5), ("d", 0.1), ("e", 2.5), ("a", 2.9)]
+
+
+@pytest.fixture
+def shown():
+    records = {image: ImageRecord(id=image, path=None, labels={"cat": label}) for image, label in LABELS.items()}
+    boxes = [[0, 0, 10 * (row + 1), 100] for row in range(len(ROWS))]
+    detections = Detections([image for image, _ in ROWS], [score for _, score in ROWS], boxes)
+    return ShownSet("cat", "on test", detections, records, None)
+
+
+def ids(examples):
+    return [example.id for example in examples]
+
+
+def test_without_boxes_labels_say_which_boxes_are_certainly_false(shown):
+    galleries = class_examples(shown)
+    assert ids(galleries["best"]) == ["a", "e", "b"]
+    assert ids(galleries["false_alarms"]) == ["c", "d"]
+    assert [example.score for example in galleries["false_alarms"]] == [2.0, 0.1]
+    assert ids(galleries["weak_positives"]) == ["b", "a"]
+    assert [example.score for example in galleries["weak_positives"]] == [1.0, 3.0]
+    assert "false_positives" not in galleries
+
+
+def test_galleries_hold_the_first_pictures_alone(shown):
+    names = [f"p{number:02d}" for number in range(30)]
+    records = {name: ImageRecord(id=name, path=None, labels={"cat": 1}) for name in names}
+    many = Detections(names, -np.arange(30.0), np.tile([0.0, 0, 9, 9], (30, 1)))
+    galleries = class_examples(replace(shown, detections=many, records=records))
+    assert ids(galleries["best"]) == names[: page_examples.EXAMPLES]
+    assert ids(galleries["weak_positives"]) == names[::-1][: page_examples.EXAMPLES]
+
+
+def test_with_boxes_of_some_pictures_both_kinds_of_wrong_boxes_are_shown(shown):
+    known = {"cat": {name: GroundTruth(np.empty((0, 4)), np.empty(0, bool)) for name in ("a", "b", "c")}}
+    found = {"cat": Detections(("a", "c"), [3.0, 2.0], [[0, 0, 10, 100], [0, 0, 40, 100]])}
+    result = replace(evaluate_voc(found, known).classes["cat"], order=np.array([0, 3]))  # rows of all detections
+    galleries = class_examples(replace(shown, truth=known, voc=result))
+    assert ids(galleries["false_positives"]) == ["a", "c"]
+    assert galleries["best"] == ()
+    assert ids(galleries["false_alarms"]) == ["c", "d"]
+    assert [example.truth is None for example in galleries["false_alarms"]] == [False, True]
+    everywhere = {"cat": dict.fromkeys(LABELS, known["cat"]["a"])}
+    assert "false_alarms" not in class_examples(replace(shown, truth=everywhere, voc=result))
+
+
+def held_out(**more):
+    values = {
+        "ids": ("a", "b", "c", "d"),
+        "y": np.array([1, 1, -1, -1], dtype=np.int8),
+        "fold": np.array([1, 2, 1, 2]),
+        "score": np.array([0.5, -1.0, 0.7, -2.0]),
+        "boxes": np.array([[0, 0, 10, 10], [0, 0, 20, 20], [0, 0, 30, 30], [0, 0, 40, 40]], dtype=float),
+        "agreement": np.array([0.4, 0.1, 0.0, 0.9]),
+    }
+    return HeldOut(**(values | more))
+
+
+def test_disagreements_show_both_windows_of_positives_the_worst_first(shown):
+    found = disagreements(shown, held_out())
+    assert ids(found) == ["b", "a"]
+    assert found[0].box.tolist() == [0, 0, 20, 20]
+    assert found[0].second.tolist() == [0, 0, 20, 100]
+    assert found[0].note == "IoU 0.10 between the two windows"
+    assert disagreements(shown, held_out(agreement=np.full(4, 0.5))) == ()
+    assert disagreements(shown, None) == ()
+
+
+def test_the_area_is_that_of_the_best_boxes_of_positives(shown):
+    sizes = dict.fromkeys(LABELS, (100, 200))
+    assert median_area(shown, sizes) == pytest.approx((10 / 200 + 20 / 200) / 2)
+
+
+def without_boxes(run, digits, folder, *, test=True):
+    """Let a finished run's data lose their annotations, and the test set if asked."""
+    shutil.copytree(digits, folder, ignore=shutil.ignore_patterns("Annotations", *([] if test else ["*test.txt"])))
+    settings = run / "run.toml"
+    settings.write_text(settings.read_text().replace(str(digits), str(folder)))
+
+
+def page_text(run):
+    source = (run / "page" / "index.html").read_text()
+    return " ".join(re.sub(r"<style>.*</style>|<[^>]*>", " ", source, flags=re.DOTALL).split())
+
+
+def test_the_page_without_boxes_shows_the_test_sets_failures(run_copy, digits, tmp_path, command):
+    without_boxes(run_copy, digits, tmp_path / "data")
+    assert command("evaluate", "--out", run_copy, "--quiet").status == 0
+    assert command("report", "--out", run_copy).status == 0
+    text = page_text(run_copy)
+    assert "Detections on test Best detections" in text
+    assert "Highest-scored boxes in pictures without the class" in text
+    assert "Pictures with the class that score lowest" in text
+    assert "Highest-scored false positives" not in text
+    assert "Kinds of errors" not in text
+    assert "Intervals on test" in text
+
+
+def write_held_out(run, name):
+    """Write a file of held-out scores with one window per labelled picture, a different one from the model's."""
+    from lapsvm.catalog import open_dataset
+
+    folder = RunFolder(run)
+    records = [r for r in open_dataset("voc", folder.settings().data.root).records("trainval") if r.labels[name]]
+    n = len(records)
+    y = np.array([record.labels[name] for record in records], dtype=np.int8)
+    scores = np.where(y > 0, 0.25, -0.5) + np.arange(n) / 1000
+    boxes = np.tile([0.0, 0, 7, 7], (n, 1))
+    model = weights_hash(Detector.load(folder.model(name)))
+    path = folder.held_out(name)
+    path.parent.mkdir(exist_ok=True)
+    ids = tuple(record.id for record in records)
+    HeldOut(ids, y, np.ones(n, dtype=np.intp), scores, boxes, np.full(n, 0.05), model).save(path)
+
+
+def test_without_a_test_set_the_page_shows_held_out_windows(run_copy, digits, tmp_path, command):
+    without_boxes(run_copy, digits, tmp_path / "data", test=False)
+    write_held_out(run_copy, "six")
+    RunFolder(run_copy).held_out("three").unlink()
+    (run_copy / "evaluation.json").unlink()
+    result = command("report", "--out", run_copy)
+    assert result.status == 0, result.err
+    text = page_text(run_copy)
+    assert "Detections on trainval, by models that did not see the picture" in text
+    assert "Held-out models disagree on trainval" in text
+    assert "IoU 0.05 between the two windows" in text
+    assert "window of the model of all pictures" in text
+    assert "Detections on trainval, which the model has seen" in text
+
+
+def test_the_page_with_boxes_shows_errors_intervals_and_windows(finished):
+    text = page_text(finished)
+    for title in ("Kinds of errors on test", "How well boxes fit on trainval", "Intervals on test"):
+        assert title in text
+    interval = json.loads((finished / "evaluation.json").read_text())["sets"]["test"]["intervals"]["mean"]["ap_area"]
+    assert f"{interval['low']:.3f} to {interval['high']:.3f}" in text
+    assert "Too few pictures" in text  # forty pictures in all
+
+
+def test_every_option_that_a_rule_names_can_be_in_use():
+    named = {option for rule in RULES for option in rule.options}
+    values = {
+        "refine.rounds": 1, "features.contrast": 0.5, "windows.max_area": 0.5, "train.top": 20.0,
+        "detect.box_voting": 0.7, "features.sizes": (640, 960), "train.criterion": "agreement",
+        "windows.mode": "quality", "windows.max_windows": 4000,
+    }  # fmt: skip
+    assert options_in_use(Settings()) == set()
+    used = options_in_use(Settings().with_values(values))
+    assert used <= named
+    assert named - used == {
+        'pip install "lapsvm[photos]"',
+        "--extractor efficientnet_lite0 --recipe best",
+        "--extractor onnx:FILE",
+    }
