@@ -150,7 +150,7 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
     return True
 
 
-cdef int _check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
+cdef int check_loss(const RankLoss* loss, Py_ssize_t n_discounts) except -1:
     """Raise unless the C floor can work with the loss: a class of a user's may say anything of itself."""
     if not AP <= loss.kind <= OBJECT:
         raise InputError(f"kind of a loss must be {<int>AP} to {<int>OBJECT}, got {loss.kind}.")
@@ -202,7 +202,7 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
     cdef char* block
     cdef double delta = 0
     cdef bint usable = False
-    _check_loss(&loss, 0 if discount is None else discount.shape[0])
+    check_loss(&loss, 0 if discount is None else discount.shape[0])
     if discount is not None:
         loss.discount = &discount[0]
     ranks = cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_INTP, 0)

@@ -17,7 +17,15 @@ from lapsvm.detection.voting import box_voting
 from lapsvm.features import HOG
 from lapsvm.features.extractors.pooling import pool_rings, pool_windows, window_lengths
 from lapsvm.optim.simplex_qp import solve_simplex_qp
-from lapsvm.ranking import NDCGLoss, RankBiased, RankLoss, most_violated_ranking, psi
+from lapsvm.ranking import (
+    NDCGLoss,
+    RankBiased,
+    RankLoss,
+    loss_diminished_ranking,
+    most_violated_ranking,
+    predicted_ranking,
+    psi,
+)
 from lapsvm.windows import propose
 
 THREADS, ROUNDS = 6, 3
@@ -56,6 +64,11 @@ def ranking(loss, method="auto", n=20_000):
     return found.ranks, found.coefficients, found.violation
 
 
+def other_ranking(function, loss, n):
+    found = function(SCORES[:n], LABELS[:n], loss)
+    return found.ranks, found.coefficients, found.loss
+
+
 def balanced():
     alpha, beta = WEIGHTS.copy(), OF_BOXES.copy()
     return toppush.project(alpha, beta), alpha, beta
@@ -71,6 +84,12 @@ DOORS = {
     **{f"ranking by {way}": lambda way=way: ranking("ap", way, 3000) for way in ("optranks", "search", "greedy")},
     "ranking with a table": lambda: [ranking(DISCOUNTED, n=n) for n in (1000, 9000, 20_000)],
     "ranking by a user's loss": lambda: ranking(USERS, n=2000),
+    "predicted ranking": lambda: other_ranking(predicted_ranking, "ap", 20_000),
+    **{
+        f"diminished {loss}": lambda loss=loss: other_ranking(loss_diminished_ranking, loss, 5000)
+        for loss in ("ap", "ndcg")
+    },
+    "diminished by a user's loss": lambda: other_ranking(loss_diminished_ranking, USERS, 500),
     "psi": lambda: (psi(ROWS, WEIGHTS), psi(ROWS.astype(np.float32), WEIGHTS), psi(SPARSE, WEIGHTS)),
     "best windows": lambda: [tuple(bags.best(VECTORS)) for bags in (*BAGS, VIEW)],
     "scores of windows": lambda: [bags.score_windows(VECTORS[:, 0]) for bags in (*BAGS, VIEW)],

@@ -1,5 +1,55 @@
-"""Neural baselines. Only this package uses torch; it is imported when a model is trained or applied."""
+"""Rank losses for torch, and WSDDN. torch is imported when a rank loss is, or when WSDDN is trained or applied."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lapsvm.errors import DependencyError
 from lapsvm.nn.wsddn import WSDDN
 
-__all__ = ["WSDDN"]
+if TYPE_CHECKING:
+    from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
+    from lapsvm.nn.score_memory import ScoreMemory
+    from lapsvm.nn.two_pass import two_pass_backward
+
+# name -> the file that defines it, which imports torch
+_WITH_TORCH = {
+    "DirectLoss": "modules",
+    "RankHingeLoss": "modules",
+    "RankInfo": "functional",
+    "RankRampLoss": "modules",
+    "ScoreMemory": "score_memory",
+    "direct_loss": "functional",
+    "rank_hinge_loss": "functional",
+    "rank_ramp_loss": "functional",
+    "two_pass_backward": "two_pass",
+}
+
+__all__ = [
+    "WSDDN",
+    "DirectLoss",
+    "RankHingeLoss",
+    "RankInfo",
+    "RankRampLoss",
+    "ScoreMemory",
+    "direct_loss",
+    "rank_hinge_loss",
+    "rank_ramp_loss",
+    "two_pass_backward",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a rank loss on first access, and torch with it."""
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise DependencyError(f'{name} needs torch, which is not installed; pip install "lapsvm[torch]".') from None
+    return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of the module, including those that are not imported yet."""
+    return sorted({*globals(), *__all__})

@@ -5,6 +5,7 @@ from lapsvm.ranking.discounts import RankBiased
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
+from lapsvm.ranking.predicted import ScoredRanking, loss_diminished_ranking, predicted_ranking
 from lapsvm.ranking.psi import psi
 
 __all__ = [
@@ -15,14 +16,17 @@ __all__ = [
     "PosAtTopLoss",
     "RankBiased",
     "RankLoss",
+    "ScoredRanking",
     "ViolatedRanking",
     "ViolatedRankings",
     "ZeroOneLoss",
     "average_precision",
+    "loss_diminished_ranking",
     "most_violated_ranking",
     "most_violated_rankings",
     "ndcg",
     "positives_at_top",
+    "predicted_ranking",
     "psi",
     "reciprocal_rank",
     "roc_auc",

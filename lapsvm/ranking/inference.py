@@ -88,8 +88,8 @@ def most_violated_ranking(
     hinge (1/n) sum_k max(0, 1 - y_k s_k), coefficients are y_k / n where 1 - y_k s_k > 0, and `ranks` are 1 for
     negatives taken as positive and P + 1 for the others.
     """
-    array = _as_scores(scores)
-    positive = _positive_indices(labels, len(array))
+    array = as_scores(scores)
+    positive = positive_indices(labels, len(array))
     rank_loss = as_loss(loss)
     if method not in METHODS:
         raise OptionError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
@@ -100,7 +100,7 @@ def most_violated_ranking(
     return _compiled(array, positive, rank_loss, method)
 
 
-def _as_scores(scores: ArrayLike) -> Float64:
+def as_scores(scores: ArrayLike) -> Float64:
     """Return the scores as a contiguous float64 array of one dimension; whether they are finite is checked later."""
     array = np.asarray(scores)
     if array.dtype != np.float64 or not array.flags.c_contiguous:
@@ -112,7 +112,7 @@ def _as_scores(scores: ArrayLike) -> Float64:
     return array
 
 
-def _positive_indices(labels: ArrayLike, n: int) -> Index:
+def positive_indices(labels: ArrayLike, n: int) -> Index:
     """Return the indices of the positive labels in ascending order, after all checks of the labels."""
     array = np.asarray(labels)
     if array.shape != (n,):
@@ -144,7 +144,7 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
         _check_user_loss(loss, n_pos, n_neg, method)
     result = _kernel.most_violated(scores, positive, kernel.kind, kernel.norm, kernel.discount, kernel.gains, code)
     if result is None:
-        _raise_not_finite(scores)
+        raise_not_finite(scores)
     ranks, coefficients, above, delta, weighted = result
     if isinstance(kernel.gains, derivatives.DerivativeCache):
         kernel.gains.check()
@@ -162,7 +162,7 @@ def _check_user_loss(loss: RankLoss, n_pos: int, n_neg: int, method: str) -> Non
 
 def _by_reference(scores: Float64, positive: Index, loss: RankLoss) -> ViolatedRanking:
     """Run the readable twin in plain Python."""
-    _check_usable(scores)
+    check_usable(scores)
     if type(loss).kernel is RankLoss.kernel:
         _check_user_loss(loss, len(positive), len(scores) - len(positive), "reference")
     ranks, coefficients, above = reference.most_violated(scores, positive, loss)
@@ -184,7 +184,7 @@ def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRan
     """Return the most violated labelling of the 0-1 loss."""
     if method in ("search", "greedy"):
         raise OptionError(f"method {method!r} does not support the loss 'zero_one', which is solved per sample.")
-    _check_usable(scores)
+    check_usable(scores)
     n = len(scores)
     signs = np.full(n, -1.0)
     signs[positive] = 1.0
@@ -196,13 +196,13 @@ def _misclassified(scores: Float64, positive: Index, method: str) -> ViolatedRan
     return ViolatedRanking(ranks, float(wrong.mean()), violation, coefficients)
 
 
-def _check_usable(scores: Float64) -> None:
+def check_usable(scores: Float64) -> None:
     """Raise NotFiniteError unless every score is finite and within the kernels' limit."""
     if not (np.abs(scores) <= _kernel.LARGEST).all():
-        _raise_not_finite(scores)
+        raise_not_finite(scores)
 
 
-def _raise_not_finite(scores: Array) -> NoReturn:
+def raise_not_finite(scores: Array) -> NoReturn:
     """Raise NotFiniteError for the first score that is not finite or too large."""
     check_finite("scores", scores)
     k = int(np.argmax(np.abs(scores) > _kernel.LARGEST))

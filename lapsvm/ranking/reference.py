@@ -23,10 +23,20 @@ class Problem(NamedTuple):
 
     def objective_step(self, j: int, i: int) -> float:
         """Return f_j(i + 1) - f_j(i) = 2 (s+_i - s*_j) / (P N) + d_j(i) (supplement, section 5)."""
-        n_pos, n_neg = len(self.positives), len(self.negatives)
-        margin = self.positives[i - 1] - self.negatives[j - 1]
-        derivative = np.broadcast_to(self.loss.derivative(j, np.array([i]), n_pos, n_neg), (1,))
-        return 2.0 * margin / (n_pos * n_neg) + float(derivative[0])
+        return self.margin(j, i) + self.derivative(j, i)
+
+    def diminished_gain(self, j: int, i: int) -> float:
+        """Return what F - Delta gains if the pair of the i-th positive and the j-th negative is swapped."""
+        return self.derivative(j, i) - self.margin(j, i)
+
+    def margin(self, j: int, i: int) -> float:
+        """Return 2 (s+_i - s*_j) / (P N)."""
+        return 2.0 * (self.positives[i - 1] - self.negatives[j - 1]) / (len(self.positives) * len(self.negatives))
+
+    def derivative(self, j: int, i: int) -> float:
+        """Return d_j(i)."""
+        found = self.loss.derivative(j, np.array([i]), len(self.positives), len(self.negatives))
+        return float(np.broadcast_to(found, (1,))[0])
 
     def best_rank(self, j: int, low: int, high: int) -> int:
         """Return the largest argmax of f_j over the ranks low .. high."""
@@ -112,6 +122,44 @@ def most_violated(scores: Float64, positive: Index, loss: RankLoss) -> tuple[Ind
     negatives = [k for k in best_first if not is_positive[k]]
     problem = Problem([float(scores[k]) for k in positives], [float(scores[k]) for k in negatives], loss)
     ranks = most_violated_ranks(problem)
+    above = negatives_above(ranks, len(positives))
+    return _in_input_order(negatives, ranks, is_positive), _coefficients(positives, negatives, ranks, above), above
+
+
+def diminished_ranks(problem: Problem) -> list[int]:
+    """Return the r_1 .. r_N with the largest F - Delta, by dynamic programming over all pairs: O(P N).
+
+    Among equally good rankings the highest ranks are returned. `best[i]` is what the negatives j, j + 1, ... add to
+    F - Delta if none has a rank below i, and choices[j][i] the rank of the j-th negative then.
+    """
+    n_pos, n_neg = len(problem.positives), len(problem.negatives)
+    best = [0.0] * (n_pos + 2)
+    choices: list[list[int]] = [[]] * (n_neg + 1)
+    for j in range(n_neg, 0, -1):
+        swapped, choice = 0.0, [n_pos + 1] * (n_pos + 2)
+        for i in range(n_pos, 0, -1):
+            swapped += problem.diminished_gain(j, i)
+            taken = swapped + best[i] > best[i + 1]
+            best[i] = swapped + best[i] if taken else best[i + 1]
+            choice[i] = i if taken else choice[i + 1]
+        choices[j] = choice
+    ranks = [1]
+    for choice in choices[1:]:
+        ranks.append(choice[ranks[-1]])
+    return ranks[1:]
+
+
+def predicted(scores: Float64, positive: Index, diminishing: RankLoss | None) -> tuple[Index, Float64, Index]:
+    """Return ranks, coefficients and negatives above of the ranking with the largest F, or F - Delta of a loss."""
+    is_positive = np.zeros(len(scores), dtype=bool)
+    is_positive[positive] = True
+    best_first = sorted(range(len(scores)), key=lambda k: (-scores[k], k))
+    positives = [k for k in best_first if is_positive[k]]
+    negatives = [k for k in best_first if not is_positive[k]]
+    ranks = [1 + sum(bool(is_positive[k]) for k in best_first[: best_first.index(n)]) for n in negatives]
+    if diminishing is not None:
+        problem = Problem([float(scores[k]) for k in positives], [float(scores[k]) for k in negatives], diminishing)
+        ranks = diminished_ranks(problem)
     above = negatives_above(ranks, len(positives))
     return _in_input_order(negatives, ranks, is_positive), _coefficients(positives, negatives, ranks, above), above
 

@@ -117,6 +117,14 @@ def test_an_own_backbone_is_the_extractor(pictures, tmp_path):
     assert len(list((tmp_path / "RUN/models").glob("*.safetensors"))) == 2
 
 
+@pytest.mark.slow
+def test_a_network_learns_average_precision():
+    pytest.importorskip("torch", reason="torch is not installed")
+    said = run_example("rank_loss_training.py", "--steps", "15", "--chunks", "3").splitlines()
+    assert [line.split(":")[0] for line in said] == ["cross-entropy", "ramp of ap"]
+    assert all(0.2 < float(line.split()[-1]) < 1 for line in said)
+
+
 def test_every_script_is_listed_and_tested():
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")

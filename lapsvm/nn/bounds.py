@@ -1,0 +1,57 @@
+"""Upper and lower bounds of Delta for one ranking, without torch: value, and how it changes with the scores.
+
+A bound returns its value and the coefficients c of value = constant - c @ scores. Scores are those of F, so that
+scores / eps give the bounds of direct loss minimisation: (max_R F + eps Delta - max_R F) / eps and its mirror image.
+"""
+
+from collections.abc import Callable
+
+from lapsvm.arrays import Float64
+from lapsvm.nn.rankings import Flags
+from lapsvm.ranking import (
+    RankLoss,
+    ZeroOneLoss,
+    loss_diminished_ranking,
+    most_violated_ranking,
+    predicted_ranking,
+)
+
+AnyLoss = RankLoss | ZeroOneLoss
+Bound = Callable[[AnyLoss, Float64, Flags], tuple[float, Float64]]
+
+
+def hinge(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
+    """Return max_R (Delta + F) - F(R*) and its coefficients."""
+    found = most_violated_ranking(scores, positive, loss)
+    return found.violation, found.coefficients
+
+
+def up(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
+    """Return max_R (Delta + F) - max_R F, at least Delta of the predicted ranking, and its coefficients."""
+    high, predicted = most_violated_ranking(scores, positive, loss), predicted_ranking(scores, positive, loss)
+    coefficients = high.coefficients - predicted.coefficients
+    value = high.loss - _product(coefficients, scores, positive, loss)
+    return max(value, predicted.loss), coefficients
+
+
+def down(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
+    """Return max_R F - max_R (F - Delta), at most Delta of the predicted ranking, and its coefficients."""
+    low, predicted = loss_diminished_ranking(scores, positive, loss), predicted_ranking(scores, positive, loss)
+    coefficients = predicted.coefficients - low.coefficients
+    value = low.loss - _product(coefficients, scores, positive, loss)
+    return min(value, predicted.loss), coefficients
+
+
+def delta(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
+    """Return Delta of the predicted ranking, and that ranking's coefficients."""
+    predicted = predicted_ranking(scores, positive, loss)
+    return predicted.loss, predicted.coefficients
+
+
+def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyLoss) -> float:
+    """Return coefficients @ scores; those of rankings sum to 0, so that a shift of the scores reduces rounding."""
+    centre = 0.0 if isinstance(loss, ZeroOneLoss) else scores[positive].min()
+    return float(coefficients @ (scores - centre))
+
+
+BOUNDS: dict[str, Bound] = {"hinge": hinge, "up": up, "down": down, "delta": delta}

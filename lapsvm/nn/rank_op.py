@@ -1,0 +1,164 @@
+"""The operator `torch.ops.lapsvm.rank_loss`: from tensors to the kernels on the processor and back.
+
+The operator returns the reduced value and its gradient and is not differentiable itself; `lapsvm.nn.functional` adds
+the gradient with plain torch operators, so that autograd, forward mode, `torch.func` and the compiler need no rule of
+ours beyond shapes and vmap.
+"""
+
+import weakref
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from lapsvm.arrays import Array
+from lapsvm.errors import InputError, OptionError, ShapeError
+from lapsvm.nn.bounds import BOUNDS, AnyLoss
+from lapsvm.nn.rankings import Solved, make_batch, solve_one, solve_rankings
+from lapsvm.ranking.losses import NAMED
+
+_LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
+_SCHEMA = (
+    "rank_loss(Tensor scores, Tensor labels, Tensor? mask, Tensor? groups, Tensor? class_weight, str bound, str loss, "
+    "float scale, str reduction, int? ignore_index, bool raise_on_empty, SymInt n_groups) -> (Tensor, Tensor)"
+)
+
+# losses that are objects, by the key that stands for them in the operator's arguments
+_objects: "weakref.WeakValueDictionary[str, AnyLoss]" = weakref.WeakValueDictionary()
+
+
+def loss_key(loss: AnyLoss) -> str:
+    """Return the text that stands for a loss in the operator's arguments, as long as the loss lives."""
+    if NAMED.get(loss.name) is loss:
+        return loss.name
+    key = f"{type(loss).__name__} at {id(loss):#x}"
+    _objects[key] = loss
+    return key
+
+
+def loss_of(key: str) -> AnyLoss:
+    """Return the loss that the key stands for.
+
+    Raises
+    ------
+    OptionError
+        If the loss no longer exists.
+    """
+    loss = NAMED.get(key) or _objects.get(key)
+    if loss is None:
+        raise OptionError(f"loss {key!r} must be kept alive by its module or caller, got a loss that is gone.")
+    return loss
+
+
+def _rank_loss(
+    scores: torch.Tensor,
+    labels: torch.Tensor,
+    mask: torch.Tensor | None,
+    groups: torch.Tensor | None,
+    class_weight: torch.Tensor | None,
+    bound: str,
+    loss: str,
+    scale: float,
+    reduction: str,
+    ignore_index: int | None,
+    raise_on_empty: bool,
+    n_groups: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the value, a scalar or one per ranking, and the gradient of its sum in the scores' shape.
+
+    The bound "delta" is NaN for rankings without a positive or without a negative.
+    """
+    array, targets = to_array("scores", scores), to_array("labels", labels)
+    solve = partial(BOUNDS[bound], loss_of(loss))
+    found: tuple[Any, Array] | None = None
+    if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
+        found = solve_one(array, targets, solve, scale)
+    if found is None:
+        batch = make_batch(
+            array,
+            targets,
+            None if mask is None else to_array("mask", mask),
+            None if groups is None else to_array("groups", groups),
+            scale=scale,
+            ignore_index=ignore_index,
+            n_groups=n_groups,
+        )
+        solved = solve_rankings(batch, solve, torch.get_num_threads(), raise_on_empty)
+        if bound == "delta":
+            solved.values[~solved.valid] = np.nan
+        weights = _ranking_weights(solved, array.shape, class_weight, reduction)
+        each = _as_shape(solved.values, array.ndim, groups is not None)
+        value = each if reduction == "none" else float((solved.values * weights).sum())
+        found = value, _gradient(solved, array, -scale * weights)
+    value_tensor, gradient = torch.from_numpy(np.asarray(found[0], dtype=array.dtype)), torch.from_numpy(found[1])
+    if scores.is_cpu:
+        return value_tensor, gradient
+    return value_tensor.to(scores.device), gradient.to(scores.device)
+
+
+def _ranking_weights(
+    solved: Solved, shape: tuple[int, ...], class_weight: torch.Tensor | None, reduction: str
+) -> Array | float:
+    """Return the weight of each ranking in the output: one for all, or one per column (K,)."""
+    if class_weight is None:
+        return 1.0 / max(int(np.count_nonzero(solved.valid)), 1) if reduction == "mean" else 1.0
+    if class_weight.shape != shape[1:]:
+        raise ShapeError(
+            f"class_weight must have one entry per column of scores, got shape {tuple(class_weight.shape)} "
+            f"for scores of shape {shape}."
+        )
+    if reduction == "none":
+        return 1.0
+    per_column = to_array("class_weight", class_weight)
+    total = 1.0 if reduction == "sum" else float((solved.valid * per_column).sum())
+    return per_column / total if total > 0 else 0.0
+
+
+def _gradient(solved: Solved, scores: Array, factors: Array | float) -> Array:
+    """Return the coefficients times the factor, or the factors (K,), in the type and shape of the scores."""
+    gradient = np.empty(scores.shape, dtype=scores.dtype)
+    if scores.ndim == 1:
+        np.multiply(solved.coefficients[0], factors, out=gradient, casting="same_kind")
+    else:
+        np.multiply(solved.coefficients.T, factors, out=gradient, casting="same_kind")
+    return gradient
+
+
+def _as_shape(values: Array, ndim: int, grouped: bool) -> Array:
+    """Return one value per ranking (G, K) without the axes that the call does not have."""
+    per_column = values if ndim == 2 else values[:, 0]
+    return np.asarray(per_column if grouped else per_column[0])
+
+
+def to_array(name: str, tensor: torch.Tensor) -> Array:
+    """Return the tensor's values as an array, without a copy if it is on the processor."""
+    if tensor.dtype.is_complex:
+        raise InputError(f"{name} must be real numbers, got {tensor.dtype}.")
+    if not tensor.is_cpu or tensor.requires_grad:
+        tensor = tensor.detach().cpu()
+    return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def _fake(scores: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return outputs of the right shapes and types."""
+    groups, reduction, n_groups = arguments[2], arguments[7], arguments[10]
+    per_ranking = ([] if groups is None else [n_groups]) + list(scores.shape[1:])
+    return scores.new_empty(per_ranking if reduction == "none" else []), scores.new_empty(scores.shape)
+
+
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, tuple[int, int]]:
+    """Call the operator for each entry of the mapped axis."""
+    entries = [
+        [value if axis is None else value.select(axis, k) for value, axis in zip(arguments, in_dims, strict=True)]
+        for k in range(info.batch_size)
+    ]
+    values, gradients = zip(*(rank_loss(*entry) for entry in entries), strict=True)
+    return (torch.stack(values), torch.stack(gradients)), (0, 0)
+
+
+_LIBRARY.define(_SCHEMA)
+_LIBRARY.impl("rank_loss", _rank_loss, "CompositeExplicitAutograd")
+torch.library.register_fake("lapsvm::rank_loss", _fake, lib=_LIBRARY)
+torch.library.register_vmap("lapsvm::rank_loss", _vmap, lib=_LIBRARY)
+rank_loss = torch.ops.lapsvm.rank_loss.default

@@ -1,0 +1,236 @@
+"""Losses of batches that do not fit at once: two passes, the memory of scores, gathering over processes."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from lapsvm.errors import InputError, ShapeError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from lapsvm.nn import (  # noqa: E402
+    RankHingeLoss,
+    ScoreMemory,
+    processes,
+    rank_hinge_loss,
+    two_pass_backward,
+)
+
+
+def network(seed=0, dropout=0.0):
+    torch.manual_seed(seed)
+    layers = [torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(8, 3)]
+    return torch.nn.Sequential(*layers).double()
+
+
+def data(n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    return torch.tensor(rng.standard_normal((n, 6))), torch.tensor(rng.random((n, 3)) < 0.3)
+
+
+def chunked(*tensors, size=16):
+    return list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
+
+
+def gradients(model):
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+def test_two_passes_are_one():
+    inputs, labels = data()
+    model, loss = network(), RankHingeLoss(scale=5.0)
+    whole = loss(model(inputs), labels)
+    whole.backward()
+    expected = gradients(model)
+    model.zero_grad()
+    value = two_pass_backward(model, chunked(inputs, labels), loss)
+    assert value.item() == pytest.approx(whole.item(), rel=1e-12)
+    assert not value.requires_grad
+    assert torch.allclose(gradients(model), expected, rtol=1e-12, atol=1e-15)
+    two_pass_backward(model, chunked(inputs, labels), loss)
+    assert torch.allclose(gradients(model), 2 * expected, rtol=1e-12, atol=1e-15)
+
+
+def test_two_passes_take_masks_and_groups_and_any_loss():
+    inputs, labels = data()
+    model, mask, groups = network(), torch.arange(50) % 7 > 0, torch.arange(50) % 2
+    for targets in ((labels, mask), (labels, mask, groups)):
+        model.zero_grad()
+        rank_hinge_loss(model(inputs), *targets, loss="auc").backward()
+        expected = gradients(model)
+        model.zero_grad()
+        two_pass_backward(
+            model, chunked(inputs, *targets), lambda scores, *rest: rank_hinge_loss(scores, *rest, loss="auc")
+        )
+        assert torch.allclose(gradients(model), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_two_passes_replay_the_randomness():
+    inputs, labels = data()
+    model, loss = network(dropout=0.5), RankHingeLoss()
+    torch.manual_seed(3)
+    value = two_pass_backward(model, chunked(inputs, labels), loss)
+    after, found = torch.rand(1), gradients(model)
+    model.zero_grad()
+    torch.manual_seed(3)
+    whole = loss(torch.cat([model(part) for part in inputs.split(16)]), labels)
+    whole.backward()
+    assert value.item() == pytest.approx(whole.item(), rel=1e-12)
+    assert torch.allclose(found, gradients(model), rtol=1e-12, atol=1e-15)
+    assert torch.equal(after, torch.rand(1))
+
+
+def test_accumulated_gradients_are_not_those_of_the_whole():
+    """The difference that two passes are for."""
+    inputs, labels = data()
+    model, loss = network(), RankHingeLoss()
+    for part, target in chunked(inputs, labels):
+        (loss(model(part), target) / 4).backward()
+    accumulated = gradients(model)
+    model.zero_grad()
+    two_pass_backward(model, chunked(inputs, labels), loss)
+    assert not torch.allclose(accumulated, gradients(model), rtol=0.01)
+
+
+def test_passes_that_differ_are_refused():
+    inputs, labels = data()
+    batches, model = chunked(inputs, labels), network()
+    orders = itertools.count()
+
+    class Shuffled:
+        def __iter__(self):
+            return iter(batches[:: (-1) ** next(orders)])
+
+    with pytest.raises(InputError, match="batches must be the same in both passes, got other scores in batch 0"):
+        two_pass_backward(model, Shuffled(), RankHingeLoss())
+
+    class Shrinking:
+        def __iter__(self):
+            return iter(batches[next(orders) :])
+
+    orders = itertools.count()
+    with pytest.raises(InputError, match="batches must be the same in both passes, got"):
+        two_pass_backward(model, Shrinking(), RankHingeLoss())
+
+
+def test_what_two_passes_cannot_do_is_refused():
+    inputs, labels = data(8)
+    with pytest.raises(InputError, match="batches must be iterable twice, as a list is, got generator"):
+        two_pass_backward(network(), (batch for batch in chunked(inputs, labels)), RankHingeLoss())
+    with pytest.raises(InputError, match="batches must hold at least one batch, got none"):
+        two_pass_backward(network(), [], RankHingeLoss())
+    with pytest.raises(
+        InputError, match="each batch must be a tuple of inputs, labels and further targets, got Tensor"
+    ):
+        two_pass_backward(network(), [inputs], RankHingeLoss())
+    normalised = torch.nn.Sequential(torch.nn.BatchNorm1d(6), network())
+    with pytest.raises(
+        InputError, match=re.escape("batch normalisation must be frozen (.eval()), got '0' in training")
+    ):
+        two_pass_backward(normalised.double(), chunked(inputs, labels), RankHingeLoss())
+    normalised[0].eval()
+    two_pass_backward(normalised.double(), chunked(inputs, labels), RankHingeLoss())
+
+
+def test_a_memory_adds_older_scores():
+    memory = ScoreMemory(5)
+    first, second = torch.arange(8.0).split(4)
+    labels = torch.tensor([1, 0, 1, 0])
+    scores, targets = memory(first, labels)
+    assert torch.equal(scores, first)
+    second.requires_grad_()
+    scores, targets = memory(second, 1 - labels)
+    assert torch.equal(scores, torch.cat([second, first]))
+    assert torch.equal(targets, torch.tensor([0, 1, 0, 1, 1, 0, 1, 0]))
+    scores, targets = memory(first, labels)
+    assert torch.equal(scores, torch.cat([first, second, first[:1]]))
+    assert not memory.scores.requires_grad
+    rank_hinge_loss(*memory(second, labels)).backward()
+    assert second.grad.any()
+
+
+def test_a_memory_is_saved_with_its_module_and_forgets():
+    memory, (inputs, labels) = ScoreMemory(20), data(9)
+    memory(inputs[:, :3], labels)
+    copied = ScoreMemory(20)
+    copied.load_state_dict(memory.state_dict())
+    assert torch.equal(copied.scores, memory.scores)
+    assert torch.equal(copied.labels, labels)
+    copied.clear()
+    assert torch.equal(copied(inputs[:, :3], labels)[0], inputs[:, :3])
+    copied.eval()
+    assert len(copied(inputs[:, :3], labels)[0]) == 9
+
+
+def test_what_a_memory_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="size must be a whole number of 1 or more, got 0"):
+        ScoreMemory(0)
+    memory = ScoreMemory(4)
+    memory(torch.zeros(2, 3), torch.zeros(2, 3))
+    with pytest.raises(ShapeError, match=re.escape("scores must have shape (B, 3) as before, got (2,)")):
+        memory(torch.zeros(2), torch.zeros(2))
+    with pytest.raises(ShapeError, match="scores and labels must have the same length, got 2 and 3"):
+        ScoreMemory(4)(torch.zeros(2), torch.zeros(3))
+
+
+def test_one_process_gathers_nothing():
+    inputs, labels = data()
+    model = network()
+    assert torch.equal(rank_hinge_loss(model(inputs), labels, gather=True), rank_hinge_loss(model(inputs), labels))
+
+
+def work(rank, folder):
+    """One of two processes with unequal shares of the data; saves its gradients and values."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    (inputs, labels), own = data(), slice(0, 20) if rank == 0 else slice(20, 50)
+    groups, mask = torch.arange(50) % 2, torch.arange(50) % 5 > 0
+    model = torch.nn.parallel.DistributedDataParallel(network())
+    parts, loss = (inputs[own], labels[own], mask[own], groups[own]), RankHingeLoss(scale=3.0, gather=True)
+    value = loss(model(parts[0]), *parts[1:])
+    value.backward()
+    one_pass = gradients(model)
+    model.zero_grad()
+    again = two_pass_backward(model, chunked(*parts, size=8), loss)
+    each = RankHingeLoss(reduction="none", gather=True)(model(parts[0]), *parts[1:])
+    torch.save((one_pass, gradients(model), value.detach(), again, each.detach()), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no torch.distributed")
+def test_two_processes_learn_what_one_does(tmp_path):
+    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    (inputs, labels), groups, mask = data(), torch.arange(50) % 2, torch.arange(50) % 5 > 0
+    model = network()
+    expected = rank_hinge_loss(model(inputs), labels, mask, groups, scale=3.0)
+    expected.backward()
+    each = rank_hinge_loss(model(inputs), labels, mask, groups, reduction="none").detach()
+    for rank in range(2):
+        one_pass, two_passes, *values, parts = torch.load(tmp_path / f"{rank}.pt")
+        for value in values:
+            assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+        for found in (one_pass, two_passes):
+            assert torch.allclose(found, gradients(model), rtol=1e-6, atol=1e-9)
+        assert torch.allclose(parts, each, rtol=1e-12)
+
+
+def test_rows_of_all_processes_are_joined(monkeypatch):
+    """Processes with two and three rows, played by one."""
+    rows = [torch.arange(4.0).reshape(2, 2), torch.arange(6.0).reshape(3, 2)]
+
+    def all_gather(received, sent):
+        parts = rows if sent.ndim == 2 else [torch.tensor([2]), torch.tensor([3])]
+        for out, part in zip(received, parts, strict=True):
+            out[: len(part)] = part.to(out.dtype)
+
+    monkeypatch.setattr(processes.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(processes.dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(processes.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(processes.dist, "all_gather", all_gather)
+    (joined, flags, missing), first, n = processes.gather_batches([rows[1], rows[1] > 0, None])
+    assert torch.equal(joined, torch.cat(rows))
+    assert torch.equal(flags, torch.cat(rows) > 0)
+    assert missing is None
+    assert (first, n) == (2, 2)
