@@ -127,7 +127,7 @@ def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
 
 
 def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
-    """Copy the models that the changed settings leave valid, with their timings."""
+    """Copy the models that the changed settings leave valid, with their held-out scores and timings."""
     unrefined = values.get("refine.rounds") == 0 and source.first_models.is_dir()
     for stage, folder, target, settings in (
         ("train", source.first_models, run.models if unrefined else run.first_models, MODEL_SETTINGS),
@@ -135,12 +135,18 @@ def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
     ):
         if not folder.is_dir() or target.exists() or any(key.startswith(settings) for key in values):
             continue
-        for file in sorted(folder.glob("*.safetensors")):
-            run.files.claim([target / file.name])
-            write_atomically(target / file.name, file.read_bytes())
+        _copy_files(folder, run, target)
+        if stage == "refine":
+            _copy_files(source.held_out_scores, run, run.held_out_scores)
         stages = ("train", "refine") if stage == "refine" else ("train",)
         timings = {name: entry for name, entry in source.timings().items() if name in stages}
         run.write(run.timings_file, json.dumps(run.timings() | timings, indent=1) + "\n")
+
+
+def _copy_files(folder: Path, run: RunFolder, target: Path) -> None:
+    for file in sorted(folder.glob("*.safetensors")):
+        run.files.claim([target / file.name])
+        write_atomically(target / file.name, file.read_bytes())
 
 
 def run(
