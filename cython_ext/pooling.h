@@ -18,17 +18,17 @@
 /* spelled out, because the compiler's own choice is to gather over the terms, which is twice as slow */
 typedef double lapsvm_eight __attribute__((vector_size(64), aligned(8), may_alias));
 
-/* out[i][j] = sum over t of weights[i][t] * sums[places[i][t]][j], for n windows of at most `most` terms each */
+/* out[i][j] = sum over t of weights[i][t] * sums[offsets[i][t]][j], for n windows of at most `most` terms each */
 LAPSVM_POOLING_CLONES
 static void lapsvm_pool(
-    const double* sums, const int32_t* places, const double* weights, const int32_t* counts, ptrdiff_t n, ptrdiff_t most,
+    const double* sums, const int32_t* offsets, const double* weights, const int32_t* counts, ptrdiff_t n, ptrdiff_t most,
     double* out
 ) {
     ptrdiff_t i, t;
-    for (i = 0; i < n; i++, places += most, weights += most, out += LAPSVM_POOLING_LANES) {
+    for (i = 0; i < n; i++, offsets += most, weights += most, out += LAPSVM_POOLING_LANES) {
         lapsvm_eight a = {0.0}, b = {0.0}, c = {0.0}, d = {0.0};
         for (t = 0; t < counts[i]; t++) {
-            const lapsvm_eight* row = (const lapsvm_eight*)(sums + (ptrdiff_t)places[t] * LAPSVM_POOLING_LANES);
+            const lapsvm_eight* row = (const lapsvm_eight*)(sums + (ptrdiff_t)offsets[t] * LAPSVM_POOLING_LANES);
             a += weights[t] * row[0];
             b += weights[t] * row[1];
             c += weights[t] * row[2];

@@ -4,18 +4,19 @@ A window's mean is a weighted sum of at most 16 such sums, whatever its size. Al
 window is constant but for the first and the last, so the differences of neighbouring shares, which are the weights,
 vanish but for four. A window inside one cell gets the weights -1 and 1 exactly.
 
-The sums are float64, made for a few channels at a time and used while they are in the cache.
+The sums are float64, made for a few channels at a time and used while they are in the cache. A difference of such sums
+that rounding may explain is set to 0: divided by its length, it would be noise.
 """
 
 import numpy as np
 
-from libc.math cimport ceil, floor
+from libc.math cimport HUGE_VAL, ceil, fabs, floor
 from libc.stdint cimport int32_t
 from libcpp.vector cimport vector
 
 cdef extern from "pooling.h":
     void lapsvm_pool(
-        const double* sums, const int32_t* places, const double* weights, const int32_t* counts, Py_ssize_t n,
+        const double* sums, const int32_t* offsets, const double* weights, const int32_t* counts, Py_ssize_t n,
         Py_ssize_t most, double* out
     ) noexcept nogil
 
@@ -26,8 +27,8 @@ cdef enum:
 
 # ---- the terms of windows
 
-cdef Py_ssize_t _edges(double low, double high, Py_ssize_t size, Py_ssize_t* places, double* weights) noexcept nogil:
-    """Write the weights along one axis of the sums up to `places`; return how many there are."""
+cdef Py_ssize_t _edges(double low, double high, Py_ssize_t size, Py_ssize_t* offsets, double* weights) noexcept nogil:
+    """Write the weights along one axis of the sums up to `offsets`; return how many there are."""
     cdef double length, inner, first_share, last_share
     cdef Py_ssize_t first, last
     low, high = max(low, 0.0), min(high, <double> size)
@@ -36,22 +37,22 @@ cdef Py_ssize_t _edges(double low, double high, Py_ssize_t size, Py_ssize_t* pla
         return 0
     first = min(<Py_ssize_t> floor(low), size - 1)
     last = max(<Py_ssize_t> ceil(high) - 1, first)
-    places[0], places[1] = first, first + 1
+    offsets[0], offsets[1] = first, first + 1
     if first == last:
         weights[0], weights[1] = -1.0, 1.0
         return 2
     first_share, last_share, inner = (<double> (first + 1) - low) / length, (high - <double> last) / length, 1 / length
     weights[0] = -first_share
     if last == first + 1:
-        weights[1], weights[2], places[2] = first_share - last_share, last_share, last + 1
+        weights[1], weights[2], offsets[2] = first_share - last_share, last_share, last + 1
         return 3
     weights[1], weights[2], weights[3] = first_share - inner, inner - last_share, last_share
-    places[2], places[3] = last, last + 1
+    offsets[2], offsets[3] = last, last + 1
     return 4
 
 
 cdef Py_ssize_t _window_terms(
-    const double* window, double weight, Py_ssize_t rows, Py_ssize_t columns, int32_t* places, double* weights
+    const double* window, double weight, Py_ssize_t rows, Py_ssize_t columns, int32_t* offsets, double* weights
 ) noexcept nogil:
     """Write the weighted sums of which a window's mean consists; return how many there are."""
     cdef Py_ssize_t across[EDGES]
@@ -64,7 +65,7 @@ cdef Py_ssize_t _window_terms(
     for i in range(n_down):
         for j in range(n_across):
             if down[i] and across[j]:  # the sums of nothing are 0
-                places[count] = <int32_t> (down[i] * (columns + 1) + across[j])
+                offsets[count] = <int32_t> (down[i] * (columns + 1) + across[j])
                 weights[count] = weight * down_weights[i] * across_weights[j]
                 count += 1
     return count
@@ -72,36 +73,43 @@ cdef Py_ssize_t _window_terms(
 
 cdef void _all_terms(
     const double[:, :, ::1] windows, const double[:, ::1] shares, Py_ssize_t rows, Py_ssize_t columns,
-    vector[int32_t]& places, vector[double]& weights, vector[int32_t]& counts
+    vector[int32_t]& offsets, vector[double]& weights, vector[int32_t]& counts
 ) noexcept nogil:
-    """Write the terms of groups of windows (n, m, 4), places for 16 m of each, and their numbers (n,)."""
+    """Write the terms of groups of windows (n, m, 4), offsets for 16 m of each, and their numbers (n,)."""
     cdef Py_ssize_t n = windows.shape[0], m = windows.shape[1], most = EDGES * EDGES * m, i, j, at
-    places.resize(n * most)
+    offsets.resize(n * most)
     weights.resize(n * most)
     counts.assign(n, 0)
     for i in range(n):
         for j in range(m):
             at = i * most + counts[i]
             counts[i] += <int32_t> _window_terms(
-                &windows[i, j, 0], shares[i, j], rows, columns, places.data() + at, weights.data() + at
+                &windows[i, j, 0], shares[i, j], rows, columns, offsets.data() + at, weights.data() + at
             )
 
 
 # ---- sums of a map
 
 cdef void _integrate(
-    const float* cells, Py_ssize_t channels, Py_ssize_t rows, Py_ssize_t columns, double* sums
+    const float* cells, Py_ssize_t channels, Py_ssize_t rows, Py_ssize_t columns, double* sums, double* sizes
 ) noexcept nogil:
-    """Write the sums ((rows + 1) * (columns + 1), LANES) of at most LANES channels; the lanes beyond hold zeros."""
+    """Write the sums ((rows + 1) * (columns + 1), LANES) of at most LANES channels, and those of absolute values.
+
+    The lanes beyond hold zeros.
+    """
     cdef Py_ssize_t row, column, channel, width = (columns + 1) * LANES
     cdef double total
+    cdef float cell
     cdef double* out
     for channel in range(channels):
+        sizes[channel] = 0.0
         for row in range(rows):
             total = 0.0
             out = sums + (row + 1) * width + channel
             for column in range(columns):
-                total += cells[(channel * rows + row) * columns + column]
+                cell = cells[(channel * rows + row) * columns + column]
+                total += cell
+                sizes[channel] += fabs(cell)
                 out[(column + 1) * LANES] = total
     for row in range(1, rows):
         out = sums + (row + 1) * width
@@ -110,21 +118,28 @@ cdef void _integrate(
 
 
 cdef class _Pooling:
-    """The terms of windows in maps of one size, and room for the sums of LANES channels."""
-    cdef vector[int32_t] places
+    """The terms of windows in maps of one size, and buffers for the sums of LANES channels."""
+    cdef vector[int32_t] offsets
     cdef vector[int32_t] counts
     cdef vector[double] weights
     cdef vector[double] sums
     cdef vector[double] pooled  # (n, LANES)
+    cdef vector[double] sizes  # (LANES,) sums of the absolute values of each channel
+    cdef vector[double] rounding  # (n,) largest error of a mean, as a share of the channel's size
     cdef Py_ssize_t most
 
     def __cinit__(
         self, const float[:, :, ::1] cells, const double[:, :, ::1] windows, const double[:, ::1] weights
     ):
-        cdef Py_ssize_t rows = cells.shape[1], columns = cells.shape[2]
+        cdef Py_ssize_t rows = cells.shape[1], columns = cells.shape[2], i, j
         with nogil:
+            self.sizes.assign(LANES, 0.0)
+            self.rounding.assign(windows.shape[0], 0.0)
+            for i in range(windows.shape[0]):
+                for j in range(windows.shape[1]):
+                    self.rounding[i] += 4 * (rows + columns + 16) * 2.0**-52 * fabs(weights[i, j])
             self.most = EDGES * EDGES * windows.shape[1]
-            _all_terms(windows, weights, rows, columns, self.places, self.weights, self.counts)
+            _all_terms(windows, weights, rows, columns, self.offsets, self.weights, self.counts)
             self.sums.assign((rows + 1) * (columns + 1) * LANES, 0.0)
             self.pooled.resize(windows.shape[0] * LANES)
 
@@ -133,13 +148,26 @@ cdef class _Pooling:
         cdef Py_ssize_t channels = min(<Py_ssize_t> LANES, cells.shape[0] - start)
         if channels < LANES:
             self.sums.assign(self.sums.size(), 0.0)
+            self.sizes.assign(LANES, 0.0)
         if cells.shape[1] and cells.shape[2]:
-            _integrate(&cells[start, 0, 0], channels, cells.shape[1], cells.shape[2], self.sums.data())
+            _integrate(
+                &cells[start, 0, 0], channels, cells.shape[1], cells.shape[2], self.sums.data(), self.sizes.data()
+            )
         lapsvm_pool(
-            self.sums.data(), self.places.data(), self.weights.data(), self.counts.data(), self.counts.size(),
+            self.sums.data(), self.offsets.data(), self.weights.data(), self.counts.data(), self.counts.size(),
             self.most, self.pooled.data()
         )
+        self._clear_rounding()
         return channels
+
+    cdef void _clear_rounding(self) noexcept nogil:
+        cdef Py_ssize_t i, j
+        cdef double bound
+        for i in range(<Py_ssize_t> self.rounding.size()):
+            for j in range(LANES):
+                bound = self.rounding[i] * self.sizes[j]
+                if fabs(self.pooled[i * LANES + j]) <= bound < HUGE_VAL:
+                    self.pooled[i * LANES + j] = 0.0
 
 
 def weighted_means(

@@ -49,7 +49,9 @@ class RankModule(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
-        return f"loss={self.loss!r}, reduction={self._options.reduction!r}"
+        options = self._options
+        shown = f"loss={self.loss!r}, bound={options.bound!r}, scale={options.scale:g}"  # that of a bound: scale / eps
+        return f"{shown}, reduction={options.reduction!r}"
 
 
 class RankHingeLoss(RankModule):

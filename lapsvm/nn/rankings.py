@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
+from lapsvm.ranking.inference import check_usable
 
 Flags = NDArray[np.bool_]
 Solver = Callable[[Float64, Flags], tuple[float, Float64]]
@@ -118,11 +119,12 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
         if ranking.samples is not None:
             scores, positive = scores[ranking.samples], positive[ranking.samples]
         n_pos = int(np.count_nonzero(positive))
-        if not 0 < n_pos < len(positive):
-            if raise_on_empty:
-                raise OneClassError(_empty(batch, ranking, n_pos, len(positive)))
-            return None
         try:
+            if not 0 < n_pos < len(positive):
+                if raise_on_empty:
+                    raise OneClassError(_empty(batch, ranking, n_pos, len(positive)))
+                check_usable(scores)
+                return None
             value, found = solve(scores, positive)
         except NotFiniteError as error:
             raise NotFiniteError(_named(str(error), batch, ranking)) from None

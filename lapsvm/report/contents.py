@@ -220,8 +220,6 @@ class ClassSummary:
         Training pictures with the class in which a model that did not see them chooses another window.
     hits : int or None
         Pictures of the training set with the class whose best window is correct.
-    windowless : int, default 0
-        Pictures of the training set with the class that have no window; CorLoc counts them as wrong.
     """
 
     name: str
@@ -244,7 +242,6 @@ class ClassSummary:
     shown_on: str = ""
     disagreements: tuple[Example, ...] = ()
     hits: int | None = None
-    windowless: int = 0
 
     def __post_init__(self) -> None:
         _check_numbers(self, f"class {self.name!r}")

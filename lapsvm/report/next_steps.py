@@ -173,8 +173,9 @@ def _image_ap_number(found: Findings) -> str:
 
 
 def _probe_number(found: Findings) -> str:
-    probe = found.image_ap if found.mean_probe_ap is None else found.mean_probe_ap
-    return f"image AP {probe or 0:.3f}"
+    if found.mean_probe_ap is None:
+        return f"image AP {found.image_ap or 0:.3f}"
+    return f"held-out image AP {found.mean_probe_ap:.3f} by the mean of all windows"
 
 
 RULES = (

@@ -9,7 +9,6 @@ from lapsvm.report.contents import ClassSummary, Contents, SetSummary
 from lapsvm.report.misses import by_kind
 
 UNDEFINED = "-"
-NO_WINDOW = "No window"
 _MARKDOWN_ESCAPES = (
     ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("[", "\\["), ("`", "\\`"), ("*", "\\*"),
 )  # fmt: skip
@@ -182,16 +181,15 @@ def window_counts(classes: Sequence[ClassSummary]) -> WindowCounts | None:
     known = [(result.name, _window_kinds(result)) for result in classes if result.hits is not None]
     if not known:
         return None
-    windowless = any(counts[NO_WINDOW] for _, counts in known)
-    titles = tuple(title for title in known[0][1] if title != NO_WINDOW or windowless)
-    rows = tuple((name, tuple(counts[title] for title in titles)) for name, counts in known)
+    titles = tuple(known[0][1])
+    rows = tuple((name, tuple(counts.values())) for name, counts in known)
     return WindowCounts(titles, rows, tuple(map(sum, zip(*(counts for _, counts in rows), strict=True))))
 
 
 def _window_kinds(result: ClassSummary) -> dict[str, int]:
     """Return the counts of one class by column title."""
     missed = {str(kind).capitalize(): len(examples) for kind, examples in by_kind(result.misses).items()}
-    counts = {"Correct": result.hits or 0, **missed, NO_WINDOW: result.windowless}
+    counts = {"Correct": result.hits or 0, **missed}
     return {"Pictures": sum(counts.values()), **counts}
 
 

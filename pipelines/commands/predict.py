@@ -119,7 +119,7 @@ def predict_images(
             bar.step()
             results += [] if result is None else [result]
     if len(results) < len(pictures):
-        reporter.say(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
+        reporter.warn(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw))
     _print_json([one.entry for one in results])

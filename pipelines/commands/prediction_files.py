@@ -21,11 +21,14 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     Raises
     ------
     MissingError
-        If a folder has none.
+        If a folder has none, or a run is not trained.
     """
     files: dict[Path, Path] = {}
     for path in paths:
-        folder = RunFolder(path).models if RunFolder(path).models.is_dir() else path
+        run = RunFolder(path)
+        if run.settings_file.is_file() and not run.models.is_dir():
+            raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
+        folder = run.models if run.models.is_dir() else path
         inside = [path]
         if path.is_dir():
             inside = [file for file in sorted(folder.iterdir()) if file.suffix == MODEL_SUFFIX]
@@ -55,7 +58,8 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
         pictures = [file for file in inside if not path.is_dir() or _is_picture(file)]
         if not pictures:
             raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
-        others = Counter(_kind(file) for file in inside if file not in set(pictures))
+        used = set(pictures)
+        others = Counter(_kind(file) for file in inside if file not in used)
         if others:
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(others.items()))
             say(f"folder {path}: {len(pictures)} pictures; left out: {kinds}")

@@ -41,7 +41,7 @@ class SetExtraction(ShardJobs[PictureWindows]):
     def measure(self, record: ImageRecord) -> PictureWindows | None:
         """Read a picture, propose windows and extract their features; None if the picture is left out.
 
-        One that is kept is not read again, and forgotten.
+        A kept picture is not read again; it is removed from `kept`.
         """
         found = self.kept.pop(record.id, None) or prepare_record(record, self.settings, self.extractor)
         if found is None:

@@ -49,8 +49,7 @@ def open_run_extractor(
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
     The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. Nothing is
-    written. Raises SettingsError if
-    the stored one has another provenance.
+    written. Raises SettingsError if the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:

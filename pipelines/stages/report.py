@@ -60,7 +60,8 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
     classes = tuple(_class_result(source, steps.get(source.name, ())) for source in sources)
     missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
     summary = _summary(context, sets)
-    sizes = _sizes(context)
+    data = context.settings.data
+    sizes = _sizes(context, data.test_set if data.test_set in sets else data.train_set)  # as `shown_set` chooses
     areas = [median_area(source.shown, sizes) for source in sources]
     found = [
         replace(_findings(context, source, of_class, summary, figures), area=area)
@@ -144,12 +145,11 @@ def _findings(
     )
 
 
-def _sizes(context: RunContext) -> dict[str, tuple[int, int]]:
-    """Return picture -> height and width, of all sets."""
+def _sizes(context: RunContext, set_name: str) -> dict[str, tuple[int, int]]:
+    """Return picture -> height and width, of one set."""
     return {
         image_id: (int(height), int(width))
-        for name in context.data.records
-        for shard in open_shards(context.run.shards(name))
+        for shard in open_shards(context.run.shards(set_name))
         for image_id, (height, width) in zip(shard.image_ids, shard.sizes.tolist(), strict=True)
     }
 
@@ -258,6 +258,5 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         misses=misses(source.seen, train),
         disagreements=disagreements(source.seen, source.held_out),
         hits=int(located.hits.sum()) if located else None,
-        windowless=int((located.windows < 0).sum()) if located else 0,
         **class_examples(source.shown),
     )

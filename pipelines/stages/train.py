@@ -158,9 +158,11 @@ def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequen
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
     for bags, names in batches(context.settings.train, subsets):
-        labels = {name: by_name[name].y for name in names if name not in choices}
-        chosen = choose_constants(context, bags, labels) if labels else {}
-        choices |= _with_held_out(context, bags, labels, chosen)
+        labels = {name: by_name[name].y for name in names}
+        new = {name: y for name, y in labels.items() if name not in choices}
+        chosen = {name: choices[name] for name in names if name in choices}
+        chosen |= choose_constants(context, bags, new) if new else {}
+        choices |= _with_held_out(context, bags, labels, chosen)  # stored ones lack them if refinement was planned
         entries = {name: _choice_entry(by_name[name], choice) for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices

@@ -59,6 +59,15 @@ def test_no_area_gives_zeros_and_no_windows_no_rows():
     assert pool_windows(MAP, np.empty((0, 4))).shape == (0, 5)
 
 
+def test_where_a_map_is_zero_means_and_lengths_are_exactly_zero():
+    corner = np.zeros((64, 20, 30), np.float32)
+    corner[:, :10, :15] = np.random.default_rng(3).random((64, 10, 15)).astype(np.float32) * 1e3
+    windows = np.array([[16.3, 11.7, 21.2, 15.1], [20, 3, 29.5, 19.9], [3.2, 12, 4.9, 18.5]])
+    assert not pool_windows(corner, windows).any()
+    assert not window_lengths(corner, windows).any()
+    assert pool_windows(corner, np.array([[14.0, 9.0, 15.5, 10.5]])).all()
+
+
 def test_the_smallest_window_there_is_gives_its_cell():
     found = pool_windows(MAP, np.array([[0, 0, 5e-324, 5e-324], [0, 5e-324, 7, 5e-324]]))
     np.testing.assert_allclose(found, [MAP[:, 0, 0], np.zeros(5)], rtol=1e-6)

@@ -53,6 +53,26 @@ def test_two_passes_are_one():
     assert torch.allclose(gradients(model), 2 * expected, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize(("shuffled", "what"), [("both", "scores"), ("labels", "labels")])
+def test_a_second_pass_in_another_order_is_refused_however_alike_scores_are(shuffled, what):
+    inputs, labels = data()
+    model = torch.nn.Linear(6, 3).double()
+    with torch.no_grad():
+        model.weight.mul_(1e-3)
+        model.bias.fill_(3.0)
+    backwards = chunked(inputs if shuffled == "labels" else inputs.flip(0), labels.flip(0))
+    orders = itertools.cycle([chunked(inputs, labels), backwards])
+
+    class Shuffled:
+        def __iter__(self):
+            return iter(next(orders))
+
+    state = torch.get_rng_state()
+    with pytest.raises(InputError, match=f"batches must be the same in both passes, got other {what} in batch 0"):
+        two_pass_backward(model, Shuffled(), RankHingeLoss())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_two_passes_take_masks_and_groups_and_any_loss():
     inputs, labels = data()
     model, mask, groups = network(), torch.arange(50) % 7 > 0, torch.arange(50) % 2

@@ -57,6 +57,16 @@ def test_one_ranking_is_the_kernels(loss, ties):
     np.testing.assert_allclose(graded(value, scores), gradient, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_non_finite_scores_are_refused_in_an_empty_column_too(value):
+    scores, labels = torch.ones(3, 2), torch.tensor([[1, 0], [0, 0], [1, 0]])
+    scores[1, 1] = value
+    with pytest.raises(NotFiniteError, match="scores of column 1 must be finite, got"):
+        RankHingeLoss()(scores, labels)
+    with pytest.raises(NotFiniteError, match="must be finite, got"):
+        RankHingeLoss()(scores[:, 1], labels[:, 1])
+
+
 def test_columns_are_rankings_of_their_own():
     scores, labels = drawn(1, (30, 4))
     values = RankHingeLoss(reduction="none")(scores, labels)
@@ -207,7 +217,10 @@ def test_modules_travel():
         module = RankHingeLoss(loss, scale=2.0)
         for travelled in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):  # noqa: S301
             assert torch.equal(travelled(scores, labels), module(scores, labels))
-    assert repr(RankHingeLoss("auc", scale=2.0)) == "RankHingeLoss(loss=AUCLoss(), reduction='mean')"
+    assert (
+        repr(RankHingeLoss("auc", scale=2.0))
+        == "RankHingeLoss(loss=AUCLoss(), bound='hinge', scale=2, reduction='mean')"
+    )
 
 
 def test_the_scores_are_not_changed():

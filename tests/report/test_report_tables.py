@@ -150,13 +150,6 @@ def test_best_windows_are_counted_by_what_they_show(full_contents):
     assert counted.totals == tuple(sum(counts[i] for _, counts in counted.rows) for i in range(6))
 
 
-def test_pictures_without_a_window_are_counted_where_there_are_some():
-    counted = window_counts([ClassSummary("bus", hits=3), ClassSummary("cat", hits=1, windowless=2)])
-    assert counted.titles[-1] == "No window"
-    assert counted.rows == (("bus", (3, 3, 0, 0, 0, 0, 0)), ("cat", (3, 1, 0, 0, 0, 0, 2)))
-    assert counted.totals == (6, 4, 0, 0, 0, 0, 2)
-
-
 def test_without_boxes_best_windows_are_not_counted():
     assert window_counts([ClassSummary("bus"), ClassSummary("cat")]) is None
     assert [name for name, _ in window_counts([ClassSummary("bus"), ClassSummary("cat", hits=1)]).rows] == ["cat"]

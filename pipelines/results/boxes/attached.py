@@ -134,6 +134,8 @@ def _voc_pictures(folder: Path) -> list[AnnotatedPicture]:
     """Return the pictures of the XML files in a folder."""
     pictures = []
     for path in sorted(folder.rglob("*.xml")):
+        if path.name.startswith("."):  # as archives from other systems hold
+            continue
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
         pictures.append(AnnotatedPicture((own, *file.names), [_voc_object(path, one) for one in file.objects]))

@@ -68,10 +68,10 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
     pictures = {}
     for file, entries in best.items():
         highest = max(depth for depth, _ in entries)
-        winners = [number for depth, number in entries if depth == highest]
-        if len(winners) == 1:
-            pictures |= dict.fromkeys(file.pictures, winners[0])
-        ambiguous += [number for depth, number in entries if len(winners) > 1 or depth < highest]
+        closest = [number for depth, number in entries if depth == highest]
+        if len(closest) == 1:
+            pictures |= dict.fromkeys(file.pictures, closest[0])
+        ambiguous += [number for depth, number in entries if len(closest) > 1 or depth < highest]
     return Matches(pictures, unknown, sorted(ambiguous))
 
 

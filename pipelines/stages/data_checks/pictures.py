@@ -114,7 +114,8 @@ def _unopened(
     for header in _headers(folders):
         stored.update(header.image_ids)
         left_out.update(header.provenance.get("left_out", ()))
-    kept_out = left_out - stored if context.settings.data.skip_bad else set()
+    ids = {record.id for record in records}
+    kept_out = (left_out & ids) - stored if context.settings.data.skip_bad else set()
     return [record for record in records if record.id not in stored and record.id not in kept_out], kept_out
 
 

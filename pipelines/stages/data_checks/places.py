@@ -37,7 +37,8 @@ def check_places(context: RunContext, old: Settings, values: Mapping[str, Any]) 
     boxes = new.get("data.boxes")
     if boxes and not Path(boxes).exists():
         raise MissingError(f"boxes {boxes} are not there; --boxes names a COCO file or a folder of VOC files.")
-    if "data.root" in new and before["data.root"]:
+    made_again = context.redo and context.stages[0] in ("extract", "import")
+    if "data.root" in new and before["data.root"] and not made_again:
         _check_pictures(context)
     return new
 
@@ -58,5 +59,5 @@ def _check_pictures(context: RunContext) -> None:
         if missing:
             raise MissingError(
                 f"data folder {context.settings.data.root} must have the pictures of the run, but lacks "
-                f"{len(missing):,} of set {set_name!r}, such as {missing[0]!r}."
+                f"{len(missing):,} of set {set_name!r}, such as {missing[0]!r}; use another --out for other pictures."
             )

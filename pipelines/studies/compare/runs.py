@@ -219,8 +219,10 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         if not ids:
             continue
         counts = draw_pictures(len(ids), options.draws, options.seed)
-        for run in runs:
-            evaluation = run.evaluation(role)
+        evaluations = [run.evaluation(role) for run in runs]
+        if len({evaluation.left_out for evaluation in evaluations if evaluation is not None}) > 1:
+            raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
+        for run, evaluation in zip(runs, evaluations, strict=True):
             if evaluation is None:
                 continue
             for name in classes:

@@ -81,6 +81,13 @@ def test_a_run_without_models_is_one_sentence(tmp_path, picture, refused):
     assert f"folder {tmp_path / 'RUN' / 'models'} holds no model file (*.safetensors)." in said
 
 
+def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, refused):
+    shutil.copytree(finished, tmp_path / "RUN", ignore=shutil.ignore_patterns("models"))
+    (tmp_path / "RUN" / "projection.safetensors").write_bytes(b"")
+    said = refused("predict", "--model", tmp_path / "RUN", picture)
+    assert f"run {tmp_path / 'RUN'} has no models yet; run lapsvm train --out {tmp_path / 'RUN'}." in said
+
+
 # pictures
 
 
@@ -117,6 +124,8 @@ def test_unreadable_pictures_are_named_and_left_out_on_demand(models, picture, t
     result, _ = found(command, "--model", models, folder, "--skip-bad")
     assert [entry["image"] for entry in json.loads(result.out)] == [str(folder / "good.jpg")]
     assert f"left out: picture {folder / 'bad.jpg'}" in result.err
+    assert "left out 1 of 2 pictures, which cannot be read\n" in result.err
+    result, _ = found(command, "--model", models, folder, "--skip-bad", "--quiet")
     assert "left out 1 of 2 pictures, which cannot be read\n" in result.err
 
 

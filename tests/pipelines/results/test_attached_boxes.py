@@ -116,6 +116,12 @@ def test_broken_boxes_are_one_sentence(tmp_path, make, words):
     assert str(raised.value).endswith(".")
 
 
+def test_hidden_files_are_no_annotations(tmp_path):
+    folder = voc(tmp_path, **{"2": ("", (1, 1, 8, 5))})
+    write(Path(folder, "._2.xml"), "of an archive")
+    assert attach_boxes(folder, RECORDS, CLASSES)
+
+
 def test_boxes_that_are_not_there_name_the_option(tmp_path):
     with pytest.raises(MissingError, match="name the file or folder with --boxes"):
         attach_boxes(str(tmp_path / "nowhere"), RECORDS, CLASSES)

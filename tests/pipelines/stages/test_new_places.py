@@ -56,6 +56,15 @@ def test_the_sentence_names_the_option_that_mends_it(verb, moved_run, tmp_path, 
     assert recorded == str(tmp_path / ("old" if verb in ("export", "compare", "verify") else "new"))
 
 
+def test_redo_takes_the_pictures_of_another_folder(digits, run_copy, tmp_path, refused, command, fast_extraction):
+    other = shutil.copytree(digits, tmp_path / "other")
+    for record in (other / "ImageSets" / "Main").glob("*trainval.txt"):
+        record.write_text("".join(record.read_text().splitlines(keepends=True)[1:]))
+    words = ["extract", "--out", run_copy, "--root", other, "--quiet"]
+    assert "such as '000001'; use another --out for other pictures." in refused(*words)
+    assert command(*words, "--redo").status == 0
+
+
 def test_prediction_needs_no_data(moved_run, digits, command):
     picture = next((digits / "JPEGImages").iterdir())
     done = command("predict", "--model", moved_run / "models", picture, "--quiet")
