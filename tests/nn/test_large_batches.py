@@ -2,8 +2,10 @@
 
 import itertools
 import re
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, ShapeError
@@ -18,24 +20,9 @@ from lapsvm.nn import (  # noqa: E402
     two_pass_backward,
 )
 
+from .large_batches import chunked, data, gradients, network  # noqa: E402
 
-def network(seed=0, dropout=0.0):
-    torch.manual_seed(seed)
-    layers = [torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(8, 3)]
-    return torch.nn.Sequential(*layers).double()
-
-
-def data(n=50, seed=0):
-    rng = np.random.default_rng(seed)
-    return torch.tensor(rng.standard_normal((n, 6))), torch.tensor(rng.random((n, 3)) < 0.3)
-
-
-def chunked(*tensors, size=16):
-    return list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
-
-
-def gradients(model):
-    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+SCRIPT = Path(__file__).with_name("large_batches.py")
 
 
 def test_two_passes_are_one():
@@ -201,27 +188,11 @@ def test_one_process_gathers_nothing():
     assert torch.equal(rank_hinge_loss(model(inputs), labels, gather=True), rank_hinge_loss(model(inputs), labels))
 
 
-def work(rank, folder):
-    """One of two processes with unequal shares of the data; saves its gradients and values."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    (inputs, labels), own = data(), slice(0, 20) if rank == 0 else slice(20, 50)
-    groups, mask = torch.arange(50) % 2, torch.arange(50) % 5 > 0
-    model = torch.nn.parallel.DistributedDataParallel(network())
-    parts, loss = (inputs[own], labels[own], mask[own], groups[own]), RankHingeLoss(scale=3.0, gather=True)
-    value = loss(model(parts[0]), *parts[1:])
-    value.backward()
-    one_pass = gradients(model)
-    model.zero_grad()
-    again = two_pass_backward(model, chunked(*parts, size=8), loss)
-    each = RankHingeLoss(reduction="none", gather=True)(model(parts[0]), *parts[1:])
-    torch.save((one_pass, gradients(model), value.detach(), again, each.detach()), f"{folder}/{rank}.pt")
-    torch.distributed.destroy_process_group()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no torch.distributed")
 def test_two_processes_learn_what_one_does(tmp_path):
-    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    started = [subprocess.Popen([sys.executable, "-P", SCRIPT, str(rank), tmp_path]) for rank in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
     (inputs, labels), groups, mask = data(), torch.arange(50) % 2, torch.arange(50) % 5 > 0
     model = network()
     expected = rank_hinge_loss(model(inputs), labels, mask, groups, scale=3.0)
