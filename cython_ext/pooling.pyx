@@ -132,12 +132,15 @@ cdef class _Pooling:
         self, const float[:, :, ::1] cells, const double[:, :, ::1] windows, const double[:, ::1] weights
     ):
         cdef Py_ssize_t rows = cells.shape[1], columns = cells.shape[2], i, j
+        cdef double share
         with nogil:
             self.sizes.assign(LANES, 0.0)
             self.rounding.assign(windows.shape[0], 0.0)
             for i in range(windows.shape[0]):
+                share = 0.0
                 for j in range(windows.shape[1]):
-                    self.rounding[i] += 4 * (rows + columns + 16) * 2.0**-52 * fabs(weights[i, j])
+                    share += fabs(weights[i, j])
+                self.rounding[i] = 4 * (rows + columns + 16) * 2.0**-52 * share
             self.most = EDGES * EDGES * windows.shape[1]
             _all_terms(windows, weights, rows, columns, self.offsets, self.weights, self.counts)
             self.sums.assign((rows + 1) * (columns + 1) * LANES, 0.0)
