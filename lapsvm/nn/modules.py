@@ -1,6 +1,6 @@
 """Rank losses as torch modules."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -54,7 +54,28 @@ class RankModule(torch.nn.Module):
         return f"{shown}, reduction={options.reduction!r}"
 
 
-class RankHingeLoss(RankModule):
+class _Bound(RankModule):
+    """A module whose bound of Delta is that of its class."""
+
+    _bound: ClassVar[str]
+
+    def __init__(
+        self,
+        loss: LossLike = "ap",
+        *,
+        scale: float = 1.0,
+        reduction: str = "mean",
+        ignore_index: int | None = None,
+        on_empty: str = "skip",
+        gather: bool = False,
+        class_weight: Weights = None,
+    ) -> None:
+        made = as_loss(loss)
+        options = functional.make_options(self._bound, made, scale, reduction, ignore_index, on_empty, gather)
+        super().__init__(made, options, class_weight)
+
+
+class RankHingeLoss(_Bound):
     """The structured hinge of a rank loss: max_R (Delta(R) + F(R)) - F(R*), R* having every positive on top.
 
     An upper bound of Delta of the ranking by the scores, convex in the scores; the maximum over all rankings is exact.
@@ -111,23 +132,10 @@ class RankHingeLoss(RankModule):
     does not learn. Source: Yue et al., SIGIR 2007; Mohapatra et al., CVPR 2018.
     """
 
-    def __init__(
-        self,
-        loss: LossLike = "ap",
-        *,
-        scale: float = 1.0,
-        reduction: str = "mean",
-        ignore_index: int | None = None,
-        on_empty: str = "skip",
-        gather: bool = False,
-        class_weight: Weights = None,
-    ) -> None:
-        made = as_loss(loss)
-        options = functional.make_options("hinge", made, scale, reduction, ignore_index, on_empty, gather)
-        super().__init__(made, options, class_weight)
+    _bound = "hinge"
 
 
-class RankRampLoss(RankModule):
+class RankRampLoss(_Bound):
     """The structured ramp of a rank loss: max_R (Delta(R) + F(R)) - max_R F(R).
 
     An upper bound of Delta of the ranking by the scores, at most the hinge and much tighter where rankings are bad. It
@@ -139,20 +147,7 @@ class RankRampLoss(RankModule):
         As in :class:`RankHingeLoss`; so are the call, the errors and the notes.
     """
 
-    def __init__(
-        self,
-        loss: LossLike = "ap",
-        *,
-        scale: float = 1.0,
-        reduction: str = "mean",
-        ignore_index: int | None = None,
-        on_empty: str = "skip",
-        gather: bool = False,
-        class_weight: Weights = None,
-    ) -> None:
-        made = as_loss(loss)
-        options = functional.make_options("up", made, scale, reduction, ignore_index, on_empty, gather)
-        super().__init__(made, options, class_weight)
+    _bound = "up"
 
 
 class DirectLoss(RankModule):
