@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import LabelsError
 
 from .ignored import count_ignored
 from .labelled import LabelledPictures, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
+SUFFIXES = frozenset(PICTURE_SUFFIXES)
 """Suffixes of pictures, in either case; other files are skipped."""
 
 NO_CLASS = frozenset({"background", "negative", "negatives", "none"})

@@ -23,6 +23,9 @@ from lapsvm.files import open_regular
 ENTRY_POINTS = "lapsvm.datasets"
 Pixels = NDArray[np.uint8]
 
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+"""Suffixes of files taken for pictures, in lower case."""
+
 MAX_PIXELS = 2**26
 """Limit that is checked before decoding; a picture of this size takes 200 MB."""
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, count
 from pathlib import Path
 
+from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import MissingError, OptionError
 
 from ..run.folder import RunFolder
 from .draw import is_drawing
 
 MODEL_SUFFIX = ".safetensors"
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
 def model_files(paths: Iterable[Path]) -> list[Path]:
@@ -57,7 +57,7 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
         pictures = [file for file in inside if not path.is_dir() or _is_picture(file)]
         if not pictures:
-            raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURES)}).")
+            raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURE_SUFFIXES)}).")
         used = set(pictures)
         others = Counter(_kind(file) for file in inside if file not in used)
         if others:
@@ -69,7 +69,7 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
 
 def _is_picture(path: Path) -> bool:
     """Return whether a file of a folder is taken for a picture by its name."""
-    return not path.name.startswith(".") and path.suffix.lower() in PICTURES and not path.is_dir()
+    return not path.name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
 
 
 def _kind(path: Path) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.boxes import whole_image
+from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
 from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, open_external
 
@@ -19,7 +20,6 @@ from ..run.settings import SourceSettings
 
 REACH = 1.0  # pixels by which a box may lie outside: programs round differently
 EQUAL = 1e-3  # pixels by which the corners of equal boxes differ
-_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 _NOTHING = np.empty((0, 4))
 
 
@@ -126,7 +126,7 @@ def open_sources(settings: SourceSettings) -> Sources:
     entries: dict[str, tuple[ExternalSource, str]] = {}
     for source in opened:
         for key in source.keys:
-            name = key[: -len(Path(key).suffix)] if Path(key).suffix.lower() in _PICTURES else key
+            name = key[: -len(Path(key).suffix)] if Path(key).suffix.lower() in PICTURE_SUFFIXES else key
             if name in entries:
                 raise ExternalFileError(
                     f"picture {name!r} must be in one file, got windows in {entries[name][0].where} "
