@@ -9,7 +9,8 @@ from lapsvm.features.extractors.pooling import (
     enlarge,
     pool_rings,
     pool_windows,
-    ring_lengths,
+    pool_windows_and_rings,
+    window_and_ring_lengths,
     window_lengths,
 )
 
@@ -94,7 +95,22 @@ def test_channels_are_pooled_in_blocks(channels):
     np.testing.assert_allclose(pooled, [reference.pool(wide, window) for window in windows], atol=1e-6)
     np.testing.assert_array_equal(pooled[:, -1:], pool_windows(wide[-1:], windows))
     np.testing.assert_allclose(window_lengths(wide, windows), np.linalg.norm(pooled.astype(float), axis=1), rtol=1e-6)
-    np.testing.assert_allclose(ring_lengths(wide, windows), np.linalg.norm(around.astype(float), axis=1), rtol=1e-6)
+    inner, outer = window_and_ring_lengths(wide, windows)
+    np.testing.assert_allclose(inner, np.linalg.norm(pooled.astype(float), axis=1), rtol=1e-6)
+    np.testing.assert_allclose(outer, np.linalg.norm(around.astype(float), axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 32, 70])
+def test_windows_and_surroundings_at_once_equal_their_twins(channels):
+    wide = np.random.default_rng(4).normal(size=(channels, 6, 7)).astype(np.float32)
+    windows = np.vstack([grid_windows(9), [[0, 0, 7, 6], [2, 2, 2, 2]]])
+    inside, around = np.random.default_rng(5).uniform(0.1, 2, (2, len(windows)))
+    found = pool_windows_and_rings(wide, windows, inside, around)
+    rings_and_weights = [reference.ring(wide, window) for window in windows]
+    expected = [reference.pool(wide, window) for window in windows] * inside[:, None]
+    np.testing.assert_allclose(found[:, :channels], expected, atol=1e-6)
+    expected = [ring * weight for ring, weight in rings_and_weights] * around[:, None]
+    np.testing.assert_allclose(found[:, channels:], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(0, 6, 7), (3, 0, 7), (3, 6, 0)])

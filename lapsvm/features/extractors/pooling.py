@@ -5,7 +5,7 @@ most 16 of these sums, whatever the size of the window and of the map.
 
 Pooling is linear: a product of the map with some components gives, pooled, the product of the pooled map with them. So
 a map is projected once, instead of every window; only the windows' lengths need all channels (`window_lengths`,
-`ring_lengths`).
+`window_and_ring_lengths`).
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ def pool_windows(feature_map: Array, windows: Float64) -> Float32:
     ndarray of shape (n, channels), float32
         Zeros for a window without area.
     """
-    return _kernel.weighted_means(*_checked(feature_map, *_alone(windows)))
+    return _kernel.mixed_means(*_checked(feature_map, *_alone(windows)))
 
 
 def window_lengths(feature_map: Array, windows: Float64) -> Float64:
     """Return the lengths (n,) of the rows that `pool_windows` gives."""
-    return np.sqrt(_kernel.squared_lengths(*_checked(feature_map, *_alone(windows))))
+    return np.asarray(np.sqrt(_kernel.squared_lengths(*_checked(feature_map, *_alone(windows)))[:, 0]))
 
 
 def pool_cells(feature_map: Array, windows: Float64, grids: Grids) -> Float32:
@@ -95,13 +95,42 @@ def pool_rings(feature_map: Array, windows: Float64) -> tuple[Float32, Float32]:
         From 0, no surroundings, to 1, at least `FULL_RING` of the enlarged window.
     """
     groups, shares, weights = _rings(windows, *feature_map.shape[1:])
-    return _kernel.weighted_means(*_checked(feature_map, groups, shares)), weights
+    return _kernel.mixed_means(*_checked(feature_map, groups, shares[:, None])), weights
 
 
-def ring_lengths(feature_map: Array, windows: Float64) -> Float64:
-    """Return the lengths (n,) of the means that `pool_rings` gives."""
+def window_and_ring_lengths(feature_map: Array, windows: Float64) -> tuple[Float64, Float64]:
+    """Return the lengths (n,) of the means that `pool_windows` gives, and of those that `pool_rings` gives."""
     groups, shares, _ = _rings(windows, *feature_map.shape[1:])
-    return np.sqrt(_kernel.squared_lengths(*_checked(feature_map, groups, shares)))
+    squares = _kernel.squared_lengths(*_checked(feature_map, groups, _both(shares)))
+    return np.sqrt(squares[:, 0]), np.sqrt(squares[:, 1])
+
+
+def pool_windows_and_rings(feature_map: Array, windows: Float64, inside: Float64, around: Float64) -> Float32:
+    """Return the means over each window and over its surroundings, each times a factor.
+
+    Parameters
+    ----------
+    feature_map : ndarray of shape (channels, rows, columns), float32
+    windows : ndarray of shape (n, 4), float64
+        x1, y1, x2, y2 in cells of the map, inside it.
+    inside : ndarray of shape (n,), float64
+        Factors of what `pool_windows` gives.
+    around : ndarray of shape (n,), float64
+        Factors of what `pool_rings` gives, multiplied by its weights.
+
+    Returns
+    -------
+    ndarray of shape (n, 2 * channels), float32
+        All channels of the window, then those of its surroundings.
+    """
+    groups, shares, weights = _rings(windows, *feature_map.shape[1:])
+    factors = np.stack([inside, around * weights], axis=1)
+    return _kernel.mixed_means(*_checked(feature_map, groups, _both(shares) * factors[:, :, None]))
+
+
+def _both(shares: Float64) -> Float64:
+    """Return the mixes (n, 2, 2) of enlarged windows and windows that give the windows, and rings with some shares."""
+    return np.stack([np.broadcast_to([0.0, 1.0], shares.shape), shares], axis=1)
 
 
 def _rings(windows: Float64, rows: int, columns: int) -> tuple[Float64, Float64, Float32]:
@@ -128,10 +157,10 @@ def _areas(windows: Float64) -> Float64:
 
 def _alone(windows: Float64) -> tuple[Float64, Float64]:
     """Return windows as groups of one, each of weight 1."""
-    return windows[:, None], np.ones((len(windows), 1))
+    return windows[:, None], np.ones((len(windows), 1, 1))
 
 
-def _checked(feature_map: Array, groups: Float64, weights: Float64) -> tuple[Float32, Float64, Float64]:
+def _checked(feature_map: Array, groups: Float64, mixes: Float64) -> tuple[Float32, Float64, Float64]:
     """Return a map and groups of windows as the kernel takes them."""
     cells = np.ascontiguousarray(feature_map, dtype=np.float32)
-    return cells, np.ascontiguousarray(groups, dtype=np.float64), np.ascontiguousarray(weights, dtype=np.float64)
+    return cells, np.ascontiguousarray(groups, dtype=np.float64), np.ascontiguousarray(mixes, dtype=np.float64)

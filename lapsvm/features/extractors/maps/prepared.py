@@ -14,7 +14,8 @@ from lapsvm.features.extractors.pooling import (
     pool_cells,
     pool_rings,
     pool_windows,
-    ring_lengths,
+    pool_windows_and_rings,
+    window_and_ring_lengths,
     window_lengths,
 )
 
@@ -158,15 +159,23 @@ class PoolingRules:
         if self.grids != WHOLE:
             return project_parts(self.features(feature_map, windows), [components], [self.beside])
         narrow = np.tensordot(components.T, feature_map, 1)
+        if not self._sees_around:
+            return self._projected_alone(feature_map, narrow, windows)
+        factors = np.ones((2, len(windows)))
+        if self.normalise:
+            factors = inverses(np.stack(window_and_ring_lengths(feature_map, windows)))
+        both = pool_windows_and_rings(narrow, windows, *factors)
+        if self.beside:
+            return both
+        inside, around = np.split(both, 2, axis=1)
+        return np.asarray(inside - np.float32(self.contrast) * around)
+
+    def _projected_alone(self, feature_map: Float32, narrow: Float32, windows: Float64) -> Float32:
+        """Return the projected features of windows without their surroundings."""
         inside = pool_windows(narrow, windows)
         if self.normalise:
             inside *= _column(inverses(window_lengths(feature_map, windows)))
-        if not self._sees_around:
-            return inside
-        around, weights = pool_rings(narrow, windows)
-        if self.normalise:
-            around *= _column(inverses(ring_lengths(feature_map, windows)))
-        return self._combined(inside, around, weights)
+        return inside
 
     @property
     def _sees_around(self) -> bool:
