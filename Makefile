@@ -8,8 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cython_ext/*.h lapsvm/_ext/*.pxd)
 
 # what runs the kernels, for the builds that look at them more closely
-KERNEL_TESTS := tests/test_boxes.py tests/test_build.py tests/test_threads.py tests/ranking tests/optim tests/windows \
-  tests/features/test_hog.py tests/bags tests/detection tests/evaluation
+KERNEL_TESTS := tests/test_boxes.py tests/test_bfloat16.py tests/test_build.py tests/test_threads.py tests/ranking \
+  tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/evaluation
 
 # two processes share the tests; each process's threads are the tests' own matter
 PARALLEL := -n 2 --dist worksteal

@@ -31,6 +31,7 @@ KERNELS = {
     "diminished": "c++",
     "greedy": "c++",
     "grid": "c++",
+    "halves": "c",
     "inference": "c++",
     "interleaving": "c++",
     "optranks": "c++",

@@ -1,4 +1,6 @@
-"""bfloat16 arrays for NumPy, which lacks the type: the upper 16 bits of float32 numbers in a structured dtype.
+"""Numbers of 16 bits: bfloat16 arrays for NumPy, which lacks the type, and rounding to either kind.
+
+A bfloat16 is the upper 16 bits of a float32 number, in a structured dtype.
 
 Arrays of `BFLOAT16` can be sliced, indexed, concatenated and memory-mapped. The structured dtype prevents arithmetic by
 mistake: `widened` converts exactly to float32, and `narrowed` rounds to nearest, ties to even.
@@ -8,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from lapsvm._ext import halves as _kernel
 
 BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 """16 bits, 8 of them exponent: the range of float32 with 2 to 3 decimal digits."""
@@ -41,8 +45,22 @@ def widened(features: NDArray[Any]) -> NDArray[Any]:
 def narrowed(numbers: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Round numbers to a dtype; the input must be finite and within its range."""
     target = np.dtype(dtype)
+    if target == np.float16 and numbers.dtype == np.float32 and numbers.ndim == 2:
+        halves = np.empty(numbers.shape, target)
+        return halves if to_halves(numbers, halves) else numbers.astype(target)
     if target != BFLOAT16 or numbers.dtype == BFLOAT16:
         return numbers.astype(target, copy=False)
     bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
     even = (bits >> 16) & 1
     return ((bits + (0x7FFF + even)) >> 16).astype(np.uint16).view(BFLOAT16)
+
+
+def to_halves(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
+    """Write numbers (n, d), rounded to float16, to contiguous rows.
+
+    Returns
+    -------
+    bool
+        Whether all numbers are finite and within the range of float16; otherwise some rows of `out` mean nothing.
+    """
+    return _kernel.to_halves(np.ascontiguousarray(numbers), out.view(np.uint16))

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -86,7 +86,7 @@ def is_named(path: str | Path) -> bool:
     return os.path.lexists(path)
 
 
-def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
+def write_atomically(path: str | Path, *content: bytes | memoryview) -> None:
     """Write a file under a temporary name, sync it, and rename it.
 
     The temporary file is ``.<name>.<random>.partial`` in the same folder. After an error it is removed and an older
@@ -96,7 +96,8 @@ def write_atomically(path: str | Path, content: bytes | memoryview) -> None:
     ----------
     path : str or Path
         Its folder must exist.
-    content : bytes-like
+    *content : bytes-like
+        Parts of the file, one after the other.
 
     Raises
     ------
@@ -243,10 +244,10 @@ def _sync_tree(folder: Path) -> None:
         _sync(Path(parent))
 
 
-def _write_and_sync(path: Path, content: bytes | memoryview) -> None:
+def _write_and_sync(path: Path, content: Iterable[bytes | memoryview]) -> None:
     """Write a new file and wait until it is on disk."""
     with path.open("xb") as file:
-        file.write(content)
+        file.writelines(content)
         file.flush()
         os.fsync(file.fileno())
 

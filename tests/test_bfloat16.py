@@ -1,9 +1,9 @@
-"""bfloat16 as bits: rounding, widening, and what it must not be mistaken for."""
+"""Numbers of 16 bits: halves as NumPy rounds them, and bfloat16 as bits."""
 
 import numpy as np
 import pytest
 
-from lapsvm.bfloat16 import BFLOAT16, largest_number, named_type, narrowed, type_name, widened
+from lapsvm.bfloat16 import BFLOAT16, largest_number, named_type, narrowed, to_halves, type_name, widened
 
 
 def test_every_finite_bfloat16_survives_the_way_there_and_back():
@@ -43,3 +43,40 @@ def test_names_and_types_belong_together(name):
     largest = np.array([largest_number(name)])
     stored = widened(narrowed(largest, named_type(name)))
     np.testing.assert_array_equal(stored.astype(np.float64), largest)
+
+
+def single_bits():
+    """Floats around every half and every middle of two halves, of both signs, and 200,000 of any bits."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    edges = np.concatenate([halves, (halves[1:] + halves[:-1]) / 2])
+    near = (edges.view(np.uint32)[:, None] + np.array([-1, 0, 1], dtype=np.int64)).astype(np.uint32).ravel()
+    some = np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint32)
+    numbers = np.concatenate([near, near | np.uint32(0x80000000), some]).view(np.float32)
+    return numbers[abs(numbers) <= 65504]
+
+
+def test_halves_are_those_of_numpy():
+    numbers = single_bits()
+    for rows in (numbers[:, None], numbers[: len(numbers) // 70 * 70].reshape(-1, 70), numbers[None, ::2]):
+        halves = np.empty(rows.shape, np.float16)
+        assert to_halves(rows, halves)
+        np.testing.assert_array_equal(halves.view(np.uint16), rows.astype(np.float16).view(np.uint16))
+        np.testing.assert_array_equal(narrowed(rows, np.float16).view(np.uint16), halves.view(np.uint16))
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.nan, np.inf, -np.inf, 65504.01, -1e9])
+@pytest.mark.parametrize("place", [(0, 0), (2, 36), (4, 17)])
+def test_what_no_half_can_hold_is_noticed(number, place):
+    numbers = np.ones((5, 37), np.float32)
+    assert to_halves(numbers, np.empty((5, 37), np.float16))
+    numbers[place] = number
+    assert not to_halves(numbers, np.empty((5, 37), np.float16))
+
+
+def test_just_above_the_largest_half_numbers_are_rounded_down_to_it():
+    assert narrowed(np.array([[65519.9, 1]], np.float32), np.float16).tolist() == [[65504, 1]]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_nothing_becomes_no_halves(shape):
+    assert narrowed(np.empty(shape, np.float32), np.float16).shape == shape

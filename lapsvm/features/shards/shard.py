@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Array, Float32, as_numbers, check_finite
-from lapsvm.bfloat16 import largest_number, named_type, narrowed, type_name, widened
+from lapsvm.bfloat16 import largest_number, named_type, narrowed, to_halves, type_name, widened
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
@@ -88,8 +88,9 @@ class Shard:
 
     @property
     def tensors(self) -> dict[str, Array]:
-        """The arrays as they are stored, by name."""
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+        """The arrays as they are stored, by name: contiguous, with the least significant byte first."""
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+        return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
 @dataclass(frozen=True)
@@ -148,16 +149,20 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     if not pictures:
         raise InputError("a shard needs at least one picture, got none.")
     boxes = [as_boxes(picture.boxes).astype(np.float32) for picture in pictures]
-    features = [_stored(picture, dtype) for picture in pictures]
+    features = [_as_rows(picture) for picture in pictures]
     for picture, rows, part in zip(pictures, boxes, features, strict=True):
         if part.shape != (len(rows), features[0].shape[1]):
             expected = (len(rows), features[0].shape[1])
             raise ShapeError(f"picture {picture.image_id} must have features of shape {expected}, got {part.shape}.")
+    offsets = np.cumsum([0, *map(len, boxes)], dtype=np.int64)
+    stored = np.empty((offsets[-1], features[0].shape[1]), named_type(dtype))
+    for picture, part, start, stop in zip(pictures, features, offsets, offsets[1:], strict=False):
+        _store(picture.image_id, part, dtype, stored[start:stop])
     return Shard(
         image_ids=tuple(picture.image_id for picture in pictures),
         boxes=np.concatenate(boxes),
-        features=np.concatenate(features),
-        offsets=np.cumsum([0, *map(len, boxes)], dtype=np.int64),
+        features=stored,
+        offsets=offsets,
         pixel_hashes=tuple(picture.pixel_hash for picture in pictures),
         sizes=np.array([picture.size for picture in pictures], dtype=np.int32),
         provenance=provenance,
@@ -184,20 +189,27 @@ def to_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _stored(picture: PictureWindows, dtype: str) -> Array:
-    """Return a picture's features in their stored type, checked to be finite."""
+def _as_rows(picture: PictureWindows) -> Array:
+    """Return a picture's features as numbers of two dimensions."""
     features = widened(np.asarray(picture.features))
     if features.dtype.kind not in "biuf":
         features = as_numbers(f"features of picture {picture.image_id}", features)
     if features.ndim != 2:
         raise ShapeError(f"features of picture {picture.image_id} must have 2 dimensions, got shape {features.shape}.")
-    check_finite(f"features of picture {picture.image_id}", features)
+    return features
+
+
+def _store(image_id: str, features: Array, dtype: str, out: Array) -> None:
+    """Write a picture's features in their stored type, checked to be finite and within its range."""
+    if out.dtype == np.float16 and features.dtype == np.float32 and to_halves(features, out):
+        return
+    check_finite(f"features of picture {image_id}", features)
     largest, limit = max(float(features.max(initial=0)), -float(features.min(initial=0))), largest_number(dtype)
     if largest > limit:
         raise NotFiniteError(
-            f"features of picture {picture.image_id} must be at most {limit:g} to fit {dtype}, got {largest:g}."
+            f"features of picture {image_id} must be at most {limit:g} to fit {dtype}, got {largest:g}."
         )
-    return narrowed(features, named_type(dtype))
+    out[:] = narrowed(features, out.dtype)
 
 
 def _check_array(name: str, array: Array, types: tuple[str, ...], shape: tuple[int, ...]) -> None:

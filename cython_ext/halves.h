@@ -1,0 +1,38 @@
+/* float32 to float16, to nearest, ties to even, for halves.pyx. */
+#ifndef LAPSVM_HALVES_H
+#define LAPSVM_HALVES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* resolvers run before a sanitizer does */
+#define LAPSVM_HALVES_CLONES
+#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define LAPSVM_HALVES_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define LAPSVM_HALVES_CLONES
+#endif
+
+/* Write n numbers as halves; return whether one is NaN, infinite or larger than the largest half: its bits mean
+   nothing. */
+LAPSVM_HALVES_CLONES
+static int lapsvm_to_halves(const float* numbers, uint16_t* halves, ptrdiff_t n) {
+    uint32_t misfits = 0;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        uint32_t bits, size, normal, small;
+        float sum;
+        memcpy(&bits, &numbers[j], 4);
+        size = bits & 0x7fffffffu;
+        misfits |= size > 0x477fe000u;                       /* 65504, the largest half */
+        normal = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+        memcpy(&sum, &size, 4);
+        sum += 0.5f;                                         /* its last place is that of a subnormal half */
+        memcpy(&small, &sum, 4);
+        small -= 0x3f000000u;
+        halves[j] = (uint16_t)((size < 0x38800000u ? small : normal) | (bits >> 16 & 0x8000u));
+    }
+    return (int)misfits;
+}
+
+#endif
