@@ -11,13 +11,18 @@ eighth as many nodes as there are pixels.
 import numpy as np
 
 from libc.math cimport sqrtf
-from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
+cdef extern from *:
+    void __builtin_prefetch(const void* place) noexcept nogil
+
 cdef enum:
+    AHEAD = 16         # edges; their nodes lie anywhere in memory
     MAX_WEIGHT = 7067  # 16 * 255 * sqrt(3), rounded up
     NO_EDGE = 65535    # for an edge that would leave the picture
     NUMBERED = -2147483647  # no threshold
+    PLACES = 32768  # of a table of pairs, which fits into the second cache
 
 
 cdef struct Node:
@@ -133,15 +138,17 @@ cdef void _sort(const uint16_t* weights, uint32_t* order, Py_ssize_t n, int32_t*
 # ---- union-find
 
 cdef inline int32_t _find(Node* nodes, int32_t a) noexcept nogil:
-    cdef int32_t up = nodes[a].up, higher
+    """Return the root of a node; two steps without a branch, which would be mispredicted, are enough but for a few."""
+    cdef int32_t root = a, up = nodes[a].up
+    root = up if up >= 0 else root
+    up = nodes[root].up
+    root = up if up >= 0 else root
+    up = nodes[root].up
     while up >= 0:
-        higher = nodes[up].up
-        if higher < 0:
-            return up
-        nodes[a].up = higher
-        a = higher
-        up = nodes[a].up
-    return a
+        root = up
+        up = nodes[root].up
+    nodes[a].up = up if root == a else root
+    return root
 
 
 cdef inline int32_t _slack(int32_t k, int32_t size) noexcept nogil:
@@ -173,13 +180,15 @@ cdef void _common(
     cdef Edge edge
     for edge.weight in range(MAX_WEIGHT + 1):
         while i < end[edge.weight]:
+            __builtin_prefetch(nodes + (order[i + AHEAD] >> 1))
+            __builtin_prefetch(nodes + (order[i + AHEAD] >> 1) + w)
             edge.a = order[i] >> 1
             edge.b = _find(nodes, edge.a + (<int32_t> w if order[i] & 1 else 1))
             edge.a = _find(nodes, edge.a)
             i += 1
             if edge.a == edge.b:
                 continue
-            if edge.weight <= nodes[edge.a].threshold and edge.weight <= nodes[edge.b].threshold:
+            if edge.weight <= min(nodes[edge.a].threshold, nodes[edge.b].threshold):
                 _unite(nodes, edge.a, edge.b, edge.weight, k)
             else:
                 _close(nodes + edge.a, k)
@@ -207,16 +216,44 @@ cdef void _condense(
         edges[i].a, edges[i].b = -1 - nodes[edges[i].a].up, -1 - nodes[edges[i].b].up
 
 
-cdef void _grow(Node* nodes, const Edge* edges, Py_ssize_t n, int32_t k) noexcept nogil:
-    """Walk the edges that the common part has left, for one k."""
-    cdef Py_ssize_t i
+cdef void _drop_repeated(vector[Edge]& edges) noexcept nogil:
+    """Remove most edges whose two atoms an earlier edge joins.
+
+    Neither walk needs them: a component that refuses an edge grows no more, so heavier ones are refused as well, and
+    two components that are large enough not to be absorbed along one edge are so for the others.
+    """
+    cdef size_t i, place, count = 0
+    cdef int32_t a, b
+    cdef uint64_t pair
+    cdef vector[uint64_t] seen  # the last pair at each place; 0 is none, for no edge joins an atom with itself
+    seen.assign(PLACES, 0)
+    for i in range(edges.size()):
+        a, b = min(edges[i].a, edges[i].b), max(edges[i].a, edges[i].b)
+        pair = (<uint64_t> a << 32) | <uint64_t> b
+        place = (<size_t> a * 40503 + <size_t> b) & (PLACES - 1)
+        if seen[place] != pair:
+            seen[place] = pair
+            edges[count] = edges[i]
+            count += 1
+    edges.resize(count)
+
+
+cdef Py_ssize_t _grow(Node* nodes, const Edge* edges, Py_ssize_t n, int32_t k, Edge* refused) noexcept nogil:
+    """Walk the edges that the common part has left, for one k; list those that are refused, and return their number."""
+    cdef Py_ssize_t i, count = 0
     cdef int32_t a, b, weight
     for i in range(n):
         a = _find(nodes, edges[i].a)
         b = _find(nodes, edges[i].b)
         weight = edges[i].weight
-        if a != b and weight <= nodes[a].threshold and weight <= nodes[b].threshold:
+        if a == b:
+            continue
+        if weight <= min(nodes[a].threshold, nodes[b].threshold):
             _unite(nodes, a, b, weight, k)
+        else:
+            refused[count].a, refused[count].b = a, b
+            count += 1
+    return count
 
 
 cdef void _absorb(Node* nodes, const Edge* edges, Py_ssize_t n, int32_t min_size) noexcept nogil:
@@ -247,14 +284,16 @@ cdef int32_t _number(Node* nodes, int32_t* labels, Py_ssize_t n) noexcept nogil:
 
 cdef void _segment_one(
     const vector[Node]& atoms, const vector[Edge]& edges, int32_t k, int32_t min_size, vector[Node]& nodes,
-    int32_t* labels
+    vector[Edge]& refused, int32_t* labels
 ) noexcept nogil:
     cdef size_t i
+    cdef Py_ssize_t n_refused
     nodes = atoms
     for i in range(nodes.size()):
         nodes[i].threshold += _slack(k, -nodes[i].up)
-    _grow(nodes.data(), edges.data(), edges.size(), k)
-    _absorb(nodes.data(), edges.data(), edges.size(), min_size)
+    refused.resize(edges.size())
+    n_refused = _grow(nodes.data(), edges.data(), edges.size(), k, refused.data())
+    _absorb(nodes.data(), refused.data(), n_refused, min_size)
     _number(nodes.data(), labels, nodes.size())
 
 
@@ -271,19 +310,20 @@ def segment(const uint16_t[:, :, ::1] weights, const int32_t[::1] ks, const int3
     cdef vector[int32_t] start
     cdef vector[Node] nodes, condensed
     cdef vector[uint32_t] order
-    cdef vector[Edge] edges
+    cdef vector[Edge] edges, refused
     cdef Node pixel
     pixel.up, pixel.threshold = -1, least
     with nogil:
         start.assign(NO_EDGE + 1, 0)
         nodes.assign(n, pixel)
-        order.resize(n_edges)
+        order.resize(n_edges + AHEAD)
         _sort(&weights[0, 0, 0], order.data(), n, start.data())
         _common(nodes.data(), order.data(), start.data(), w, least, edges)
         _condense(nodes.data(), &out_atoms[0, 0], n, least, edges, condensed)
+        _drop_repeated(edges)
     labels = np.empty((ks.shape[0], condensed.size()), np.int32)
     out_labels = labels
     with nogil:
         for i in range(ks.shape[0]):
-            _segment_one(condensed, edges, ks[i], min_sizes[i], nodes, &out_labels[i, 0])
+            _segment_one(condensed, edges, ks[i], min_sizes[i], nodes, refused, &out_labels[i, 0])
     return atoms, labels
