@@ -22,6 +22,7 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 
 # kernel bodies: cython_ext/<stem>.pyx, with its C code in cython_ext/<stem>.h, is compiled as lapsvm._ext.<stem>
 KERNELS = {
+    "ap_diminished": "c++",
     "bags": "c",
     "scores": "c",
     "boxes": "c",

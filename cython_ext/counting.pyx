@@ -13,10 +13,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from libcpp.vector cimport vector
 
-from lapsvm._ext.grid cimport Sample, all_usable, lay_grid
+from lapsvm._ext.grid cimport all_usable, lay_grid
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, bucket_of
 from lapsvm._ext.optranks cimport Task, opt_ranks
 from lapsvm._ext.rank_losses cimport best_rank
+from lapsvm._ext.sample cimport Sample, score_at
 
 cdef enum:
     BLOCK = 2048  # scores that stay in the nearest cache
@@ -34,27 +35,27 @@ cdef struct Histogram:
     int32_t* before     # [buckets + 1] negatives in earlier buckets
     int32_t* next_slot      # [buckets] next free entry of `values` for the bucket; -1: none
 
-cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, const Grid* grid, int32_t* counts,
+cdef bint _count_run(const double* run, Py_ssize_t n, Py_ssize_t start, const Grid* grid, int32_t* counts,
                      Candidates* candidates) noexcept nogil:
-    """Count the negatives start .. end - 1 and record the candidates; False if one is not usable."""
+    """Count the n negatives from `start` on and record the candidates; False if one is not usable."""
     cdef Py_ssize_t k
     cdef int32_t below = 0
     cdef double score, bottom = grid.bottom
-    if not all_usable(scores + start, end - start):
+    if not all_usable(run, n):
         return False
-    if candidates.capacity - candidates.n < end - start:
+    if candidates.capacity - candidates.n < n:
         candidates.capacity = -1
     if candidates.capacity < 0:
-        for k in range(start, end):
-            counts[bucket_of(grid, scores[k])] += 1
+        for k in range(n):
+            counts[bucket_of(grid, run[k])] += 1
         return True
-    for k in range(start, end):
-        score = scores[k]
+    for k in range(n):
+        score = run[k]
         if score < bottom:
             below += 1
         else:
             counts[bucket_of(grid, score)] += 1
-            candidates.indices[candidates.n] = k
+            candidates.indices[candidates.n] = start + k
             candidates.n += 1
     counts[grid.last] += below
     return True
@@ -62,12 +63,20 @@ cdef bint _count_run(const double* scores, Py_ssize_t start, Py_ssize_t end, con
 
 cdef bint _count(const Sample* sample, const Grid* grid, int32_t* counts, Candidates* candidates) noexcept nogil:
     """Count the negatives of each bucket, a few at a time so that they are read from memory once."""
-    cdef Py_ssize_t p, start = 0, end, stop
+    cdef Py_ssize_t p, k, start = 0, end, stop
+    cdef double[BLOCK] copy
+    cdef const double* run
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         while start < end:
             stop = min(start + BLOCK, end)
-            if not _count_run(sample.scores, start, stop, grid, counts, candidates):
+            if sample.scores != NULL:
+                run = sample.scores + start
+            else:
+                for k in range(stop - start):
+                    copy[k] = score_at(sample, start + k)
+                run = copy
+            if not _count_run(run, stop - start, start, grid, counts, candidates):
                 return False
             start = stop
         start = end + 1
@@ -124,12 +133,12 @@ cdef void _gather(const Sample* sample, const Grid* grid, const Candidates* cand
     cdef Py_ssize_t p, k, start = 0, end
     if candidates.capacity >= 0:
         for k in range(candidates.n):
-            _keep(sample.scores[candidates.indices[k]], grid, next_slot, values, capacity)
+            _keep(score_at(sample, candidates.indices[k]), grid, next_slot, values, capacity)
         return
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            _keep(sample.scores[k], grid, next_slot, values, capacity)
+            _keep(score_at(sample, k), grid, next_slot, values, capacity)
         start = end + 1
 
 

@@ -3,7 +3,7 @@
 A ranking is a staircase of swapped cells: (i, j) is swapped if the j-th best negative is above the i-th best positive,
 and with a cell those of all worse positives and all better negatives are. In units of 2 / (P N) a swapped cell adds
 s*_j - s+_i to F and -gain_j(i) >= 0 to Delta. So cells outside of the predicted staircase only cost, and negatives
-below every positive take no part.
+below every positive take no part. `ap_diminished.pyx` is for AP.
 """
 
 cimport numpy as cnp
@@ -13,6 +13,7 @@ from libcpp.algorithm cimport sort
 from libcpp.pair cimport pair
 from libcpp.vector cimport vector
 
+from lapsvm._ext.ap_diminished cimport choose_prefixes
 from lapsvm._ext.grid cimport LARGEST, all_usable
 from lapsvm._ext.inference cimport check_loss
 from lapsvm._ext.interleaving cimport Grid, bucket_of, sort_positives
@@ -106,9 +107,12 @@ cdef int _choose_prefixes(const Task* task, Py_ssize_t first, Py_ssize_t last, P
 
 
 cdef int _mirrored(const Task* task) except -1 nogil:
-    """Choose the number of negatives above each positive independently, and write the negatives' ranks."""
+    """Choose the number of negatives above each positive, and write the negatives' ranks."""
     cdef Py_ssize_t j, i = 0
-    _choose_prefixes(task, 0, task.loss.n_pos - 1, 0, task.n)
+    if task.loss.kind == AP:
+        choose_prefixes(task.positives, task.loss.n_pos, task.negatives, task.n, task.loss.n_neg, task.above)
+    else:
+        _choose_prefixes(task, 0, task.loss.n_pos - 1, 0, task.n)
     for j in range(task.n):
         while i < task.loss.n_pos and task.above[i] <= j:
             i += 1
@@ -116,80 +120,42 @@ cdef int _mirrored(const Task* task) except -1 nogil:
     return 0
 
 
-cdef Py_ssize_t _first_worth(const Task* task, Py_ssize_t j, Py_ssize_t low, Py_ssize_t high,
-                             double* gains) except -1 nogil:
-    """Return the first rank of low .. high - 1 whose cell with the j-th negative adds more than it costs, or high."""
-    cdef Py_ssize_t k
-    cdef const double* positives = task.positives + low - 1
-    cdef double score = task.negatives[j - 1]
-    if low >= high:
-        return high
-    fill_gains(task.loss, j, low, high - low, gains)
-    for k in range(high - low):
-        if score - positives[k] + gains[k] > 0:
-            return low + k
-    return high
-
-
-cdef int _choose_ranks(const Task* task, Py_ssize_t j, Py_ssize_t low, double* gains, double* best,
-                       uint64_t* taken) except -1 nogil:
+cdef int _choose_ranks(const Task* task, Py_ssize_t j, double* gains, double* best, uint64_t* taken) except -1 nogil:
     """Do one step of the dynamic programme: best[r - 1] becomes that of the negatives j, j + 1, ... with ranks >= r.
 
-    Bit r - low of `taken` is set where the j-th negative takes rank r rather than a higher one.
+    Bit r - 1 of `taken` is set where the j-th negative takes rank r rather than a higher one.
     """
     cdef Py_ssize_t r, n_pos = task.loss.n_pos
     cdef double total = 0, highest = best[n_pos], candidate, score = task.negatives[j - 1]
-    fill_gains(task.loss, j, low, n_pos + 1 - low, gains)
-    for r in range(n_pos, low - 1, -1):
-        total += score - task.positives[r - 1] + gains[r - low]
+    fill_gains(task.loss, j, 1, n_pos, gains)
+    for r in range(n_pos, 0, -1):
+        total += score - task.positives[r - 1] + gains[r - 1]
         candidate = total + best[r - 1]
         if candidate > highest:
             highest = candidate
-            taken[(r - low) >> 6] |= <uint64_t>1 << ((r - low) & 63)
+            taken[(r - 1) >> 6] |= <uint64_t>1 << ((r - 1) & 63)
         best[r - 1] = highest
     return 0
 
 
-cdef int _walk(const Task* task, const Py_ssize_t* lows, const size_t* starts, const uint64_t* taken) noexcept nogil:
-    """Write the ranks that the dynamic programme chose, the best negative first."""
-    cdef Py_ssize_t j, r = 1, n_pos = task.loss.n_pos
+cdef int _programme(const Task* task) except -1 nogil:
+    """Find the ranks by dynamic programming over the staircases, from the worst negative to the best: O(P N).
+
+    A user's loss may have gains of any sign, so all cells are tried.
+    """
+    cdef Py_ssize_t j, r, n_pos = task.loss.n_pos, words = ((n_pos - 1) >> 6) + 1
+    cdef vector[double] gains, best
+    cdef vector[uint64_t] taken
+    gains.resize(n_pos)
+    best.resize(n_pos + 1)
+    taken.resize(task.n * words)
+    for j in range(task.n, 0, -1):
+        _choose_ranks(task, j, gains.data(), best.data(), taken.data() + (j - 1) * words)
+    r = 1
     for j in range(task.n):
-        r = max(r, lows[j])
-        while r <= n_pos and not (taken[starts[j] + ((r - lows[j]) >> 6)] >> ((r - lows[j]) & 63)) & 1:
+        while r <= n_pos and not (taken[j * words + ((r - 1) >> 6)] >> ((r - 1) & 63)) & 1:
             r += 1
         task.ranks[j] = r
-    return 0
-
-
-cdef int _programme(const Task* task) except -1 nogil:
-    """Find the ranks by dynamic programming over the staircases, from the worst negative to the best: O(P M).
-
-    No better staircase leaves the smallest one that holds every cell which adds more than it costs; `low` is its
-    border, and lies in the predicted staircase. A user's loss may have gains of any sign, so all cells are tried.
-    """
-    cdef Py_ssize_t j, r, low, wider, n_pos = task.loss.n_pos
-    cdef vector[double] gains, best
-    cdef vector[Py_ssize_t] lows
-    cdef vector[size_t] starts
-    cdef vector[uint64_t] taken
-    gains.resize(n_pos + 1)
-    best.resize(n_pos + 1)
-    lows.resize(task.n)
-    starts.resize(task.n)
-    low = n_pos + 1
-    for j in range(task.n, 0, -1):
-        wider = 1
-        if task.loss.kind != OBJECT:
-            wider = _first_worth(task, j, task.ranks[j - 1], low, gains.data())
-        for r in range(wider, low):
-            best[r - 1] = best[low - 1]
-        low = min(low, wider)
-        lows[j - 1] = low
-        starts[j - 1] = taken.size()
-        if low <= n_pos:
-            taken.resize(taken.size() + ((n_pos - low) >> 6) + 1)
-            _choose_ranks(task, j, low, gains.data(), best.data(), taken.data() + starts[j - 1])
-    _walk(task, lows.data(), starts.data(), taken.data())
     return 0
 
 
@@ -208,27 +174,55 @@ cdef void _count_above(Py_ssize_t* above, const Py_ssize_t* ranks, Py_ssize_t n,
 cdef bint _rank_negatives(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, const Positives* positives,
                           Py_ssize_t* ranks) noexcept nogil:
     """Write every negative's predicted rank; False if a score is not usable."""
-    cdef Py_ssize_t k, p = 0
-    for k in range(n):
-        if p < positives.n and positive[p] == k:
-            p += 1
-            continue
-        if not -LARGEST <= scores[k] <= LARGEST:
-            return False
-        ranks[k - p] = 1 + _positives_above(positives, scores[k], k)
+    cdef Py_ssize_t k, p, start = 0, end
+    for p in range(positives.n + 1):
+        end = positive[p] if p < positives.n else n
+        for k in range(start, end):
+            if not -LARGEST <= scores[k] <= LARGEST:
+                return False
+            ranks[k - p] = 1 + _positives_above(positives, scores[k], k)
+        start = end + 1
     return True
 
 
 cdef int _gather(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
                  const Py_ssize_t* ranks, Py_ssize_t last_rank, vector[Place]* places) except -1 nogil:
-    """Append the negatives with ranks up to the last one, and sort them, best first."""
-    cdef Py_ssize_t k, p = 0
+    """Append the negatives with ranks up to the last one."""
+    cdef Py_ssize_t k, p, start = 0, end
+    places.reserve(n - n_pos)
+    for p in range(n_pos + 1):
+        end = positive[p] if p < n_pos else n
+        for k in range(start, end):
+            if ranks[k - p] <= last_rank and -LARGEST <= scores[k] <= LARGEST:
+                places.push_back(Place(-scores[k], k - p))
+        start = end + 1
+    return 0
+
+
+cdef int _sort(const Grid* grid, vector[Place]* places) except -1 nogil:
+    """Sort the negatives, best first: distribute them over the buckets, and sort each bucket."""
+    cdef Py_ssize_t b, k, buckets = grid.last + 1, n = places.size()
+    cdef vector[Place] sorted_places
+    cdef vector[Py_ssize_t] ends
+    if n < buckets:
+        sort(places.begin(), places.end())
+        return 0
+    ends.resize(buckets + 1)
+    sorted_places.resize(n)
     for k in range(n):
-        if p < n_pos and positive[p] == k:
-            p += 1
-        elif ranks[k - p] <= last_rank and -LARGEST <= scores[k] <= LARGEST:
-            places.push_back(Place(-scores[k], k - p))
-    sort(places.begin(), places.end())
+        ends[bucket_of(grid, -places.at(k).first) + 1] += 1
+    for b in range(buckets):
+        ends[b + 1] += ends[b]
+    for k in range(n):
+        b = bucket_of(grid, -places.at(k).first)
+        sorted_places[ends[b]] = places.at(k)
+        ends[b] += 1
+    k = 0
+    for b in range(buckets):
+        if ends[b] - k > 1:
+            sort(sorted_places.begin() + k, sorted_places.begin() + ends[b])
+        k = ends[b]
+    places.swap(sorted_places)
     return 0
 
 
@@ -245,7 +239,7 @@ cdef int _diminish(const RankLoss* loss, const double* positives, vector[Place]*
         negatives[j] = -places.at(j).first
         found[j] = ranks[places.at(j).second]
     task = Task(loss, positives, negatives.data(), n, above, found.data())
-    if loss.kind == AP or loss.kind == OBJECT:
+    if loss.kind == OBJECT:
         _programme(&task)
     else:
         _mirrored(&task)
@@ -259,13 +253,13 @@ cdef void _write_coefficients(const Py_ssize_t* ranks, Py_ssize_t n, const Py_ss
                               const Py_ssize_t* order, const Py_ssize_t* above, Py_ssize_t n_pos,
                               double* coefficients) noexcept nogil:
     """Write Psi(R*) - Psi(R) in input order."""
-    cdef Py_ssize_t k, p = 0
+    cdef Py_ssize_t k, p, start = 0, end
     cdef double unit = 2.0 / (n_pos * <double>(n - n_pos))
-    for k in range(n):
-        if p < n_pos and positive[p] == k:
-            p += 1
-        else:
+    for p in range(n_pos + 1):
+        end = positive[p] if p < n_pos else n
+        for k in range(start, end):
             coefficients[k] = -unit * (n_pos + 1 - ranks[k - p])
+        start = end + 1
     for k in range(n_pos):
         coefficients[order[k]] = unit * above[k]
 
@@ -276,7 +270,7 @@ cdef bint _solve(const RankLoss* loss, const double* scores, const Py_ssize_t* p
 
     Another thread may change the scores meanwhile. What is sorted is a copy, checked when it was made.
     """
-    cdef Py_ssize_t k, n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg, buckets = min(4 * loss.n_pos, 1 << 16)
+    cdef Py_ssize_t k, n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg, buckets = min(16 * loss.n_pos, 1 << 16)
     cdef vector[double] values
     cdef vector[Py_ssize_t] order, first
     cdef vector[Place] places
@@ -299,6 +293,7 @@ cdef bint _solve(const RankLoss* loss, const double* scores, const Py_ssize_t* p
     _count_above(above, ranks, loss.n_neg, n_pos)
     if method == DIMINISHED:
         _gather(scores, n, positive, n_pos, ranks, n_pos + 1 if loss.kind == OBJECT else n_pos, &places)
+        _sort(&positives.grid, &places)
         _diminish(loss, values.data(), &places, ranks, above)
     _write_coefficients(ranks, n, positive, order.data(), above, n_pos, coefficients)
     return True

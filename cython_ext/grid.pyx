@@ -8,6 +8,7 @@ from libcpp.algorithm cimport sort
 from lapsvm._ext.interleaving cimport Grid
 from lapsvm._ext.optranks cimport Task
 from lapsvm._ext.rank_losses cimport best_rank
+from lapsvm._ext.sample cimport score_at
 
 cdef extern from "<functional>" namespace "std" nogil:
     cdef cppclass Descending "std::greater<double>":
@@ -63,7 +64,7 @@ cdef void _extremes(const Sample* sample, Grid* grid) noexcept nogil:
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            score = sample.scores[k]
+            score = score_at(sample, k)
             highest = score if score > highest else highest
             lowest = score if score < lowest else lowest
         start = end + 1
@@ -77,7 +78,7 @@ cdef void _draw(const Sample* sample, double* values) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(SAMPLE):
         state = state * 6364136223846793005ULL + 1442695040888963407ULL
-        values[k] = sample.scores[_negative_place(sample, <Py_ssize_t>((state >> 16) % n_neg))]
+        values[k] = score_at(sample, _negative_place(sample, <Py_ssize_t>((state >> 16) % n_neg)))
     if all_usable(values, SAMPLE):
         sort(values, values + SAMPLE, Descending())
 

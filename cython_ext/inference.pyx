@@ -10,10 +10,11 @@ from libc.stdlib cimport calloc, free
 from lapsvm._ext.counting cimport Candidates, count_ranks
 from lapsvm._ext.greedy cimport greedy_ranks
 from lapsvm._ext.grid cimport LARGEST as _LARGEST
-from lapsvm._ext.grid cimport Sample, all_usable, grid_size
+from lapsvm._ext.grid cimport all_usable, grid_size
 from lapsvm._ext.interleaving cimport Cuts, Grid, add_cuts, build_grid, sort_positives, write_few_ranks, write_ranks
 from lapsvm._ext.optranks cimport Task, opt_ranks
-from lapsvm._ext.rank_losses cimport AP, LOG, OBJECT, TABLE, RankLoss, loss_value
+from lapsvm._ext.rank_losses cimport AP, LOG, OBJECT, POS_AT_TOP, TABLE, RankLoss, loss_value
+from lapsvm._ext.sample cimport Sample, Target, put, score_at
 
 from lapsvm.errors import InputError
 
@@ -44,8 +45,7 @@ cdef struct Memory:
     Candidates candidates   # for counting
 
 cdef struct Output:
-    Py_ssize_t* ranks       # [N] in input order
-    double* coefficients    # [n] in input order, zeros before
+    Target target
     Py_ssize_t* above       # [P] negatives above each positive, best positive first
     double weighted         # coefficients @ scores
 
@@ -55,19 +55,19 @@ cdef void _copy_negatives(const Sample* sample, double* values) noexcept nogil:
     for p in range(sample.n_pos + 1):
         end = sample.positives[p] if p < sample.n_pos else sample.n
         for k in range(start, end):
-            values[k - p] = sample.scores[k]
+            values[k - p] = score_at(sample, k)
         start = end + 1
 
 
-cdef double _place_positives(const Task* task, const Py_ssize_t* order, double centre, Py_ssize_t* above,
-                             double* coefficients) noexcept nogil:
+cdef double _place_positives(const Task* task, const Py_ssize_t* order, double centre,
+                             Output* output) noexcept nogil:
     """Write how many negatives are above each positive, and its coefficient; return their weighted sum."""
     cdef Py_ssize_t i, done = 0, n_pos = task.loss.n_pos
     cdef double total = 0, unit = 2.0 / (n_pos * <double>task.loss.n_neg)
     for i in range(n_pos):
         done += task.sizes[i + 1]
-        above[i] = done
-        coefficients[order[i]] = unit * done
+        output.above[i] = done
+        put(&output.target, order[i], unit * done)
         total += done * (task.positives[i] - centre)
     return unit * total
 
@@ -125,7 +125,7 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
     cdef Grid grid
     cdef double centre
     for k in range(n_pos):
-        memory.positives[k] = sample.scores[sample.positives[k]]
+        memory.positives[k] = score_at(sample, sample.positives[k])
     if not all_usable(memory.positives, n_pos):
         return False
     grid.last = _buckets(method, n_neg, n_pos) - 1
@@ -140,13 +140,10 @@ cdef bint _solve(const RankLoss* loss, const Sample* sample, Method method, Memo
     centre = memory.positives[n_pos - 1]
     if memory.candidates.capacity >= 0:
         output.weighted = write_few_ranks(
-            sample.scores, memory.candidates.indices, memory.candidates.n, sample.positives, n_pos, n_neg, &grid,
-            memory.first, &cuts, centre, output.ranks, output.coefficients)
+            sample, memory.candidates.indices, memory.candidates.n, &grid, memory.first, &cuts, centre, &output.target)
     else:
-        output.weighted = write_ranks(
-            sample.scores, sample.n, sample.positives, n_pos, &grid, memory.first, &cuts, centre, output.ranks,
-            output.coefficients)
-    output.weighted += _place_positives(&task, memory.order, centre, output.above, output.coefficients)
+        output.weighted = write_ranks(sample, &grid, memory.first, &cuts, centre, &output.target)
+    output.weighted += _place_positives(&task, memory.order, centre, output)
     return True
 
 
@@ -188,6 +185,28 @@ def first_violation(const Py_ssize_t[::1] order, const Py_ssize_t[::1] ranks, co
     return row, found
 
 
+cdef int _run(RankLoss* loss, const double[::1] discount, const Sample* sample, Method method, double* values,
+              Output* output, double* delta) except -1:
+    """Check the loss and write the output and Delta; 0 if a score is not usable."""
+    cdef Memory memory
+    cdef bint usable = False
+    check_loss(loss, 0 if discount is None else discount.shape[0])
+    if discount is not None:
+        loss.discount = &discount[0]
+    memory.values = values
+    cdef char* block = _allocate(&memory, loss.n_pos, _buckets(method, loss.n_neg, loss.n_pos), loss.n_neg // CANDIDATES)
+    if block == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            usable = _solve(loss, sample, method, &memory, output)
+            if usable:
+                delta[0] = loss_value(loss, output.above)
+    finally:
+        free(block)
+    return usable
+
+
 def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
                   const double[::1] discount, gains, int method):
     """Return ranks, coefficients, negatives above each positive, Delta (0 for a Python loss) and coefficients @ scores.
@@ -196,33 +215,43 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
     """
     cdef cnp.npy_intp n = scores.shape[0], n_pos = positive.shape[0], n_neg = n - n_pos
     cdef RankLoss loss = RankLoss(kind, n_pos, n_neg, norm, NULL, <void*>gains)
-    cdef Sample sample = Sample(&scores[0], n, &positive[0], n_pos)
-    cdef Memory memory
+    cdef Sample sample = Sample(&scores[0], NULL, 1.0, n, &positive[0], n_pos)
     cdef Output output
-    cdef char* block
+    cdef double* moved = NULL
     cdef double delta = 0
-    cdef bint usable = False
-    check_loss(&loss, 0 if discount is None else discount.shape[0])
-    if discount is not None:
-        loss.discount = &discount[0]
     ranks = cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_INTP, 0)
     coefficients = cnp.PyArray_ZEROS(1, &n, cnp.NPY_DOUBLE, 0)
     above = cnp.PyArray_EMPTY(1, &n_pos, cnp.NPY_INTP, 0)
     values = None if method == COUNTING else cnp.PyArray_EMPTY(1, &n_neg, cnp.NPY_DOUBLE, 0)
-    output.ranks = <Py_ssize_t*>cnp.PyArray_DATA(ranks)
-    output.coefficients = <double*>cnp.PyArray_DATA(coefficients)
-    output.above = <Py_ssize_t*>cnp.PyArray_DATA(above)
-    memory.values = NULL
     if values is not None:
-        memory.values = <double*>cnp.PyArray_DATA(values)
-    block = _allocate(&memory, n_pos, _buckets(<Method>method, n_neg, n_pos), n_neg // CANDIDATES)
-    if block == NULL:
-        raise MemoryError
-    try:
-        with nogil:
-            usable = _solve(&loss, &sample, <Method>method, &memory, &output)
-            if usable:
-                delta = loss_value(&loss, output.above)
-    finally:
-        free(block)
-    return (ranks, coefficients, above, delta, output.weighted) if usable else None
+        moved = <double*>cnp.PyArray_DATA(values)
+    output.target = Target(
+        <Py_ssize_t*>cnp.PyArray_DATA(ranks), <double*>cnp.PyArray_DATA(coefficients), NULL, 1.0)
+    output.above = <Py_ssize_t*>cnp.PyArray_DATA(above)
+    if not _run(&loss, discount, &sample, <Method>method, moved, &output, &delta):
+        return None
+    return ranks, coefficients, above, delta, output.weighted
+
+
+def violation_gradient(const float[::1] scores, double scale, const Py_ssize_t[::1] positive, int kind, double norm,
+                       const double[::1] discount):
+    """Return the violation's gradient in float32, Delta and coefficients @ scores.
+
+    The scores are scale * `scores` in float64, and the answer is that of `most_violated` by counting, without a copy of
+    the scores and without arrays of ranks and coefficients. The loss is no Python object. None if a score is not finite
+    or above LARGEST.
+    """
+    cdef cnp.npy_intp n = scores.shape[0], n_pos = positive.shape[0]
+    cdef RankLoss loss = RankLoss(kind, n_pos, n - n_pos, norm, NULL, NULL)
+    cdef Sample sample = Sample(NULL, &scores[0], scale, n, &positive[0], n_pos)
+    cdef Output output
+    cdef double delta = 0
+    if kind == OBJECT:
+        raise InputError(f"kind of a loss must be {<int>AP} to {<int>POS_AT_TOP}, got {kind}.")
+    gradient = cnp.PyArray_ZEROS(1, &n, cnp.NPY_FLOAT, 0)
+    above = cnp.PyArray_EMPTY(1, &n_pos, cnp.NPY_INTP, 0)
+    output.target = Target(NULL, NULL, <float*>cnp.PyArray_DATA(gradient), -scale)
+    output.above = <Py_ssize_t*>cnp.PyArray_DATA(above)
+    if not _run(&loss, discount, &sample, COUNTING, NULL, &output, &delta):
+        return None
+    return gradient, delta, output.weighted

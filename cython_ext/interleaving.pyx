@@ -10,6 +10,8 @@ from libcpp.algorithm cimport sort
 from libcpp.pair cimport pair
 from libcpp.vector cimport vector
 
+from lapsvm._ext.sample cimport put, score_at
+
 ctypedef pair[double, Py_ssize_t] Place
 
 cdef Py_ssize_t FEW = 8  # cuts of a bucket that are walked through, not searched
@@ -92,50 +94,48 @@ cdef inline Py_ssize_t _rank_of(double score, const Grid* grid, const int32_t* f
     return cuts.rank[q]
 
 
-cdef double _write_run(const double* scores, Py_ssize_t n, const Grid* grid, const int32_t* first, Cuts* cuts,
-                       Py_ssize_t n_pos, double unit, double centre, Py_ssize_t* ranks,
-                       double* coefficients) noexcept nogil:
-    """Write rank and coefficient of n consecutive negatives; return the sum of coefficient * (score - centre)."""
-    cdef Py_ssize_t k, r
-    cdef double total = 0
-    for k in range(n):
-        r = _rank_of(scores[k], grid, first, cuts)
-        ranks[k] = r
+cdef double _write_run(const Sample* sample, Py_ssize_t start, Py_ssize_t end, Py_ssize_t p, const Grid* grid,
+                       const int32_t* first, Cuts* cuts, double centre, const Target* target) noexcept nogil:
+    """Write rank and coefficient of consecutive negatives behind p positives.
+
+    Returns the sum of coefficient * (score - centre).
+    """
+    cdef Py_ssize_t k, r, n_pos = sample.n_pos
+    cdef double total = 0, score, unit = 2.0 / (n_pos * <double>(sample.n - n_pos))
+    for k in range(start, end):
+        score = score_at(sample, k)
+        r = _rank_of(score, grid, first, cuts)
+        if target.ranks != NULL:
+            target.ranks[k - p] = r
         if r <= n_pos:
-            coefficients[k] = -unit * (n_pos + 1 - r)
-            total += (n_pos + 1 - r) * (scores[k] - centre)
+            put(target, k, -unit * (n_pos + 1 - r))
+            total += (n_pos + 1 - r) * (score - centre)
     return -unit * total
 
 
-cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
-                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
-                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
-                            double* coefficients) noexcept nogil:
+cdef double write_few_ranks(const Sample* sample, const int32_t* indices, Py_ssize_t n_indices, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, const Target* target) noexcept nogil:
     """Write the ranks and coefficients of the negatives at these indices (ascending); all others have rank P + 1."""
     cdef Py_ssize_t k, p = 0
-    cdef double total = 0, unit = 2.0 / (n_pos * <double>n_neg)
-    for k in range(n_neg):
-        ranks[k] = n_pos + 1
+    cdef double total = 0
+    if target.ranks != NULL:
+        for k in range(sample.n - sample.n_pos):
+            target.ranks[k] = sample.n_pos + 1
     for k in range(n_indices):
-        while p < n_pos and positives[p] < indices[k]:
+        while p < sample.n_pos and sample.positives[p] < indices[k]:
             p += 1
-        total += _write_run(scores + indices[k], 1, grid, first, cuts, n_pos, unit, centre, ranks + indices[k] - p,
-                            coefficients + indices[k])
+        total += _write_run(sample, indices[k], indices[k] + 1, p, grid, first, cuts, centre, target)
     return total
 
 
-cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                        Py_ssize_t* ranks, double* coefficients) noexcept nogil:
+cdef double write_ranks(const Sample* sample, const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        const Target* target) noexcept nogil:
     """Write every negative's rank and coefficient, run by run between the positives (ascending)."""
-    cdef Py_ssize_t p, start = 0, end, done = 0
-    cdef double total = 0, unit = 2.0 / (n_pos * <double>(n - n_pos))
-    for p in range(n_pos + 1):
-        end = positives[p] if p < n_pos else n
-        if end > start:
-            total += _write_run(scores + start, end - start, grid, first, cuts, n_pos, unit, centre,
-                                ranks + done, coefficients + start)
-            done += end - start
+    cdef Py_ssize_t p, start = 0, end
+    cdef double total = 0
+    for p in range(sample.n_pos + 1):
+        end = sample.positives[p] if p < sample.n_pos else sample.n
+        total += _write_run(sample, start, end, p, grid, first, cuts, centre, target)
         start = end + 1
     return total
 

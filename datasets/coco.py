@@ -7,7 +7,8 @@
     ROOT/annotations.json                    one set; pictures in ROOT/images/ or ROOT/
 
 A picture is positive for the categories of its annotations and negative for the others. A category of which it has only
-crowd regions has label 0: training leaves it out. Crowd regions are difficult in evaluation.
+crowd regions has label 0: training leaves it out. Crowd regions are difficult in evaluation, which leaves out
+annotations without a usable box; those of no category of the file are left out of the labels, too.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.coco_files import CocoFile, read_coco
+from lapsvm.coco_files import CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import is_named
 
@@ -94,33 +95,39 @@ class CocoDataset:
         ]
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
-        """Return class -> picture id -> objects, for evaluation.
+        """Return class -> picture id -> objects, for evaluation; None if no annotation has a usable box.
 
         Raises
         ------
         OptionError, AnnotationError, LabelsError
-            As `records`; AnnotationError also if a box is empty or not four numbers.
+            As `records`.
         """
         check_set(set_name, self.sets)
-        file = read_coco(self.coco_sets[set_name].annotations, boxes=True)
+        file = read_coco(self.coco_sets[set_name].annotations, boxes=True, strict=False)
+        if file.annotations and all(annotation.corners is None for annotation in file.annotations):
+            return None
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
         truth: dict[str, dict[str, list[tuple[object, bool]]]] = {
             name: {image_id: [] for image_id in ids.values()} for name in self.classes
         }
         for annotation in file.annotations:
             name = file.categories[annotation.category_id]
-            if name in truth:
+            if name in truth and annotation.corners is not None:
                 truth[name][ids[annotation.image_id]].append((annotation.corners, annotation.is_crowd))
         return {
             name: {image_id: _ground_truth(rows) for image_id, rows in of_class.items()}
             for name, of_class in truth.items()
         }
 
+    def unusable_boxes(self, set_name: str) -> str:
+        """Return what evaluation does not take from the annotations of a set, as the end of a sentence, or ""."""
+        return fault_sentence(self._file(set_name))
+
     def _file(self, set_name: str) -> CocoFile:
         """Return the annotations of a set without boxes; a second call does not read the file again."""
         check_set(set_name, self.sets)
         if set_name not in self._files:
-            self._files[set_name] = read_coco(self.coco_sets[set_name].annotations)
+            self._files[set_name] = read_coco(self.coco_sets[set_name].annotations, strict=False)
         return self._files[set_name]
 
 

@@ -5,8 +5,9 @@ Boxes are read on request only, so that code that needs labels never sees boxes.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from lapsvm.errors import AnnotationError, DataError, ResultsError
 from lapsvm.files import NOT_PARSED, read_regular
 
 Corners = tuple[float, float, float, float]
+
+CROWD = "crowd regions"
+NO_CATEGORY = "of a category that the file does not list"
+NO_BOX, RUN_LENGTHS = "without a box", "with a mask in run lengths and no box"
+NOT_NUMBERS, EMPTY = "with a box that is not four finite numbers", "with an empty box"
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class CocoAnnotation:
     is_crowd : bool
         Whether the region contains several objects that are not separated.
     corners : tuple of float, or None
-        x1, y1, x2, y2; None if boxes were not read.
+        x1, y1, x2, y2; None if boxes were not read, or this one is not usable.
     area : float or None
         Area in the file, for instance of a mask; None if boxes were not read.
     """
@@ -49,12 +55,15 @@ class CocoFile:
         "" if the file has none.
     categories : mapping of category id to name
     annotations : tuple of CocoAnnotation
+    faults : mapping of str to int
+        How many annotations have no usable box or no category, by fault, and how many are crowd regions.
     """
 
     path: Path
     file_names: Mapping[Hashable, str]
     categories: Mapping[Hashable, str]
     annotations: tuple[CocoAnnotation, ...]
+    faults: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,14 +76,17 @@ class CocoResult:
     corners: Corners
 
 
-def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
+def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> CocoFile:
     """Read a file of annotations.
 
     Parameters
     ----------
     path : str or Path
     boxes : bool, default False
-        Whether to read and check boxes. Segmentations are ignored.
+        Whether to read boxes. Segmentations are ignored.
+    strict : bool, default True
+        Whether a box that is not usable, and a category that the file does not list, is an error; if not, `faults`
+        counts them, and annotations without a category are left out.
 
     Returns
     -------
@@ -86,8 +98,8 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
         If there is no such file.
     AnnotationError
         If it is not JSON or not a COCO file; an id occurs twice; two categories have the same name; an annotation has
-        a picture or a category that the file does not list; or, with `boxes`, a box is not four finite numbers or is
-        empty.
+        a picture, or if `strict` a category, that the file does not list; or, with `boxes` and `strict`, a box is not
+        four finite numbers or is empty.
     """
     path = Path(path)
     content = _load(path, "file of annotations", AnnotationError)
@@ -98,10 +110,34 @@ def read_coco(path: str | Path, *, boxes: bool = False) -> CocoFile:
     names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
     _check_names(list(names.values()), path)
     rows = _listed(content, "annotations", path)
-    annotations = [_annotation(row, index, images, names, path, boxes) for index, row in enumerate(rows)]
+    faults = Counter[str]()
+    annotations = []
+    for index, row in enumerate(rows):
+        where = f"{path}: annotation {row.get('id', index)}"
+        if not strict and not _is_listed(row.get("category_id"), names):
+            faults[NO_CATEGORY] += 1
+            continue
+        one, fault = _annotation(row, where, images, names), _box_fault(row)
+        if boxes and strict:
+            _check_box(row, fault, where)
+        faults[fault or CROWD] += bool(fault) or one.is_crowd
+        annotations.append(_with_box(one, row) if boxes and not fault else one)
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
-    return CocoFile(path, files, names, tuple(annotations))
+    return CocoFile(path, files, names, tuple(annotations), +faults)
+
+
+def fault_sentence(file: CocoFile) -> str:
+    """Return what evaluation does not take from a file, as the end of a sentence; "" if it takes everything."""
+    unusable = {fault: count for fault, count in file.faults.items() if fault != CROWD}
+    count, crowds = sum(unusable.values()), file.faults.get(CROWD, 0)
+    total = len(file.annotations) + unusable.get(NO_CATEGORY, 0)
+    listed = ", ".join(f"{count:,} {fault}" for fault, count in unusable.items())
+    parts = [
+        f"{count:,} of {total:,} annotations are left out of evaluation ({listed})" if count else "",
+        f"{crowds:,} crowd regions count as difficult" if crowds else "",
+    ]
+    return "; ".join(part for part in parts if part)
 
 
 def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
@@ -180,23 +216,41 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
 
 
 def _annotation(
-    row: Mapping[str, Any], index: int, images: Mapping[Hashable, Any], names: Mapping[Hashable, str], path: Path,
-    boxes: bool,
-) -> CocoAnnotation:  # fmt: skip
-    """Return one annotation, checked."""
-    where = f"{path}: annotation {row.get('id', index)}"
+    row: Mapping[str, Any], where: str, images: Mapping[Hashable, Any], names: Mapping[Hashable, str]
+) -> CocoAnnotation:
+    """Return one annotation without its box, checked."""
     image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
     category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
-    if not boxes:
-        return CocoAnnotation(image, category, bool(crowd))
-    x1, y1, x2, y2 = corners = _corners(row.get("bbox"), where, AnnotationError)
-    if x1 >= x2 or y1 >= y2:
+    return CocoAnnotation(image, category, bool(crowd))
+
+
+def _box_fault(row: Mapping[str, Any]) -> str:
+    """Return why the box of an annotation is not usable; "" if it is."""
+    if not row.get("bbox"):
+        return RUN_LENGTHS if isinstance(row.get("segmentation"), dict) else NO_BOX
+    corners = corners_of_bbox(row["bbox"])
+    if corners is None:
+        return NOT_NUMBERS
+    x1, y1, x2, y2 = corners
+    return EMPTY if x1 >= x2 or y1 >= y2 else ""
+
+
+def _check_box(row: Mapping[str, Any], fault: str, where: str) -> None:
+    """Raise AnnotationError if the box of an annotation has a fault."""
+    if fault == EMPTY:
         raise AnnotationError(f"{where} must have a bbox with a width and a height above 0, got {_short(row['bbox'])}.")
+    if fault:
+        _corners(row.get("bbox"), where, AnnotationError)
+
+
+def _with_box(one: CocoAnnotation, row: Mapping[str, Any]) -> CocoAnnotation:
+    """Return an annotation with its box, which is usable."""
+    x1, y1, x2, y2 = corners = _corners(row["bbox"], "", AnnotationError)
     area = _numbers([row.get("area")], 1)
-    return CocoAnnotation(image, category, bool(crowd), corners, area[0] if area else (x2 - x1) * (y2 - y1))
+    return replace(one, corners=corners, area=area[0] if area else (x2 - x1) * (y2 - y1))
 
 
 def _reference(
@@ -204,7 +258,7 @@ def _reference(
 ) -> Any:
     """Return an id that refers to an entry of another list."""
     value = row.get(key)
-    if not _is_id(value) or value not in known:
+    if not _is_listed(value, known):
         raise error(f"{rule}, got {key} {_short(value)}.")
     return value
 
@@ -264,6 +318,11 @@ def _text(entry: Mapping[str, Any], key: str, where: str, default: str | None = 
     if not isinstance(value, str):
         raise AnnotationError(f"{where} must have a text as {key}, got {_short(value)}.")
     return value
+
+
+def _is_listed(value: Any, known: Mapping[Hashable, Any]) -> bool:
+    """Return whether a value is the id of an entry."""
+    return _is_id(value) and value in known
 
 
 def _is_id(value: Any) -> bool:

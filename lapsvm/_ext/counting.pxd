@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int32_t
 
-from lapsvm._ext.grid cimport Sample
 from lapsvm._ext.interleaving cimport Cuts, Grid
 from lapsvm._ext.optranks cimport Task
+from lapsvm._ext.sample cimport Sample
 
 
 cdef struct Candidates:

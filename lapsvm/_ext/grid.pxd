@@ -2,16 +2,9 @@
 
 from lapsvm._ext.interleaving cimport Grid
 from lapsvm._ext.optranks cimport Task
+from lapsvm._ext.sample cimport Sample
 
 cdef double LARGEST
-
-
-cdef struct Sample:
-    # the scores in input order, and where the positives are (ascending)
-    const double* scores
-    Py_ssize_t n
-    const Py_ssize_t* positives
-    Py_ssize_t n_pos
 
 
 cdef bint all_usable(const double* scores, Py_ssize_t n) noexcept nogil

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float32, Float64, Index
 
 LARGEST: float
 
@@ -16,3 +16,11 @@ def most_violated(
     gains: Callable[[int, int, int], Float64] | None,
     method: int,
 ) -> tuple[Index, Float64, Index, float, float] | None: ...
+def violation_gradient(
+    scores: Float32,
+    scale: float,
+    positive: Index,
+    kind: int,
+    norm: float,
+    discount: Float64 | None,
+) -> tuple[Float32, float, float] | None: ...

@@ -7,6 +7,8 @@ both sides of a cut are separated by a quota: the first ones in input order stay
 
 from libc.stdint cimport int32_t
 
+from lapsvm._ext.sample cimport Sample, Target
+
 
 cdef struct Grid:
     # buckets of equal width below `top`, numbered downwards; the first and the last one are open-ended
@@ -39,14 +41,11 @@ cdef inline Py_ssize_t bucket_of(const Grid* grid, double score) noexcept nogil:
 cdef void add_cuts(Cuts* cuts, const double* values, Py_ssize_t n, const Py_ssize_t* sizes,
                    Py_ssize_t low, Py_ssize_t high) noexcept nogil
 
-cdef double write_ranks(const double* scores, Py_ssize_t n, const Py_ssize_t* positives, Py_ssize_t n_pos,
-                        const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
-                        Py_ssize_t* ranks, double* coefficients) noexcept nogil
+cdef double write_ranks(const Sample* sample, const Grid* grid, const int32_t* first, Cuts* cuts, double centre,
+                        const Target* target) noexcept nogil
 
-cdef double write_few_ranks(const double* scores, const int32_t* indices, Py_ssize_t n_indices,
-                            const Py_ssize_t* positives, Py_ssize_t n_pos, Py_ssize_t n_neg, const Grid* grid,
-                            const int32_t* first, Cuts* cuts, double centre, Py_ssize_t* ranks,
-                            double* coefficients) noexcept nogil
+cdef double write_few_ranks(const Sample* sample, const int32_t* indices, Py_ssize_t n_indices, const Grid* grid,
+                            const int32_t* first, Cuts* cuts, double centre, const Target* target) noexcept nogil
 
 cdef void build_grid(Grid* grid, const Cuts* cuts, int32_t* first) noexcept nogil
 

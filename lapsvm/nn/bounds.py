@@ -6,8 +6,10 @@ scores / eps give the bounds of direct loss minimisation: (max_R F + eps Delta -
 
 from collections.abc import Callable
 
-from lapsvm.arrays import Float64
-from lapsvm.nn.rankings import Flags
+import numpy as np
+
+from lapsvm.arrays import Array, Float64
+from lapsvm.nn.rankings import Flags, one_ranking
 from lapsvm.ranking import (
     RankLoss,
     ZeroOneLoss,
@@ -15,6 +17,7 @@ from lapsvm.ranking import (
     most_violated_ranking,
     predicted_ranking,
 )
+from lapsvm.ranking.inference import violation_and_gradient
 
 AnyLoss = RankLoss | ZeroOneLoss
 Bound = Callable[[AnyLoss, Float64, Flags], tuple[float, Float64]]
@@ -55,3 +58,18 @@ def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyL
 
 
 BOUNDS: dict[str, Bound] = {"hinge": hinge, "up": up, "down": down, "delta": delta}
+
+
+def solve_one(bound: str, loss: AnyLoss, scores: Array, labels: Array, scale: float) -> tuple[float, Array] | None:
+    """Return value and gradient of one ranking in the scores' type, or None where `solve_rankings` has to look closer.
+
+    The result is that of `solve_rankings`. Small batches take a third of the time; the hinge reads float32 scores and
+    writes their gradient in the kernel, without arrays in float64.
+    """
+    positive = one_ranking(scores, labels)
+    if positive is None:
+        return None
+    if bound == "hinge" and scores.dtype == np.float32 and isinstance(loss, RankLoss):
+        return violation_and_gradient(np.ascontiguousarray(scores), positive.nonzero()[0], loss, scale)
+    value, coefficients = BOUNDS[bound](loss, np.multiply(scores, scale, dtype=np.float64), positive)
+    return value, np.multiply(coefficients, -scale, out=np.empty_like(scores), casting="same_kind")

@@ -14,8 +14,8 @@ import torch
 
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, OptionError, ShapeError
-from lapsvm.nn.bounds import BOUNDS, AnyLoss
-from lapsvm.nn.rankings import Solved, make_batch, solve_one, solve_rankings
+from lapsvm.nn.bounds import BOUNDS, AnyLoss, solve_one
+from lapsvm.nn.rankings import Solved, make_batch, solve_rankings
 from lapsvm.ranking.losses import NAMED
 
 _LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -70,10 +70,10 @@ def _rank_loss(
     The bound "delta" is NaN for rankings without a positive or without a negative.
     """
     array, targets = to_array("scores", scores), to_array("labels", labels)
-    solve = partial(BOUNDS[bound], loss_of(loss))
+    kept = loss_of(loss)
     found: tuple[Any, Array] | None = None
     if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
-        found = solve_one(array, targets, solve, scale)
+        found = solve_one(bound, kept, array, targets, scale)
     if found is None:
         batch = make_batch(
             array,
@@ -84,7 +84,7 @@ def _rank_loss(
             ignore_index=ignore_index,
             n_groups=n_groups,
         )
-        solved = solve_rankings(batch, solve, torch.get_num_threads(), raise_on_empty)
+        solved = solve_rankings(batch, partial(BOUNDS[bound], kept), torch.get_num_threads(), raise_on_empty)
         if bound == "delta":
             solved.values[~solved.valid] = np.nan
         weights = _ranking_weights(solved, array.shape, class_weight, reduction)

@@ -145,18 +145,14 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
     return solved._replace(coefficients=coefficients)
 
 
-def solve_one(scores: Array, labels: Array, solve: Solver, scale: float) -> tuple[float, Array] | None:
-    """Return value and gradient of one ranking in the scores' type, or None where `solve_rankings` has to look closer.
-
-    The result is that of `solve_rankings`; small batches take a third of the time.
-    """
+def one_ranking(scores: Array, labels: Array) -> Flags | None:
+    """Return which samples are positive if there is one ranking that can be solved as it is; None if not."""
     if scores.ndim != 1 or labels.shape != scores.shape:
         return None
     positive = labels if labels.dtype == np.bool_ else labels > 0
     if not 0 < np.count_nonzero(positive) < len(positive) or (labels.dtype.kind == "f" and np.isnan(labels).any()):
         return None
-    value, coefficients = solve(np.multiply(scores, scale, dtype=np.float64), positive)
-    return value, np.multiply(coefficients, -scale, out=np.empty_like(scores), casting="same_kind")
+    return positive
 
 
 def _rankings(batch: Batch) -> Iterator[Ranking]:

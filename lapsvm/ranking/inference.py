@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import inference as _kernel
-from lapsvm.arrays import Array, Float64, Index, check_finite
+from lapsvm.arrays import Array, Float32, Float64, Index, check_finite
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
@@ -151,6 +151,38 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, method: str) -> 
     if kernel.gains is not None:
         delta = derivatives.value(loss, above, n_neg)
     return _violated(ranks, coefficients, delta, delta - weighted, n_pos)
+
+
+def violation_and_gradient(scores: Float32, positive: Index, loss: RankLoss, scale: float) -> tuple[float, Float32]:
+    """Return the violation of the most violated ranking by scale * scores, and its gradient in float32.
+
+    The same as `most_violated_ranking` of the scores in float64, and -scale times its coefficients, in half the memory.
+
+    Parameters
+    ----------
+    scores : (n,) float32, contiguous
+    positive : (n_pos,) int
+        Indices of the positives, ascending, at least one and not all.
+    loss : RankLoss
+    scale : float
+
+    Raises
+    ------
+    NotFiniteError, InputError
+        As `most_violated_ranking`.
+    """
+    n_pos, n_neg = len(positive), len(scores) - len(positive)
+    kernel = loss.kernel(n_pos, n_neg)
+    if kernel.gains is not None or len(scores) >= _MAX_COUNT:
+        found = _compiled(np.multiply(scores, scale, dtype=np.float64), positive, loss, "auto")
+        return found.violation, np.multiply(found.coefficients, -scale).astype(np.float32)
+    result = _kernel.violation_gradient(scores, scale, positive, kernel.kind, kernel.norm, kernel.discount)
+    if result is None:
+        raise_not_finite(np.multiply(scores, scale, dtype=np.float64))
+    gradient, delta, weighted = result
+    if delta - weighted < 0:
+        gradient.fill(0.0)
+    return max(delta - weighted, 0.0), gradient
 
 
 def _check_user_loss(loss: RankLoss, n_pos: int, n_neg: int, method: str) -> None:

@@ -1,5 +1,6 @@
 """Figures as tables: titles of measures, cells with intervals, tables on a terminal."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ def print_table(table: Mapping[str, Any], title: str) -> None:
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
     rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
     means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
-    note = _intervals_line(table["intervals"]) if "intervals" in table else ""
+    lines = (_errors_line(table.get("errors", {})), _intervals_line(table["intervals"]) if "intervals" in table else "")
+    note = "\n".join(filter(None, lines))
     print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]], note)
 
 
@@ -43,6 +45,21 @@ def print_thresholds(entry: Mapping[str, Any], title: str) -> None:
         for rule, found in zip(("best F1", f"precision {entry['wanted']:g}"), rules.values(), strict=True)
     ]
     print_rows(title, ["class", "rule", *keys], rows, has_means=False)
+
+
+def _errors_line(errors: Mapping[str, Any]) -> str:
+    """Return a line with the most frequent kind of error among the best boxes; "" without errors."""
+    counts = Counter[str]()
+    for of_class in errors.values():
+        counts.update({kind: entry["top"] for kind, entry in of_class.items() if kind not in ("correct", "missed")})
+    n_correct, n_wrong = sum(of_class["correct"]["top"] for of_class in errors.values()), counts.total()
+    if not n_wrong:
+        return ""
+    kind, count = counts.most_common(1)[0]
+    return (
+        f"errors: {n_wrong:,} of the {n_correct + n_wrong:,} best boxes (as many as objects) are wrong; "
+        f"most frequent kind: {kind} ({count / n_wrong:.0%})"
+    )
 
 
 def _intervals_line(intervals: Mapping[str, Any]) -> str:

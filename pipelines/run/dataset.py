@@ -32,7 +32,7 @@ class RunData:
     records: dict[str, list[ImageRecord]]
 
 
-def moved(settings: Settings, root: str | None) -> Settings:
+def moved(settings: Settings, root: str | Path | None) -> Settings:
     """Return the settings with the new folder of data that have moved; None leaves it."""
     return settings.with_values({"data.root": str(Path(root).resolve()) if root else None})
 

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from lapsvm.errors import OptionError
 from lapsvm.features import Concatenation, Extractor, PooledNetwork, open_extractor
 from lapsvm.features.extractors.extractor import sees_surroundings
 from lapsvm.features.extractors.specs import parse_spec
 
-from ..run.settings import FeatureSettings
+from ..run.settings import FeatureSettings, Settings
 from ..run.trusted_code import check_trusted
 
 COARSE = 24  # stride above which enlarged pictures improve a map; on finer maps they cost much and gain little
@@ -24,6 +25,23 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
         return open_extractor([])
     parts = [part for text in settings.extractors for part in open_extractors(text, settings, device)]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
+
+
+def check_sizes(settings: Settings) -> None:
+    """Raise OptionError if a network is to see pictures larger than those it gets.
+
+    Pictures are reduced to ``--max-side`` first, so that a network would see them blurred at a higher price.
+    """
+    limit = settings.windows.max_side
+    for text in filter(sees_surroundings, settings.features.extractors):
+        own = parse_spec(text).options.get("size", "")
+        largest = int(own) if own.isdecimal() else max(settings.features.sizes, default=0)
+        what = f"size of extractor {text!r}" if own else "option --sizes"
+        if largest > limit:
+            raise OptionError(
+                f"{what} must be at most --max-side, to which pictures are reduced before the network sees them, got "
+                f"{largest} and {limit}; --max-side {largest} keeps their detail."
+            )
 
 
 def network_settings(settings: FeatureSettings) -> dict[str, Any]:

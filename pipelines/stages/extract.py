@@ -10,6 +10,7 @@ from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
+from ..shards.extractors import check_sizes
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import check_data, report_left_out
@@ -18,6 +19,7 @@ from .shard_sets import Make, claim_shards, make_set
 
 def run(context: RunContext) -> None:
     """Extract the shards of every set, after checking the proposals that files hold."""
+    check_sizes(context.settings)
     check_proposals(context)
     extract_sets(context)
     report_proposals(context)

@@ -1,6 +1,6 @@
 """Baselines on the shards of a finished run: MI-SVM and a WSDDN head.
 
-    python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn [--seed 0]
+    python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn [--seed 0] [--root DATA]
 
 RUN's settings give the pictures, classes, folds and the suppression of overlaps; RUN is only read. DIR gets the
 detections, evaluation.json as `lapsvm evaluate` writes it, baseline.json (chosen constants and training history),
@@ -38,11 +38,11 @@ from ..fitting.training_bags import Halves, training_bags
 from ..results.detections import detect_shards, publish_results, write_temporary_results
 from ..run.checks import check_settings
 from ..run.context import RunContext
-from ..run.dataset import Labels
+from ..run.dataset import Labels, moved
 from ..run.folder import RunFolder
 from ..run.progress import Bar, Reporter
 from ..stages import evaluate
-from .command import study_command
+from .command import Root, study_command
 
 RECORD = "baseline.json"
 C_VALUES = (0.05, 0.5, 5.0)
@@ -75,8 +75,12 @@ class Training(NamedTuple):
     seed: int
 
 
-def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool = False) -> None:
+def run(
+    folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool = False, root: Path | None = None
+) -> None:
     """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
+
+    `root` is the folder of the run's data, if it has moved.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def run(folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool =
         If `folder` is no run folder.
     """
     source = RunFolder(folder)
-    settings = check_settings(source.require_settings("baselines"))
+    settings = moved(check_settings(source.require_settings("baselines")), root)
     target = RunFolder(out)
     if target.settings_file.exists() or (out / RECORD).exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
@@ -183,9 +187,10 @@ def main(
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds, or of the initial weights.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
+    root: Root = None,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""
-    run(folder, out, method, seed, quiet=quiet)
+    run(folder, out, method, seed, quiet=quiet, root=root)
 
 
 if __name__ == "__main__":

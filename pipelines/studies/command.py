@@ -2,13 +2,18 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from lapsvm.errors import OptionError
 
 from ..cli.application import call
+from ..cli.parameters import PATH
+
+Root = Annotated[Path | None, typer.Option("--root", help="The folder of the data, if they have moved.", **PATH)]
+"""The option of studies that open the data of finished runs."""
 
 
 def study_command(function: Callable[..., None]) -> Callable[..., None]:

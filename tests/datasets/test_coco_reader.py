@@ -91,8 +91,35 @@ def test_labels_need_no_boxes_and_do_not_look_at_them(tmp_path):
     dataset = open_dataset("coco", tmp_path)
     assert [record.labels["cat"] for record in dataset.records("trainval")] == [1, 1, -1]
     assert all(one.corners is None for one in read_coco(tmp_path / "annotations.json").annotations)
-    with pytest.raises(AnnotationError, match="annotation 1 must have four finite numbers as bbox"):
-        dataset.ground_truth("trainval")
+    assert dataset.ground_truth("trainval") is None
+
+
+def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is_lost(tmp_path):
+    bad = [
+        {"bbox": [1, 2, 0, 4]},
+        {"bbox": None, "segmentation": RLE},
+        {"bbox": []},
+        {"bbox": [1, 2, 3]},
+        {"bbox": [1, 2, 3, -4]},
+        {"category_id": 99},
+    ]
+    rows = [
+        {"id": 10 + index, "image_id": 9, "category_id": 6, "bbox": [0, 0, 2, 2]} | one for index, one in enumerate(bad)
+    ]
+    write(tmp_path / "annotations.json", content(annotations=[*OBJECTS, *rows]))
+    dataset = open_dataset("coco", tmp_path)
+    assert dataset.records("trainval")[2].labels == {"bird": 1, "cat": -1, "dog": -1}
+    truth = dataset.ground_truth("trainval")
+    assert {name: sum(len(one.boxes) for one in of.values()) for name, of in truth.items()} == {
+        "bird": 0, "cat": 3, "dog": 1,
+    }  # fmt: skip
+    assert dataset.unusable_boxes("trainval") == (
+        "6 of 10 annotations are left out of evaluation (2 with an empty box, 1 with a mask in run lengths and no box, "
+        "1 without a box, 1 with a box that is not four finite numbers, 1 of a category that the file does not list); "
+        "2 crowd regions count as difficult"
+    )
+    write(tmp_path / "annotations.json", content(annotations=[OBJECTS[0]]))
+    assert open_dataset("coco", tmp_path).unusable_boxes("trainval") == ""
 
 
 def changed(**changes):
@@ -146,6 +173,7 @@ def test_a_broken_file_is_one_sentence(tmp_path, value, message):
         write(path, value)
 
     def everything():
+        read_coco(path, boxes=True)
         dataset = open_dataset("coco", tmp_path)
         dataset.records("trainval")
         dataset.ground_truth("trainval")

@@ -83,6 +83,33 @@ def test_kernel_and_twin_agree(loss):
                 assert kernel.loss == pytest.approx(twin.loss, rel=1e-12, abs=1e-15)
 
 
+SPREADS = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "narrow": lambda rng, n: 0.01 * rng.standard_normal(n),
+    "wide": lambda rng, n: 50 * rng.standard_normal(n),
+    "rounded": lambda rng, n: np.round(rng.standard_normal(n), 1),
+    "clusters": lambda rng, n: rng.integers(0, 4, n) + 0.001 * rng.standard_normal(n),
+    "steps": lambda rng, n: rng.choice([0.0, 0.5, 20.0], n),
+    "heavy tails": lambda rng, n: rng.standard_cauchy(n) ** 3,
+    "far from 0": lambda rng, n: 1e6 + rng.standard_normal(n),
+    "one far positive": lambda rng, n: np.r_[-1e12, rng.standard_normal(n - 1)],
+    "many magnitudes": lambda rng, n: rng.choice([-1, 1], n) * 10.0 ** rng.uniform(-12, 12, n),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_the_bands_of_ap_hold_the_best_ranking(spread):
+    """A user's loss is solved by dynamic programming over all pairs; sizes at which both bands and intervals divide."""
+    rng = np.random.default_rng(4)
+    for n_pos, n_neg in ((1, 400), (2, 3), (7, 60), (30, 30), (25, 900), (300, 40), (60, 2500)):
+        for shift in (0.0, 0.5, 4.0):
+            labels = np.r_[1, rng.permutation(np.r_[np.ones(n_pos - 1), np.zeros(n_neg)])]
+            scores = SPREADS[spread](rng, n_pos + n_neg) + shift * labels
+            found, all_pairs = (loss_diminished_ranking(scores, labels, loss) for loss in ("ap", Users()))
+            best, other = (one.advantage - one.loss for one in (found, all_pairs))
+            assert best == pytest.approx(other, rel=1e-12, abs=1e-12)
+
+
 @pytest.mark.parametrize("loss", [*NAMES, NDCGLoss(RankBiased(0.99)), "zero_one"], ids=repr)
 def test_the_bounds_stand_in_order(loss):
     """Diminished <= Delta of the prediction <= augmented, on sizes at which the kernel divides and conquers."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.coco_files import Corners, read_coco
+from lapsvm.coco_files import CocoFile, Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
@@ -75,9 +75,10 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
     MissingError
         If there is no such file or folder.
     AnnotationError
-        If a file is broken, a box is empty, or no picture or no class is the run's.
+        If a file is broken, no box of a COCO file is usable, a VOC box is empty, or no picture or no class is the
+        run's.
     """
-    annotated = read_annotated(path)
+    annotated, faults = read_annotated(path)
     matches = match_pictures([picture.names for picture in annotated], records)
     if not matches.pictures:
         first = annotated[0].names[0]
@@ -94,6 +95,7 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
             f"boxes {path} must be of the run's classes {_listed(classes)}, got {_listed(sorted(names))}."
         )
     sentences = [
+        *(f"boxes {path}: {fault}" for fault in faults),
         *_match_sentences(path, annotated, matches),
         *_class_sentences(path, names, classes),
         *_contradictions(path, found, records, classes),
@@ -101,16 +103,19 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
     return AttachedBoxes(found, tuple(sentences))
 
 
-def read_annotated(path: str) -> list[AnnotatedPicture]:
-    """Return the annotated pictures of a COCO file or a folder of VOC annotations; errors as `attach_boxes`."""
+def read_annotated(path: str) -> tuple[list[AnnotatedPicture], list[str]]:
+    """Return the annotated pictures of a COCO file or a folder of VOC annotations, and what it says of its faults.
+
+    Errors are those of `attach_boxes`.
+    """
     source = Path(path)
     if not source.exists():
         raise MissingError(f"boxes {path} are not there; name the file or folder with --boxes, '' for none.")
-    pictures = _voc_pictures(source) if source.is_dir() else _coco_pictures(source)
+    pictures, fault = (_voc_pictures(source), "") if source.is_dir() else _coco_pictures(source)
     if not pictures:
         what = "no .xml file; a COCO file is named itself" if source.is_dir() else "no picture"
         raise AnnotationError(f"boxes {path} must be a COCO file or a folder of VOC annotations, but hold {what}.")
-    return pictures
+    return pictures, [fault] if fault else []
 
 
 def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str) -> GroundTruth:
@@ -120,14 +125,22 @@ def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str)
     return GroundTruth(boxes, np.array([difficult for _, difficult in rows], dtype=np.bool_))
 
 
-def _coco_pictures(path: Path) -> list[AnnotatedPicture]:
-    """Return the pictures of a COCO file; crowd regions are difficult."""
-    file = read_coco(path, boxes=True)
+def _coco_pictures(path: Path) -> tuple[list[AnnotatedPicture], str]:
+    """Return the pictures of a COCO file, and what is not taken from it; crowd regions are difficult."""
+    file = read_coco(path, boxes=True, strict=False)
+    _check_some_box(file)
     objects: dict[object, Objects] = defaultdict(list)
     for one in file.annotations:
         if one.corners is not None:
             objects[one.image_id].append((file.categories[one.category_id], one.corners, one.is_crowd))
-    return [AnnotatedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
+    pictures = [AnnotatedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
+    return pictures, fault_sentence(file)
+
+
+def _check_some_box(file: CocoFile) -> None:
+    """Raise AnnotationError if a file has annotations, but no usable box."""
+    if file.faults and all(one.corners is None for one in file.annotations):
+        raise AnnotationError(f"boxes {file.path} must have a usable box, but {fault_sentence(file)}.")
 
 
 def _voc_pictures(folder: Path) -> list[AnnotatedPicture]:

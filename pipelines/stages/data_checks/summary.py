@@ -32,6 +32,7 @@ def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) ->
     """
     return [
         *(count_sentence(name, records, left_out.get(name, ())) for name, records in data.records.items()),
+        *_annotation_sentences(data),
         *_ignored_sentences(data),
         *(f"labels: {hint}" for hint in misspellings(data).values()),
     ]
@@ -96,6 +97,15 @@ def _shows_a_class(record: ImageRecord) -> bool:
     """Return whether a picture is positive for a class."""
     labels = record.labels
     return bool(labels.positive) if isinstance(labels, PresentClasses) else 1 in labels.values()
+
+
+def _annotation_sentences(data: RunData) -> Iterator[str]:
+    """Yield a sentence per set whose annotations the reader cannot use as a whole."""
+    describe = getattr(data.dataset, "unusable_boxes", None)
+    for set_name in data.records if describe else ():
+        sentence = describe(set_name)
+        if sentence:
+            yield f"boxes of set {set_name}: {sentence}"
 
 
 def _ignored_sentences(data: RunData) -> Iterator[str]:

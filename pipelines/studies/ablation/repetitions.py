@@ -2,8 +2,9 @@
 
     python -m lapsvm.pipelines.studies.ablation.repetitions --row plain=RUN,RUN --row best=RUN,RUN --out DIR
 
-A row is a name and its runs: the same recipe with other seeds, starts or draws of the data. Differences are to the
-first row, paired over the pictures. The table is printed and written to DIR/repetitions.json and DIR/repetitions.md.
+A row is a name and its runs: the same recipe with other seeds, starts or draws of the data. `--root` names the folder
+of their data, if they have moved. Differences are to the first row, paired over the pictures. The table is
+printed and written to DIR/repetitions.json and DIR/repetitions.md.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ from lapsvm.errors import OptionError
 from ...cli.parameters import PATH
 from ...run.limits import MAX_DRAWS
 from ...run.ownership import table_files
-from ..command import study_command
+from ..command import Root, study_command
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 
@@ -41,10 +42,11 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the table.", **PATH)],
     draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no table.")] = False,
+    root: Root = None,
 ) -> None:
     """Compare repeated runs."""
     table_files(out, "repetitions", "rows", write=False)
-    table = rows_table([parse_row(text) for text in row], draws)
+    table = rows_table([parse_row(text) for text in row], draws, root=root)
     write_rows(out, "repetitions", table)
     if not quiet:
         typer.echo(rows_markdown(table))

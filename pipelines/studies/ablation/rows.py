@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 from lapsvm.files import write_atomically
 from lapsvm.report import escape_markdown, markdown_table
@@ -28,7 +29,7 @@ class Row(NamedTuple):
     runs: Sequence[Path]
 
 
-def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]:
+def rows_table(rows: Sequence[Row], draws: int, seed: int = 0, root: Path | None = None) -> dict[str, Any]:
     """Return the figures of every row and their differences to the first row.
 
     Parameters
@@ -39,17 +40,26 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
     draws : int
         Bootstrap draws of the pictures.
     seed : int, default 0
+    root : Path, optional
+        The folder of all runs' data, if they have moved.
 
     Returns
     -------
     dict
         "rows": for each its name, "runs", "measures" -> {"value", "low", "high", "values" of its runs, "difference"},
         and "seconds" -> stage -> mean CPU and wall seconds; "draws", "level", "seed".
+
+    Raises
+    ------
+    OptionError
+        If there is a `root`, but the runs had data in several folders.
     """
+    if root is not None and _pictures_differ([run for row in rows for run in row.runs]):
+        raise OptionError("option --root must name the data of all runs, but those had data in several folders.")
     options, entries = ComparisonOptions(draws, seed), []
     first: dict[str, Figure] = {}
     for row in rows:
-        by_run = _figures_of_runs(row, options)
+        by_run = _figures_of_runs(row, options, root)
         means = {measure: mean_figure(figures) for measure, figures in by_run.items()}
         first = first or means
         measures = {
@@ -62,11 +72,11 @@ def rows_table(rows: Sequence[Row], draws: int, seed: int = 0) -> dict[str, Any]
     return {"rows": entries, "draws": draws, "level": LEVEL, "seed": seed}
 
 
-def _figures_of_runs(row: Row, options: ComparisonOptions) -> dict[str, list[Figure]]:
+def _figures_of_runs(row: Row, options: ComparisonOptions, root: Path | None) -> dict[str, list[Figure]]:
     """Return measure -> mean over the classes of every run of the row."""
     figures: dict[str, list[Figure]] = {}
     for number, folder in enumerate(row.runs):
-        run = open_run(folder.name, folder, threads=1, quiet=True)
+        run = open_run(folder.name, folder, threads=1, quiet=True, root=root)
         # repetitions on different pictures need independent draws
         seed = options.seed + number if _pictures_differ(row.runs) else options.seed
         for measure, by_class in run_figures([run], shared_classes([run]), replace(options, seed=seed)).items():

@@ -8,7 +8,7 @@ generator's pictures depend on the seed as starts do, so draws of the data are r
 settings RUN has already are left out. The table is printed and written to DIR/variants.json and DIR/variants.md:
 means over the classes with percentile intervals over draws of the pictures, differences to RUN with theirs, and CPU
 seconds of training and refinement. Windows and features stay those of the shards; `repetitions` compares runs in which
-they differ.
+they differ. `--root` names the folder of RUN's data, if they have moved.
 """
 
 import json
@@ -25,6 +25,7 @@ from lapsvm.files import write_atomically
 from ...cli.parameters import PATH
 from ...run.checks import check_settings
 from ...run.context import RunContext
+from ...run.dataset import moved
 from ...run.folder import RunFolder
 from ...run.limits import MAX_DRAWS
 from ...run.ownership import table_files
@@ -32,7 +33,7 @@ from ...run.progress import Reporter
 from ...run.settings import Settings
 from ...shards.jobs import copy_shard
 from ...stages.registry import run_stage
-from ..command import split_names, study_command
+from ..command import Root, split_names, study_command
 from .rows import Row, rows_markdown, rows_table, write_rows
 
 Values = Mapping[str, Any]
@@ -99,9 +100,9 @@ def variant_rows(settings: Settings, names: Sequence[str], starts: int) -> list[
     return [*rows, random] if random else rows
 
 
-def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter) -> Path:
-    """Return the finished run of a variant."""
-    settings = check_settings(source.settings().with_values(variant.values))
+def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter, root: Path | None = None) -> Path:
+    """Return the finished run of a variant; `root` is the folder of the data, if they have moved."""
+    settings = check_settings(moved(source.settings(), root).with_values(variant.values))
     run = RunFolder(out / variant.name)
     program = ("python", "-m", "lapsvm.pipelines.studies.ablation.variants")
     context = RunContext(run, settings, os.cpu_count() or 1, reporter, program=program)
@@ -150,9 +151,18 @@ def _copy_files(folder: Path, run: RunFolder, target: Path) -> None:
 
 
 def run(
-    folder: Path, out: Path, names: Sequence[str], starts: int, draws: int, *, quiet: bool = False
+    folder: Path,
+    out: Path,
+    names: Sequence[str],
+    starts: int,
+    draws: int,
+    *,
+    quiet: bool = False,
+    root: Path | None = None,
 ) -> dict[str, Any]:
     """Make the variants that do not exist yet, write the table into `out`, and return it.
+
+    `root` is the folder of the run's data, if it has moved.
 
     Raises
     ------
@@ -168,7 +178,7 @@ def run(
     table_files(out, "variants", "rows", write=False)
     rows = []
     for variants in variant_rows(settings, names, starts):
-        runs = [make(source, out, variant, Reporter(True)) for variant in variants]
+        runs = [make(source, out, variant, Reporter(True), root) for variant in variants]
         rows.append(Row(variants[0].name if len(variants) == 1 else f"{len(variants)} random starts", runs))
         if not quiet:
             typer.echo(f"{rows[-1].name} is done", err=True)
@@ -185,9 +195,10 @@ def main(
     starts: Annotated[int, typer.Option(min=0, help="Random starts, as one more row.")] = 0,
     draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
+    root: Root = None,
 ) -> None:
     """Repeat a run with one setting changed at a time."""
-    table = run(folder, out, split_names("--variants", variants, VARIANTS), starts, draws, quiet=quiet)
+    table = run(folder, out, split_names("--variants", variants, VARIANTS), starts, draws, quiet=quiet, root=root)
     if not quiet:
         typer.echo(rows_markdown(table))
 

@@ -86,6 +86,17 @@ def test_crowd_regions_are_difficult_and_masks_are_ignored(tmp_path):
     path = coco(tmp_path, ["2.jpg"], [(0, 1, [1, 1, 2, 2])], iscrowd=1, segmentation={"counts": [4], "size": [2, 2]})
     truth = attach_boxes(path, RECORDS, CLASSES).truth("test", RECORDS["test"], CLASSES)
     assert truth["cat"]["cat/2"].difficult.tolist() == [True]
+    assert attach_boxes(path, RECORDS, CLASSES).sentences[0] == f"boxes {path}: 1 crowd regions count as difficult"
+
+
+def test_annotations_without_a_usable_box_are_counted_and_left_out(tmp_path):
+    path = coco(tmp_path, ["2.jpg"], [(0, 1, [1, 1, 2, 2]), (0, 1, [1, 1, 0, 2]), (0, 1, None), (0, 9, [1, 1, 2, 2])])
+    attached = attach_boxes(path, RECORDS, CLASSES)
+    assert attached.pictures["test"] == {"cat/2": [("cat", (1, 1, 3, 3), False)]}
+    assert attached.sentences[0] == (
+        f"boxes {path}: 3 of 4 annotations are left out of evaluation (1 with an empty box, 1 without a box, "
+        "1 of a category that the file does not list)"
+    )
 
 
 BAD = {
@@ -94,8 +105,14 @@ BAD = {
         lambda folder: coco(folder, ["2.jpg"], [(0, 3, [1, 1, 2, 2])]),
         "must be of the run's classes 'cat', 'dog', got 'tree'",
     ),
-    "unknown category": (lambda folder: coco(folder, ["2.jpg"], [(0, 8, [1, 1, 2, 2])]), "must have a category"),
-    "empty box": (lambda folder: coco(folder, ["2.jpg"], [(0, 1, [1, 1, 0, 2])]), "width and a height above 0"),
+    "unknown category": (
+        lambda folder: coco(folder, ["2.jpg"], [(0, 8, [1, 1, 2, 2])]),
+        "must have a usable box, but 1 of 1 annotations are left out",
+    ),
+    "empty box": (
+        lambda folder: coco(folder, ["2.jpg"], [(0, 1, [1, 1, 0, 2])]),
+        r"left out of evaluation \(1 with an empty box\)",
+    ),
     "empty VOC box": (lambda folder: voc(folder, **{"2": ("", (9, 1, 8, 5))}), "the box of 'cat' must not be empty"),
     "no pictures": (lambda folder: coco(folder, [], []), "but hold no picture"),
     "no files": (str, "but hold no .xml file; a COCO file is named itself"),

@@ -1,6 +1,7 @@
 """The entries of a run's evaluation.json beside the table."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from lapsvm.pipelines.results.evaluation import evaluate_set
 from lapsvm.pipelines.results.figures.draws import detection_figures
 from lapsvm.pipelines.results.figures.intervals import DRAWS, held_out_intervals
 from lapsvm.pipelines.results.figures.set_entry import set_entry, stored_entry
+from lapsvm.pipelines.results.tables import _errors_line
 from lapsvm.pipelines.results.unseen import Unseen
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
@@ -138,6 +140,7 @@ def test_without_shards_the_windows_are_left_out(run_copy, command):
     assert result.status == 0, result.err
     assert "95% intervals of the means over pictures: AP 11-point [0." in result.out
     test = json.loads((run_copy / "evaluation.json").read_text())["sets"]["test"]
+    assert len(re.findall(r"^errors: .* best boxes \(as many as objects\) are wrong; most", result.out, re.M)) == 1
     assert "windows" not in test
     assert "errors" in test
 
@@ -151,3 +154,16 @@ def test_coco_figures_of_a_run_stand_beside_the_others(run_copy, command):
     assert entry["test"]["mean"]["ap_11point"] is not None
     assert 0 < entry["test"]["mean"]["coco_ap"] < entry["test"]["mean"]["coco_ap50"]
     assert "coco_ap" not in entry["trainval"]["mean"]
+
+
+def test_the_most_frequent_kind_of_error_is_one_line():
+    def of_class(**top):
+        return {kind: {"count": 9, "top": count, "ap_gain": None} for kind, count in top.items()}
+
+    cat = of_class(correct=1200, **{"class": 1}, localisation=3, both=0, duplicate=0, background=2, missed=90)
+    dog = of_class(correct=5, **{"class": 0}, localisation=1, both=0, duplicate=0, background=1, missed=0)
+    assert _errors_line({"cat": cat, "dog": dog}) == (
+        "errors: 8 of the 1,213 best boxes (as many as objects) are wrong; most frequent kind: localisation (50%)"
+    )
+    assert _errors_line({}) == ""
+    assert _errors_line({"dog": of_class(correct=5, missed=2)}) == ""

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.studies import baselines
+from lapsvm.pipelines.studies.ablation import repetitions, variants
 
 VERBS = {
     "train": ["train", "--redo", "--C", "1,10", "--folds", "2"],
@@ -54,6 +56,36 @@ def test_the_sentence_names_the_option_that_mends_it(verb, moved_run, tmp_path, 
     assert done.status == 0, done.err
     recorded = RunFolder(moved_run).settings().data.root
     assert recorded == str(tmp_path / ("old" if verb in ("export", "compare", "verify") else "new"))
+
+
+STUDIES = {
+    "variants": (variants, ["--variants", "unchanged", "--draws", "50", "--run"]),
+    "repetitions": (repetitions, ["--draws", "50", "--row"]),
+    "baselines": (baselines, ["--method", "mi_svm", "--run"]),
+}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_studies_take_the_option_too(study, moved_run, tmp_path, capsys):
+    module, words = STUDIES[study]
+    words = [*words, f"one={moved_run}" if study == "repetitions" else moved_run, "--out", tmp_path / "OUT", "--quiet"]
+    with pytest.raises(SystemExit) as ended:
+        module.main(words)
+    assert ended.value.code == 2
+    assert f"data folder {tmp_path / 'old'} is not there; if the data have moved, name" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "OUT", ignore_errors=True)
+    with pytest.raises(SystemExit) as ended:
+        module.main([*words, "--root", tmp_path / "new"])
+    assert ended.value.code in (0, None), capsys.readouterr().err
+
+
+def test_one_folder_is_not_the_data_of_runs_on_several(moved_run, finished, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        repetitions.main(
+            ["--row", f"one={moved_run},{finished}", "--out", tmp_path / "OUT", "--root", tmp_path / "new"]
+        )
+    assert ended.value.code == 2
+    assert "option --root must name the data of all runs" in capsys.readouterr().err
 
 
 def test_redo_takes_the_pictures_of_another_folder(digits, run_copy, tmp_path, refused, command, fast_extraction):

@@ -223,3 +223,21 @@ def test_left_out_pictures_are_counted_as_left_out_in_figures_and_on_the_page(tm
         int((~objects.difficult).sum()) for image_id, objects in truth.items() if image_id != bad
     )
     assert "1 of 20 pictures are left out of all figures" in (tmp_path / "RUN" / "page" / "index.html").read_text()
+
+
+def test_annotations_that_evaluation_cannot_take_are_counted(root, tmp_path, command):
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.jpg"))
+    content = {
+        "images": [{"id": number, "file_name": name} for number, name in enumerate(names)],
+        "categories": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}],
+        "annotations": [
+            {"image_id": number, "category_id": int(name.startswith("dog")), "bbox": [1, 1, 9, 9 * (number > 0)]}
+            for number, name in enumerate(names)
+        ],
+    }
+    (root / "annotations.json").write_text(json.dumps(content))
+    result = command("extract", "--data", "coco", "--root", root, "--out", tmp_path / "coco", *QUICK)
+    assert result.status == 0
+    said = " ".join(result.err.split())
+    assert "set trainval: 8 pictures; positive: cat 4, dog 4" in said
+    assert "boxes of set trainval: 1 of 8 annotations are left out of evaluation (1 with an empty box)" in said
