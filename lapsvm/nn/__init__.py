@@ -1,4 +1,4 @@
-"""Rank losses for torch, and WSDDN. torch is imported when a rank loss is, or when WSDDN is trained or applied."""
+"""Rank losses for torch, layerwise training, and WSDDN. torch is imported when they are, or when WSDDN is used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,7 @@ from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.layerwise import LayerwiseSVM
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.score_memory import ScoreMemory
     from lapsvm.nn.two_pass import two_pass_backward
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
     "DirectLoss": "modules",
+    "LayerwiseSVM": "layerwise",
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
@@ -28,6 +30,7 @@ _WITH_TORCH = {
 __all__ = [
     "WSDDN",
     "DirectLoss",
+    "LayerwiseSVM",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
