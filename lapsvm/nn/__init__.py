@@ -1,4 +1,7 @@
-"""Rank losses for torch, and WSDDN. torch is imported when a rank loss is, or when WSDDN is trained or applied."""
+"""Rank losses and latent learning for torch, and WSDDN.
+
+torch is imported when one of these is, or when WSDDN is trained or applied.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,6 +11,8 @@ from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.latent.head import LatentRankHead
+    from lapsvm.nn.latent.training import train_latent_head
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.score_memory import ScoreMemory
     from lapsvm.nn.two_pass import two_pass_backward
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
     "DirectLoss": "modules",
+    "LatentRankHead": "latent.head",
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
@@ -22,12 +28,14 @@ _WITH_TORCH = {
     "direct_loss": "functional",
     "rank_hinge_loss": "functional",
     "rank_ramp_loss": "functional",
+    "train_latent_head": "latent.training",
     "two_pass_backward": "two_pass",
 }
 
 __all__ = [
     "WSDDN",
     "DirectLoss",
+    "LatentRankHead",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
@@ -35,6 +43,7 @@ __all__ = [
     "direct_loss",
     "rank_hinge_loss",
     "rank_ramp_loss",
+    "train_latent_head",
     "two_pass_backward",
 ]
 
