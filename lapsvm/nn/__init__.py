@@ -11,16 +11,23 @@ from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.latent.activations import ActivationCache, cache_activations
+    from lapsvm.nn.latent.fine_tuning import LatentFineTuning
     from lapsvm.nn.latent.head import LatentRankHead
     from lapsvm.nn.latent.training import train_latent_head
+    from lapsvm.nn.latent.window_pooling import WindowPooling
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.score_memory import ScoreMemory
     from lapsvm.nn.two_pass import two_pass_backward
 
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
+    "ActivationCache": "latent.activations",
     "DirectLoss": "modules",
     "LatentRankHead": "latent.head",
+    "LatentFineTuning": "latent.fine_tuning",
+    "WindowPooling": "latent.window_pooling",
+    "cache_activations": "latent.activations",
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
@@ -34,12 +41,16 @@ _WITH_TORCH = {
 
 __all__ = [
     "WSDDN",
+    "ActivationCache",
     "DirectLoss",
+    "LatentFineTuning",
     "LatentRankHead",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
     "ScoreMemory",
+    "WindowPooling",
+    "cache_activations",
     "direct_loss",
     "rank_hinge_loss",
     "rank_ramp_loss",

@@ -131,9 +131,9 @@ def test_a_plain_loop_with_an_optimiser_of_torch_ends_there_too():
     head.set_coef(start)
     batch = as_tensors(bags, labels)
     adam = torch.optim.Adam([head.weight], lr=1.0)
-    decay = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: max(0.0, 1 - step % 80 / 80))
-    for step in range(240):
-        if step % 80 == 0:
+    decay = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: max(0.0, 1 - step % 50 / 50))
+    for step in range(150):
+        if step % 50 == 0:
             windows = head.impute(*batch)
         adam.zero_grad()
         head.objective(*batch, windows).backward()
