@@ -94,13 +94,13 @@ def pool_rings(feature_map: Array, windows: Float64) -> tuple[Float32, Float32]:
     weights : ndarray of shape (n,), float32
         From 0, no surroundings, to 1, at least `FULL_RING` of the enlarged window.
     """
-    groups, shares, weights = _rings(windows, *feature_map.shape[1:])
+    groups, shares, weights = ring_windows(windows, *feature_map.shape[1:])
     return _kernel.mixed_means(*_checked(feature_map, groups, shares[:, None])), weights
 
 
 def window_and_ring_lengths(feature_map: Array, windows: Float64) -> tuple[Float64, Float64]:
     """Return the lengths (n,) of the means that `pool_windows` gives, and of those that `pool_rings` gives."""
-    groups, shares, _ = _rings(windows, *feature_map.shape[1:])
+    groups, shares, _ = ring_windows(windows, *feature_map.shape[1:])
     squares = _kernel.squared_lengths(*_checked(feature_map, groups, _both(shares)))
     return np.sqrt(squares[:, 0]), np.sqrt(squares[:, 1])
 
@@ -123,7 +123,7 @@ def pool_windows_and_rings(feature_map: Array, windows: Float64, inside: Float64
     ndarray of shape (n, 2 * channels), float32
         All channels of the window, then those of its surroundings.
     """
-    groups, shares, weights = _rings(windows, *feature_map.shape[1:])
+    groups, shares, weights = ring_windows(windows, *feature_map.shape[1:])
     factors = np.stack([inside, around * weights], axis=1)
     return _kernel.mixed_means(*_checked(feature_map, groups, _both(shares) * factors[:, :, None]))
 
@@ -133,8 +133,11 @@ def _both(shares: Float64) -> Float64:
     return np.stack([np.broadcast_to([0.0, 1.0], shares.shape), shares], axis=1)
 
 
-def _rings(windows: Float64, rows: int, columns: int) -> tuple[Float64, Float64, Float32]:
-    """Return the windows of which rings are the differences (n, 2, 4), their shares (n, 2), and the rings' weights."""
+def ring_windows(windows: Float64, rows: int, columns: int) -> tuple[Float64, Float64, Float32]:
+    """Return the windows of which rings are the differences (n, 2, 4), their shares (n, 2), and the rings' weights.
+
+    The mean over a ring is the sum of the two windows' means times their shares; see `pool_rings`.
+    """
     enlarged = enlarge(windows, rows, columns)
     inner, outer = _areas(windows), _areas(enlarged)
     ring = outer - inner
