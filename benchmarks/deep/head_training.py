@@ -21,7 +21,7 @@ Scored = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 STEPS = (0.01, 0.03)
 DECAYS = (1.0, 5.0)
-POINTWISE, BY_RANK = (0.1, 0.3, 1.0, 3.0), (0.03, 0.3, 3.0, 30.0)
+POINTWISE, HINGE, RAMP = (1.0, 3.0, 10.0, 30.0), (0.0003, 0.003, 0.03, 0.3), (0.03, 0.3, 3.0, 30.0)
 
 
 class Settings(NamedTuple):
@@ -33,13 +33,27 @@ class Settings(NamedTuple):
 
 
 class LossKind(NamedTuple):
-    """A loss as a function of the scores' scale and the size of a batch, and the scales to try."""
+    """A loss, and what is tried and evaluated with it."""
 
     make: Callable[[float, int], Scored]
+    """The loss as a function of the scores' scale and the size of a batch."""
     scales: tuple[float, ...]
+    to_rank: Callable[[torch.Tensor, float], torch.Tensor] = lambda scores, _: scores
+    """What ranks the samples of a column: the scores, unless the loss compares the columns of each sample."""
 
 
-def _pointwise(function: Callable[..., torch.Tensor], one_hot: bool = False) -> LossKind:
+def log_probability(scores: torch.Tensor, scale: float) -> torch.Tensor:
+    """Return the log of each class's softmax probability."""
+    return torch.log_softmax(scale * scores, 1)
+
+
+def margin(scores: torch.Tensor, _: float) -> torch.Tensor:
+    """Return how far each class's score is above the best of the others."""
+    first, second = scores.topk(2, dim=1).values.T[:, :, None]
+    return scores - torch.where(scores == first, second, first)
+
+
+def _pointwise(function: Callable[..., torch.Tensor], *, one_hot: bool = False, **how: Any) -> LossKind:
     def make(scale: float, _: int) -> Scored:
         def loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             targets = positives(labels, scores.shape[1]).to(scores.dtype) if one_hot else labels
@@ -47,20 +61,20 @@ def _pointwise(function: Callable[..., torch.Tensor], one_hot: bool = False) -> 
 
         return loss
 
-    return LossKind(make, POINTWISE)
+    return LossKind(make, POINTWISE, **how)
 
 
 LOSSES = {
-    "cross-entropy": _pointwise(torch.nn.functional.cross_entropy),
+    "cross-entropy": _pointwise(torch.nn.functional.cross_entropy, to_rank=log_probability),
     "BCE": _pointwise(torch.nn.functional.binary_cross_entropy_with_logits, one_hot=True),
-    "0-1, multi-class hinge": _pointwise(torch.nn.functional.multi_margin_loss),
+    "0-1, multi-class hinge": _pointwise(torch.nn.functional.multi_margin_loss, to_rank=margin),
     "0-1, binary hinge": LossKind(lambda scale, _: RankHingeLoss("zero_one", scale=scale), POINTWISE),
     "AUC hinge": LossKind(lambda scale, _: RankHingeLoss("auc", scale=scale), POINTWISE),
     # the gap that these ask of the best pair grows with the number of negatives: so do the scales
-    "NDCG hinge": LossKind(lambda scale, n: RankHingeLoss("ndcg", scale=scale * n), BY_RANK),
-    "AP hinge": LossKind(lambda scale, n: RankHingeLoss("ap", scale=scale * n), BY_RANK),
-    "AP ramp, direct up": LossKind(lambda scale, n: RankRampLoss("ap", scale=scale * n), BY_RANK),
-    "AP direct down": LossKind(lambda scale, n: DirectLoss("ap", direction="down", scale=scale * n), BY_RANK),
+    "NDCG hinge": LossKind(lambda scale, n: RankHingeLoss("ndcg", scale=scale * n), HINGE),
+    "AP hinge": LossKind(lambda scale, n: RankHingeLoss("ap", scale=scale * n), HINGE),
+    "AP ramp, direct up": LossKind(lambda scale, n: RankRampLoss("ap", scale=scale * n), RAMP),
+    "AP direct down": LossKind(lambda scale, n: DirectLoss("ap", direction="down", scale=scale * n), RAMP),
 }
 
 
@@ -70,11 +84,11 @@ def positives(labels: torch.Tensor, n_columns: int) -> torch.Tensor:
 
 
 def train(
-    model: torch.nn.Module, X: torch.Tensor, labels: torch.Tensor, loss: Scored, settings: Settings, *,
+    model: torch.nn.Module, X: torch.Tensor, labels: torch.Tensor, kind: LossKind, settings: Settings, *,
     batch: int, passes: int, seed: int,
 ) -> None:  # fmt: skip
     """Train by AdamW, the step size falling linearly to 0; each pass has its own random order."""
-    generator = torch.Generator().manual_seed(seed)
+    generator, loss = torch.Generator().manual_seed(seed), kind.make(settings.scale, batch)
     adam = torch.optim.AdamW(model.parameters(), lr=settings.step, weight_decay=settings.decay)
     n_steps = passes * -(-len(X) // batch)
     schedule = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, n_steps)
@@ -98,10 +112,8 @@ class Metrics(NamedTuple):
     ndcg: float
 
 
-@torch.no_grad()
-def evaluate(model: torch.nn.Module, X: torch.Tensor, labels: torch.Tensor) -> Metrics:
-    """Return mean average precision and mean NDCG of the scores, equal scores as in scikit-learn."""
-    scores = model(X)
+def evaluate(scores: torch.Tensor, labels: torch.Tensor) -> Metrics:
+    """Return mean average precision and mean NDCG over the columns, equal scores as in scikit-learn."""
     columns = list(zip(scores.numpy().T, positives(labels, scores.shape[1]).numpy().T, strict=True))
     return Metrics(
         *(100 * float(np.mean([metric(*column) for column in columns])) for metric in (average_precision, ndcg))

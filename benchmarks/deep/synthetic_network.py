@@ -49,7 +49,7 @@ def run(loss: str, noise: float, seed: int, settings: Settings, part: str) -> Me
     data = make_data()
     model = network()
     X, labels = data["train"]
-    made = LOSSES[loss].make(settings.scale, len(X))
     labels = flipped(labels, noise, np.random.default_rng(seed))
-    train(model, X, labels, made, settings, batch=len(X), passes=PASSES, seed=seed)
-    return evaluate(model, *data[part])
+    train(model, X, labels, LOSSES[loss], settings, batch=len(X), passes=PASSES, seed=seed)
+    X, truth = data[part]
+    return evaluate(model(X).detach(), truth)

@@ -39,7 +39,7 @@ def made_up(n=300, d=8, n_classes=3, seed=0):
 def test_metrics_are_those_of_scikit_learn(deep, digits):
     rng = np.random.default_rng(0)
     scores, classes = rng.standard_normal((80, 4)).round(digits), rng.integers(0, 4, 80)
-    found = deep["head_training"].evaluate(torch.nn.Identity(), torch.tensor(scores), torch.tensor(classes))
+    found = deep["head_training"].evaluate(torch.tensor(scores), torch.tensor(classes))
     columns = [(classes == column, scores[:, column]) for column in range(4)]
     assert found.ap == pytest.approx(100 * np.mean([average_precision_score(*column) for column in columns]))
     assert found.ndcg == pytest.approx(100 * np.mean([ndcg_score(truth[None], s[None]) for truth, s in columns]))
@@ -52,12 +52,23 @@ def test_every_loss_learns(deep, batch):
     for name, kind in training.LOSSES.items():
         torch.manual_seed(0)
         head = torch.nn.Linear(8, 3)
-        before = training.evaluate(head, X, classes)
+        before = training.evaluate(head(X).detach(), classes)
         settings = training.Settings(0.03, kind.scales[1], 0.01)
-        training.train(head, X, classes, kind.make(settings.scale, batch), settings, batch=batch, passes=8, seed=0)
-        after = training.evaluate(head, X, classes)
+        training.train(head, X, classes, kind, settings, batch=batch, passes=8, seed=0)
+        after = training.evaluate(kind.to_rank(head(X).detach(), settings.scale), classes)
         assert after.ap > before.ap + 5, name
         assert after.ndcg > before.ndcg, name
+
+
+def test_losses_that_compare_classes_rank_by_probability_or_margin(deep):
+    training = deep["head_training"]
+    scores = torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ranked = training.LOSSES["cross-entropy"].to_rank(scores, 3.0)
+    np.testing.assert_allclose(ranked.exp(), torch.softmax(3 * scores, 1))
+    margins = training.LOSSES["0-1, multi-class hinge"].to_rank(scores, 3.0)
+    for row, found in zip(scores.tolist(), margins.tolist(), strict=True):
+        assert found == pytest.approx([value - max(row[:k] + row[k + 1 :]) for k, value in enumerate(row)])
+    assert training.LOSSES["AP ramp, direct up"].to_rank(scores, 3.0) is scores
 
 
 def test_every_loss_has_as_many_candidates_and_keeps_the_best(deep, tmp_path):
@@ -143,10 +154,31 @@ def test_a_command_prints_a_row_per_loss(deep, tiny_folder, monkeypatch, capsys)
     monkeypatch.setattr(frozen, "FULL", 50)
     monkeypatch.setattr(frozen, "PASSES", {50: 3, 25: 2})
     monkeypatch.setattr(training, "STEPS", (0.03,))
+    few = {name: training.LOSSES[name] for name in ("cross-entropy", "AP hinge", "AP direct down")}
+    monkeypatch.setattr(frozen, "LOSSES", few)
     frozen.losses(tiny_folder, range(2))
     printed = capsys.readouterr().out
-    for name in training.LOSSES:
+    for name in few:
         rows = [line for line in printed.splitlines() if line.startswith(f"| {name} |")]
         assert len(rows) == 2
         assert all(20 < float(row.split("|")[3]) <= 100 for row in rows)
     assert printed.count("| +0.00 ± 0.00 |") >= 4  # the base against itself
+
+
+def test_peers_that_are_not_installed_are_left_out_with_a_reason(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    peers = __import__("torch_peers")
+
+    def absent(name):
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(peers, "import_module", absent)
+    scores = torch.randn(40, requires_grad=True)
+    functions, missing = peers.available(scores, (torch.arange(40) < 9).to(torch.int8))
+    assert list(functions) == ["BCEWithLogitsLoss", "AP hinge", "AP ramp"]
+    assert missing["LibAUC APLoss"] == "ModuleNotFoundError: No module named 'libauc.losses'"
+    assert set(missing) == set(peers.PEERS)
+    for function in functions.values():
+        scores.grad = None
+        function()
+        assert scores.grad.abs().sum() > 0
