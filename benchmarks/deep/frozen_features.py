@@ -83,8 +83,8 @@ def synthetic(folder: Path, seeds: range = SEEDS) -> None:
         found = {}
         for name in NOISE_LOSSES:
             run = partial(synthetic_network.run, name, share)
-            key = {"data": "synthetic", "loss": name, "noise": share, "passes": synthetic_network.PASSES}
-            found[name] = measure(LOSSES[name], run, records, key, seeds)
+            key = {"data": "synthetic", "loss": name, "noise": share, **synthetic_network.describe()}
+            found[name] = measure(LOSSES[name], run, records, key, seeds, search_seed=None)  # each has its teacher
         print(f"\n{100 * share:g} % of the training labels flipped, full batch, {synthetic_network.PASSES} passes\n")
         comparison(found, base="BCE")
 

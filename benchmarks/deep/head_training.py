@@ -150,13 +150,13 @@ Run = Callable[[int, Settings, str], Metrics]
 SEARCH_SEED = 99
 
 
-def choose(kind: LossKind, run: Run, records: Records, key: dict[str, Any]) -> Settings:
-    """Return the candidate with the best mean AP on the validation split, on a draw of its own."""
+def choose(kind: LossKind, run: Run, records: Records, key: dict[str, Any], seed: int) -> Settings:
+    """Return the candidate with the best mean AP on the validation split of a seed."""
 
     def value(settings: Settings) -> float:
         found = records.get(
-            {**key, "seed": SEARCH_SEED, "settings": settings, "part": "validation"},
-            lambda: run(SEARCH_SEED, settings, "validation")._asdict(),
+            {**key, "seed": seed, "settings": settings, "part": "validation"},
+            lambda: run(seed, settings, "validation")._asdict(),
         )
         return float(found["ap"])
 
@@ -164,13 +164,17 @@ def choose(kind: LossKind, run: Run, records: Records, key: dict[str, Any]) -> S
     return max((best, *(best._replace(decay=decay) for decay in DECAYS)), key=value)
 
 
-def measure(kind: LossKind, run: Run, records: Records, key: dict[str, Any], seeds: range) -> list[dict[str, Any]]:
-    """Choose the settings and return the test records of each seed."""
-    settings = choose(kind, run, records, key)
-    return [
-        records.get(
-            {**key, "seed": seed, "settings": settings, "part": "test"},
-            lambda seed=seed: run(seed, settings, "test")._asdict(),  # type: ignore[misc]
+def measure(
+    kind: LossKind, run: Run, records: Records, key: dict[str, Any], seeds: range, search_seed: int | None = SEARCH_SEED
+) -> list[dict[str, Any]]:
+    """Return the test records of each seed, with settings chosen for all on one draw or (None) by each on its own."""
+    rows = []
+    for seed in seeds:
+        settings = choose(kind, run, records, key, seed if search_seed is None else search_seed)
+        rows.append(
+            records.get(
+                {**key, "seed": seed, "settings": settings, "part": "test"},
+                lambda seed=seed, settings=settings: run(seed, settings, "test")._asdict(),  # type: ignore[misc]
+            )
         )
-        for seed in seeds
-    ]
+    return rows

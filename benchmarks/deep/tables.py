@@ -13,7 +13,7 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def comparison(found: dict[str, list[dict[str, Any]]], base: str) -> None:
-    """Print a row per loss: its metrics, and the differences to the base, seed by seed."""
+    """Print a row per loss: its metrics, and the differences to the base, seed by seed; settings are medians."""
     print("| loss | step, scale, decay | mean AP | sd | minus", base, "| NDCG | sd | minus", base, "| CPU s |")
     print("|" + "---|" * 9)
     for name, records in found.items():
@@ -22,5 +22,6 @@ def comparison(found: dict[str, list[dict[str, Any]]], base: str) -> None:
             values, others = (np.array([record[metric] for record in rows]) for rows in (records, found[base]))
             mean, half = interval(values - others)
             cells += [f"{values.mean():.2f}", f"{values.std(ddof=1):.2f}", f"{mean:+.2f} ± {half:.2f}"]
-        chosen = ", ".join(f"{value:g}" for value in records[0]["key"]["settings"])
+        settings = [record["key"]["settings"] for record in records]
+        chosen = ", ".join(f"{value:g}" for value in np.median(settings, axis=0))
         print("|", " | ".join([name, chosen, *cells, f"{np.median([row['cpu'] for row in records]):.2f}"]), "|")

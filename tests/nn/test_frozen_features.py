@@ -90,6 +90,8 @@ def test_every_loss_has_as_many_candidates_and_keeps_the_best(deep, tmp_path):
         again = training.measure(kind, run, training.Records(tmp_path / f"{number}.jsonl"), {"loss": name}, range(3))
         assert len(tried) == 13
         assert [row["ap"] for row in again] == [row["ap"] for row in rows]
+        training.measure(kind, run, training.Records(tmp_path / f"own{number}.jsonl"), {}, range(3), search_seed=None)
+        assert [seed for seed, _, part in tried[13:] if part == "validation"] == [0] * 10 + [1] * 10 + [2] * 10
 
 
 def test_noise_moves_the_share_that_it_says_to_other_classes(deep):
