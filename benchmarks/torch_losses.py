@@ -6,12 +6,11 @@
     python benchmarks/torch_losses.py agreement    value and gradient against the readable twin, ties included
     python benchmarks/torch_losses.py head         a linear head against RankSVM's certified objective
     python benchmarks/torch_losses.py passes       two passes against one, and two processes against one
-    python benchmarks/torch_losses.py peers        torchsort and LibAUC, where they are installed
 
-Times are process CPU time, one thread, everything compared timed in alternation within one process.
+Times are process CPU time, one thread, everything compared timed in alternation within one process. `torch_peers.py`
+times the losses of other packages.
 """
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -237,38 +236,6 @@ def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-def peers() -> None:
-    scores, labels = example(*LARGE)
-    tensor, targets = torch.tensor(scores, requires_grad=True), torch.tensor(labels)
-    functions = {"hinge ap": both_ways(RankHingeLoss(), tensor, targets)}
-    if importlib.util.find_spec("torchsort"):
-        import torchsort
-
-        def soft_rank() -> None:
-            tensor.grad = None
-            torchsort.soft_rank(tensor[None])[0][targets > 0].sum().backward()
-
-        functions["torchsort.soft_rank"] = soft_rank
-    else:
-        print("torchsort is not installed")
-    if importlib.util.find_spec("libauc"):
-        from libauc.losses import APLoss
-
-        theirs, positives = APLoss(data_len=len(scores)), torch.flatnonzero(targets)
-        index = torch.cat([positives, torch.flatnonzero(targets == 0)])
-
-        def surrogate() -> None:
-            tensor.grad = None
-            theirs(torch.sigmoid(tensor[index]), targets[index].float(), index).backward()
-
-        functions["LibAUC APLoss"] = surrogate
-    else:
-        print("libauc is not installed")
-    header("P = 1,000, N = 100,000", "forward and backward ms")
-    for name, found in alternate(functions, 5).items():
-        row(name, f"{found / 1e3:.3g}")
-
-
 COMMANDS = {
     "time": time_all,
     "overhead": overhead,
@@ -276,7 +243,6 @@ COMMANDS = {
     "agreement": agreement,
     "head": head,
     "passes": passes,
-    "peers": peers,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,186 @@
+"""The experiments with losses on frozen features, on tiny generated data."""
+
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from sklearn.metrics import average_precision_score, ndcg_score
+
+torch = pytest.importorskip("torch", reason="the experiments train with torch")
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+MODULES = ("cifar_features", "frozen_features", "head_training", "synthetic_network", "tables")
+
+
+@pytest.fixture(scope="module")
+def deep():
+    """The modules of the experiments by name; they import each other as siblings."""
+    sys.path.insert(0, str(BENCHMARKS / "deep"))
+    try:
+        yield {name: __import__(name) for name in MODULES}
+    finally:
+        sys.path.remove(str(BENCHMARKS / "deep"))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+def made_up(n=300, d=8, n_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, n_classes, n)
+    X = rng.standard_normal((n, d)) + np.eye(n_classes, d)[classes] * 2
+    return torch.tensor(X / d**0.5, dtype=torch.float32), torch.tensor(classes)
+
+
+@pytest.mark.parametrize("digits", [1, 6], ids=["ties", "no ties"])
+def test_metrics_are_those_of_scikit_learn(deep, digits):
+    rng = np.random.default_rng(0)
+    scores, classes = rng.standard_normal((80, 4)).round(digits), rng.integers(0, 4, 80)
+    found = deep["head_training"].evaluate(torch.tensor(scores), torch.tensor(classes))
+    columns = [(classes == column, scores[:, column]) for column in range(4)]
+    assert found.ap == pytest.approx(100 * np.mean([average_precision_score(*column) for column in columns]))
+    assert found.ndcg == pytest.approx(100 * np.mean([ndcg_score(truth[None], s[None]) for truth, s in columns]))
+
+
+@pytest.mark.parametrize("batch", [300, 60])
+def test_every_loss_learns(deep, batch):
+    training = deep["head_training"]
+    X, classes = made_up()
+    for name, kind in training.LOSSES.items():
+        torch.manual_seed(0)
+        head = torch.nn.Linear(8, 3)
+        before = training.evaluate(head(X).detach(), classes)
+        settings = training.Settings(0.03, kind.scales[1], 0.01)
+        training.train(head, X, classes, kind, settings, batch=batch, passes=8, seed=0)
+        after = training.evaluate(kind.to_rank(head(X).detach(), settings.scale), classes)
+        assert after.ap > before.ap + 5, name
+        assert after.ndcg > before.ndcg, name
+
+
+def test_losses_that_compare_classes_rank_by_probability_or_margin(deep):
+    training = deep["head_training"]
+    scores = torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ranked = training.LOSSES["cross-entropy"].to_rank(scores, 3.0)
+    np.testing.assert_allclose(ranked.exp(), torch.softmax(3 * scores, 1))
+    margins = training.LOSSES["0-1, multi-class hinge"].to_rank(scores, 3.0)
+    for row, found in zip(scores.tolist(), margins.tolist(), strict=True):
+        assert found == pytest.approx([value - max(row[:k] + row[k + 1 :]) for k, value in enumerate(row)])
+    assert training.LOSSES["AP ramp, direct up"].to_rank(scores, 3.0) is scores
+
+
+def test_every_loss_has_as_many_candidates_and_keeps_the_best(deep, tmp_path):
+    training = deep["head_training"]
+    for number, (name, kind) in enumerate(training.LOSSES.items()):
+        tried = []
+
+        def run(seed, settings, part, tried=tried, kind=kind):
+            tried.append((seed, settings, part))
+            value = 50 + (settings.step == 0.03) + 2 * (settings.scale == kind.scales[2]) + (settings.decay == 1.0)
+            return training.Metrics(value, value)
+
+        records = training.Records(tmp_path / f"{number}.jsonl")
+        rows = training.measure(kind, run, records, {"loss": name}, range(3))
+        search = [entry for entry in tried if entry[2] == "validation"]
+        assert (len(search), len(tried)) == (10, 13)
+        assert {seed for seed, _, _ in search} == {training.SEARCH_SEED}
+        assert [settings for _, settings, part in tried if part == "test"] == [(0.03, kind.scales[2], 1.0)] * 3
+        again = training.measure(kind, run, training.Records(tmp_path / f"{number}.jsonl"), {"loss": name}, range(3))
+        assert len(tried) == 13
+        assert [row["ap"] for row in again] == [row["ap"] for row in rows]
+        training.measure(kind, run, training.Records(tmp_path / f"own{number}.jsonl"), {}, range(3), search_seed=None)
+        assert [seed for seed, _, part in tried[13:] if part == "validation"] == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_noise_moves_the_share_that_it_says_to_other_classes(deep):
+    classes = torch.arange(10).repeat(2000)
+    moved = deep["frozen_features"].flipped(classes, 0.2, np.random.default_rng(0))
+    wrong = moved != classes
+    assert 0.19 < wrong.double().mean() < 0.21
+    assert set(moved.tolist()) == set(range(10))
+    shifts = ((moved - classes) % 10)[wrong]
+    assert 400 < min(torch.bincount(shifts, minlength=10)[1:]) <= max(torch.bincount(shifts)) < 500
+    assert torch.equal(deep["frozen_features"].flipped(classes, 0.0, np.random.default_rng(0)), classes)
+
+
+def test_the_made_up_network_is_learnt_and_noise_spares_the_test_labels(deep, monkeypatch):
+    synthetic, training = deep["synthetic_network"], deep["head_training"]
+    torch.manual_seed(0)
+    data = synthetic.make_data()
+    assert {part: len(X) for part, (X, _) in data.items()} == synthetic.PARTS
+    assert torch.cat([labels for _, labels in data.values()]).double().mean() == pytest.approx(0.2, abs=0.001)
+    monkeypatch.setattr(synthetic, "PASSES", 30)
+    settings = training.Settings(0.03, 1.0, 0.0)
+    clean = synthetic.run("BCE", 0.0, 0, settings, "test")
+    noisy = synthetic.run("BCE", 0.3, 0, settings, "test")
+    assert clean.ap > noisy.ap + 1
+    assert noisy.ap > 40
+
+
+def test_interval_is_that_of_student(deep):
+    values = np.array([1.0, 2.0, 4.0, 4.5, 9.0])
+    mean, half = deep["tables"].interval(values)
+    low, high = student.interval(0.95, 4, loc=values.mean(), scale=values.std(ddof=1) / 5**0.5)
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+
+
+@pytest.fixture
+def tiny_folder(deep, tmp_path, monkeypatch):
+    """Features of a zip of small pictures, by HOG."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    with zipfile.ZipFile(tmp_path / "pictures.zip", "w") as file:
+        for part, count in (("train", 9), ("test", 4)):
+            for kind in range(10):
+                for number in range(count):
+                    pixels = rng.integers(0, 60, (32, 32, 3), dtype=np.uint8)
+                    pixels[3 * kind : 3 * kind + 4] += 150
+                    content = io.BytesIO()
+                    Image.fromarray(pixels).save(content, "JPEG")
+                    file.writestr(f"{part}/class{kind}/{number:04}.jpg", content.getvalue())
+    monkeypatch.setattr(deep["cifar_features"], "EXTRACTOR", "hog")
+    monkeypatch.setattr(deep["cifar_features"], "VALIDATION", 30)
+    deep["cifar_features"].extract(tmp_path / "pictures.zip", tmp_path / "features")
+    return tmp_path / "features"
+
+
+def test_a_command_prints_a_row_per_loss(deep, tiny_folder, monkeypatch, capsys):
+    frozen, training = deep["frozen_features"], deep["head_training"]
+    data = deep["cifar_features"].load(tiny_folder)
+    assert [len(part.classes) for part in data] == [60, 30, 40]
+    assert (data.pool.X.square().sum(1).mean(), data.pool.X.dtype) == (pytest.approx(1, abs=0.2), torch.float32)
+    monkeypatch.setattr(frozen, "TRAINING", 50)
+    monkeypatch.setattr(frozen, "FULL", 50)
+    monkeypatch.setattr(frozen, "PASSES", {50: 3, 25: 2})
+    monkeypatch.setattr(training, "STEPS", (0.03,))
+    few = {name: training.LOSSES[name] for name in ("cross-entropy", "AP hinge", "AP direct down")}
+    monkeypatch.setattr(frozen, "LOSSES", few)
+    frozen.losses(tiny_folder, range(2))
+    printed = capsys.readouterr().out
+    for name in few:
+        rows = [line for line in printed.splitlines() if line.startswith(f"| {name} |")]
+        assert len(rows) == 2
+        assert all(20 < float(row.split("|")[3]) <= 100 for row in rows)
+    assert printed.count("| +0.00 ± 0.00 |") >= 4  # the base against itself
+
+
+def test_peers_that_are_not_installed_are_left_out_with_a_reason(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    peers = __import__("torch_peers")
+
+    def absent(name):
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(peers, "import_module", absent)
+    scores = torch.randn(40, requires_grad=True)
+    functions, missing = peers.available(scores, (torch.arange(40) < 9).to(torch.int8))
+    assert list(functions) == ["BCEWithLogitsLoss", "AP hinge", "AP ramp"]
+    assert missing["LibAUC APLoss"] == "ModuleNotFoundError: No module named 'libauc.losses'"
+    assert set(missing) == set(peers.PEERS)
+    for function in functions.values():
+        scores.grad = None
+        function()
+        assert scores.grad.abs().sum() > 0
