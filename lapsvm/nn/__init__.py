@@ -1,9 +1,12 @@
-"""Rank losses for torch, and WSDDN. torch is imported when a rank loss is, or when WSDDN is trained or applied."""
+"""Rank losses for torch, and baselines. torch is imported when a loss is, or when a baseline is trained or applied."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import DependencyError
+from lapsvm.nn.baselines.attention import AttentionMIL
+from lapsvm.nn.baselines.head_files import TrainedHeads, load_heads
+from lapsvm.nn.baselines.oicr import OICR
 from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
@@ -26,13 +29,17 @@ _WITH_TORCH = {
 }
 
 __all__ = [
+    "OICR",
     "WSDDN",
+    "AttentionMIL",
     "DirectLoss",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
     "ScoreMemory",
+    "TrainedHeads",
     "direct_loss",
+    "load_heads",
     "rank_hinge_loss",
     "rank_ramp_loss",
     "two_pass_backward",
