@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, as_numbers, check_count
+from lapsvm.arrays import Array, Float32, check_count
 from lapsvm.bags import as_bags
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
@@ -124,7 +124,7 @@ class OICR(WindowHeads):
         torch = import_torch("OICR")
         classes, windows = _first(parameters, features)
         loss = log_loss(classes, windows, labels)
-        of_classes, known = labels.numpy(), as_numbers("boxes", boxes)
+        of_classes, known = labels.numpy(), as_boxes([] if boxes is None else boxes)
         scores = log_products(classes, windows).detach().exp().numpy()
         for head in self._refined(parameters, features):
             targets, weights = pseudo_labels(scores, of_classes, known, self.min_iou)
