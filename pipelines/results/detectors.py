@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lapsvm.arrays import Float64
 from lapsvm.detection import Calibration, Detector, score_many
 from lapsvm.errors import MissingError, ModelFileError, StageError
@@ -67,15 +69,24 @@ def shard_scorer(context: RunContext, stage: str) -> Callable[[Shard], Float64]:
         detectors: Sequence[Detector] = load_detectors(context, stage)
         return lambda shard: score_many(detectors, shard.features)
     heads = load_run_heads(context, stage)
+    contrast = _contrast(context, heads)
 
     def score(shard: Shard) -> Float64:
         extractor = shard.provenance["features"]["extractor"]
-        contrast = heads.provenance[heads.classes[0]].get("training", {}).get("contrast", 0.0)
         halves = Halves(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
         features = halves.combine(shard.features) if any(halves.halved) else shard.features
         return heads.score(features, shard.offsets)
 
     return score
+
+
+def _contrast(context: RunContext, heads: TrainedHeads) -> float:
+    """Return how much of a window's surroundings was subtracted in training; ModelFileError if it is no number."""
+    training = heads.provenance[heads.classes[0]].get("training")
+    contrast = training.get("contrast", 0.0) if isinstance(training, Mapping) else None
+    if not isinstance(contrast, int | float) or not np.isfinite(contrast):
+        raise ModelFileError(f"model {context.run.heads} must record the contrast of a run, got {contrast!r}.")
+    return float(contrast)
 
 
 def model_hashes(context: RunContext) -> dict[str, str]:

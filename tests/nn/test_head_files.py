@@ -49,7 +49,7 @@ def test_the_hash_depends_on_weights_and_scale(heads):
     assert heads.weights_hash() != before
 
 
-@pytest.mark.parametrize("change", ["other", "shape", "nan", "missing", "params", "classes"])
+@pytest.mark.parametrize("change", ["other", "shape", "nan", "missing", "params", "values", "classes", "provenance"])
 def test_a_damaged_file_is_named(heads, tmp_path, change):
     path = tmp_path / "a.safetensors"
     heads.save(path)
@@ -64,6 +64,10 @@ def test_a_damaged_file_is_named(heads, tmp_path, change):
         del tensors["class_coef"]
     elif change == "params":
         description["params"] = {"nosuch": 1}
+    elif change == "values":
+        description["params"]["epochs"] = "many"
+    elif change == "provenance":
+        description["provenance"] = {"cat": {}}
     else:
         description["classes"] = ["cat"]
     write_model(path, description, tensors, "it")

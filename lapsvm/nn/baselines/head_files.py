@@ -95,17 +95,29 @@ def load_heads(path: str | Path) -> TrainedHeads:
         raise ModelFileError(f"model {path} must hold one of {', '.join(_KINDS)}, got {name!r}.")
     try:
         model = _KINDS[name](**description["params"])
-        classes = tuple(str(one) for one in description["classes"])
+        classes, provenance = _described(description)
         scale = as_floats("scale", tensors["scale"], 1)
         _restore(model, tensors, len(scale), description["history"])
         _check_scores(model, len(classes))
-        return TrainedHeads(model, classes, scale, dict(description["provenance"]))
+        return TrainedHeads(model, classes, scale, provenance)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, InputError) as error:
         raise ModelFileError(f"model {path} is damaged: {error}.") from None
 
 
 def _fitted(model: WindowHeads) -> dict[str, Array]:
     return {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in model.parts}
+
+
+def _described(description: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the classes and the provenance, checked."""
+    classes, provenance = description["classes"], description["provenance"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise ValueError("classes must be a list of names")
+    if not isinstance(provenance, dict) or set(provenance) != set(classes) or len(provenance) != len(classes):
+        raise ValueError("provenance must have an entry for each class")
+    if not all(isinstance(entry, dict) for entry in provenance.values()):
+        raise ValueError("provenance must have a record for each class")
+    return tuple(classes), provenance
 
 
 def _restore(model: WindowHeads, tensors: Mapping[str, Array], d: int, history: Sequence[dict[str, float]]) -> None:
@@ -116,6 +128,7 @@ def _restore(model: WindowHeads, tensors: Mapping[str, Array], d: int, history: 
             raise ValueError(f"{name} must hold finite float32 numbers")
         setattr(model, f"{name}_", array)
     model.history_, model.n_features_in_ = list(history), d
+    model._check()
 
 
 def _check_scores(model: WindowHeads, k: int) -> None:
