@@ -8,8 +8,10 @@ of a picture does the same for WSDDN and attention, and OICR's heads are used as
 """
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -43,9 +45,12 @@ class Method(StrEnum):
 
 
 def run(
-    folder: Path, out: Path, method: Method, seed: int = 0, epochs: tuple[int, ...] = (), *, quiet: bool = False
-) -> None:
+    folder: Path, out: Path, method: Method, seed: int = 0, constants: Mapping[str, Any] = MappingProxyType({}), *,
+    quiet: bool = False,
+) -> None:  # fmt: skip
     """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
+
+    `constants` are settings, such as "train.epochs" or "train.C", with values to choose from.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def run(
         If `folder` is no run folder.
     """
     source, target = RunFolder(folder), RunFolder(out)
-    settings = check_settings(baseline_settings(source.require_settings("baselines"), method, seed, epochs))
+    settings = check_settings(baseline_settings(source.require_settings("baselines"), method, seed, constants))
     if target.settings_file.exists() or target.baseline_file.exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
     program = ("python", "-m", "lapsvm.pipelines.studies.baselines")
@@ -66,15 +71,22 @@ def run(
             run_stage(stage, context)
 
 
-def baseline_settings(settings: Settings, method: Method, seed: int, epochs: tuple[int, ...] = ()) -> Settings:
-    """Return a run's settings with a baseline in the place of its learner."""
+def baseline_settings(settings: Settings, method: Method, seed: int, constants: Mapping[str, Any]) -> Settings:
+    """Return a run's settings with a baseline in the place of its learner.
+
+    Raises OptionError if a constant is given that the baseline does not have.
+    """
+    own = ("train.epochs",) if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
+    for name in constants:
+        if name not in own:
+            raise OptionError(f"option --{name.removeprefix('train.')} is not one of --method {method.value}.")
     values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
     values |= {"train.criterion": "image_ap", "train.keep_windows": 0, "train.keep_by": "", "train.multifold": 0}
     if method.value in HEADS:
-        values |= {"detect.demotion": 0.0, "train.epochs": epochs or None}
+        values |= {"detect.demotion": 0.0}
     else:
         values |= {"train.C": C_VALUES, "train.J": J_VALUES, "train.J_relative": False}
-    return settings.with_values(values)
+    return settings.with_values({**values, **constants})
 
 
 def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:
@@ -93,12 +105,14 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, first weights and order.")] = 0,
-    epochs: Annotated[str, typer.Option(help="Passes over the pictures, as in 5,10,20; one is not chosen.")] = "",
+    epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
+    C: Annotated[str, typer.Option("--C", help="C of mi_svm to choose from.")] = "",
+    J: Annotated[str, typer.Option("--J", help="J of mi_svm to choose from.")] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""
-    given = setting_values({"epochs": epochs or None}).get("train.epochs", ())
-    run(folder, out, method, seed, given, quiet=quiet)
+    given = {name: text or None for name, text in (("epochs", epochs), ("C", C), ("J", J))}
+    run(folder, out, method, seed, setting_values(given), quiet=quiet)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,11 @@ METHODS = list(Method)
 EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2), Method.ATTENTION_MIL: (1, 2)}
 
 
+def constants(method):
+    """The constants that a method chooses from here."""
+    return {"train.epochs": EPOCHS[method]} if EPOCHS[method] else {}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def few_candidates():
     """Fewer constants to choose from, for they are trained here several times."""
@@ -40,7 +45,7 @@ def made_by(request, finished, tmp_path_factory, made):
     if request.param is not Method.MI_SVM:
         pytest.importorskip("torch", reason="torch is not installed")
     before, out = made(finished, "run.toml", "evaluation.json", "models/*"), tmp_path_factory.mktemp("o")
-    baselines.run(finished, out / "DIR", request.param, epochs=EPOCHS[request.param], quiet=True)
+    baselines.run(finished, out / "DIR", request.param, constants=constants(request.param), quiet=True)
     return SimpleNamespace(method=request.param, out=out / "DIR", before=before)
 
 
@@ -91,7 +96,7 @@ def with_demotion(run_copy, amount):
 
 def test_the_same_seed_gives_the_same_bytes_and_demotion_reaches_mi_svm_alone(made_by, run_copy, tmp_path, made):
     with_demotion(run_copy, 1.0)
-    baselines.run(run_copy, tmp_path / "DIR", made_by.method, epochs=EPOCHS[made_by.method], quiet=True)
+    baselines.run(run_copy, tmp_path / "DIR", made_by.method, constants=constants(made_by.method), quiet=True)
     patterns = "detections/*/*.txt", "evaluation.json", "baseline.json", "heads.safetensors"
     unchanged = made(tmp_path / "DIR", *patterns) == made(made_by.out, *patterns)
     assert unchanged == (made_by.method is not Method.MI_SVM)
@@ -183,7 +188,7 @@ def test_the_learner_of_a_run_may_be_a_baseline(method, digits, finished, fast, 
 
 def test_with_one_number_of_epochs_nothing_is_chosen(finished, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
-    baselines.run(finished, tmp_path / "DIR", Method.WSDDN, epochs=(3,), quiet=True)
+    baselines.run(finished, tmp_path / "DIR", Method.WSDDN, constants={"train.epochs": (3,)}, quiet=True)
     record = json.loads((tmp_path / "DIR" / "baseline.json").read_text())
     assert record["held_out_image_ap"] == []
     assert (record["epochs"], len(record["history"])) == (3, 3)
@@ -204,6 +209,15 @@ def test_joint_folds_have_their_share_of_every_class():
 def test_the_fewest_epochs_within_the_margin_are_taken():
     candidates = [{"epochs": e, "folds": [ap, ap]} for e, ap in ((5, 0.90), (10, 0.94), (20, 0.95))]
     assert [best_epochs(candidates, margin) for margin in (0.0, 0.01, 0.05)] == [20, 10, 5]
+
+
+@pytest.mark.parametrize(("method", "given"), [("mi_svm", "epochs"), ("oicr", "C"), ("wsddn", "J")])
+def test_a_constant_of_another_method_is_refused(finished, tmp_path, capsys, method, given):
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, f"--{given}", "1,2"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == f"lapsvm: option --{given} is not one of --method {method}.\n"
+    assert not (tmp_path / "A").exists()
 
 
 @pytest.mark.parametrize("there", ["run.toml", "baseline.json"])
