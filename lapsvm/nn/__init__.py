@@ -1,12 +1,15 @@
-"""Rank losses, latent and layerwise learning for torch, and WSDDN.
+"""Rank losses, latent and layerwise learning for torch, and baselines.
 
-torch is imported when one of these is, or when WSDDN is trained or applied.
+torch is imported when one of the losses or learners is, or when a baseline is trained or applied.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import DependencyError
+from lapsvm.nn.baselines.attention import AttentionMIL
+from lapsvm.nn.baselines.head_files import TrainedHeads, load_heads
+from lapsvm.nn.baselines.oicr import OICR
 from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
@@ -42,8 +45,10 @@ _WITH_TORCH = {
 }
 
 __all__ = [
+    "OICR",
     "WSDDN",
     "ActivationCache",
+    "AttentionMIL",
     "DirectLoss",
     "LatentFineTuning",
     "LatentRankHead",
@@ -52,9 +57,11 @@ __all__ = [
     "RankInfo",
     "RankRampLoss",
     "ScoreMemory",
+    "TrainedHeads",
     "WindowPooling",
     "cache_activations",
     "direct_loss",
+    "load_heads",
     "rank_hinge_loss",
     "rank_ramp_loss",
     "train_latent_head",

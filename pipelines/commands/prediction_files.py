@@ -7,7 +7,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from lapsvm.catalog import PICTURE_SUFFIXES
-from lapsvm.errors import MissingError, OptionError
+from lapsvm.errors import MissingError, OptionError, SettingsError
 
 from ..run.folder import RunFolder
 from .draw import is_drawing
@@ -26,6 +26,8 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for path in paths:
         run = RunFolder(path)
+        if run.heads.is_file():
+            raise SettingsError(f"run {path} has heads of a baseline, which score the windows of their own run alone.")
         if run.settings_file.is_file() and not run.models.is_dir():
             raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
         folder = run.models if run.models.is_dir() else path

@@ -8,6 +8,7 @@ from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection import Detector
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
+from lapsvm.nn import load_heads
 
 from ..results.held_out import HeldOut
 from ..run.dataset import moved, open_run_data
@@ -72,6 +73,8 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
+    if run.heads.is_file():
+        yield run.heads, load_heads
     kinds = ((run.first_models, Detector.load), (run.models, Detector.load), (run.held_out_scores, HeldOut.load))
     for folder, read in kinds:
         for path in sorted(folder.glob("*.safetensors")):

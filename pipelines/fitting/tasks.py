@@ -15,6 +15,7 @@ from lapsvm.latent import LatentSolution
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
+from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
 from .window_subset import subset_provenance
 
@@ -75,9 +76,17 @@ def labels_provenance(y: Labels) -> dict[str, Any]:
 def training_settings(context: RunContext) -> dict[str, Any]:
     """Return the settings that decide how a model is trained."""
     train, features = context.settings.train, context.settings.features
-    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[train.learner]
-    relevant = {name: value for name, value in asdict(train).items() if name not in (*unused, "keep_by")}
+    relevant = {name: value for name, value in asdict(train).items() if _is_used(train.learner, name)}
     return relevant | {"seed": context.settings.seed} | ({"contrast": features.contrast} if features.beside else {})
+
+
+def _is_used(learner: str, name: str) -> bool:
+    """Return whether a learner depends on a setting of training; ``keep_by`` is recorded by its models' hashes."""
+    if learner in BASELINES:
+        constants = ("epochs",) if learner in HEADS else ("C", "J", "J_relative")
+        return name in ("learner", "folds", "margin", "head_seed", *constants)
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[learner]
+    return name not in (*unused, "keep_by", "epochs", "head_seed")
 
 
 def is_done(task: FitTask, parts: Sequence[str] = PARTS) -> bool:

@@ -22,6 +22,7 @@ from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings
+from .detectors import model_hashes
 
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
@@ -69,7 +70,7 @@ def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet | None = 
 
 def detection_stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
     """Return the hashes of models and shards and the settings, which decide the detections."""
-    models = {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
+    models = model_hashes(context)
     checksums = [header.checksum for header in shards.headers]
     return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
 

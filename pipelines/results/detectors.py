@@ -1,13 +1,32 @@
-"""The detectors of a run."""
+"""The trained classes of a run: a detector each, or a baseline's heads for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lapsvm.detection import Detector
+import numpy as np
+
+from lapsvm.arrays import Float64
+from lapsvm.detection import Calibration, Detector, score_many
 from lapsvm.errors import MissingError, ModelFileError, StageError
+from lapsvm.features import Shard
+from lapsvm.nn import TrainedHeads, load_heads
 
+from ..fitting.training_bags import Halves
+from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
+from ..run.settings import HEADS
+
+
+@dataclass(frozen=True)
+class HeadOfClass:
+    """What a run's page and tables ask of a class that a baseline's heads learned with the others."""
+
+    class_name: str
+    provenance: Mapping[str, Any]
+    calibration: Calibration | None = None
 
 
 def load_detectors(context: RunContext, stage: str, file_of: Callable[[str], Path] | None = None) -> list[Detector]:
@@ -20,6 +39,62 @@ def load_detectors(context: RunContext, stage: str, file_of: Callable[[str], Pat
             raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm {maker} first.")
         detectors.append(Detector.load(path))
     return detectors
+
+
+def load_run_heads(context: RunContext, stage: str) -> TrainedHeads:
+    """Return the heads of a baseline's run; StageError if they are missing or lack a class."""
+    path = context.run.heads
+    if not path.is_file():
+        raise StageError(f"{stage} needs the heads of the run, but {path} is not there; run lapsvm train first.")
+    heads = load_heads(path)
+    if list(heads.classes) != list(context.data.classes):
+        raise StageError(
+            f"{stage} needs heads of the classes {', '.join(context.data.classes)}, but {path} has those of "
+            f"{', '.join(heads.classes)}; run lapsvm train --redo first."
+        )
+    return heads
+
+
+def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector | HeadOfClass]:
+    """Return class -> its detector, or what stands for it in a baseline's run."""
+    if context.settings.train.learner not in HEADS:
+        return {detector.class_name: detector for detector in load_detectors(context, stage)}
+    heads = load_run_heads(context, stage)
+    return {name: HeadOfClass(name, heads.provenance.get(name, {})) for name in heads.classes}
+
+
+def shard_scorer(context: RunContext, stage: str) -> Callable[[Shard], Float64]:
+    """Return the function shard -> scores (n, classes) of its windows by the run's models."""
+    if context.settings.train.learner not in HEADS:
+        detectors: Sequence[Detector] = load_detectors(context, stage)
+        return lambda shard: score_many(detectors, shard.features)
+    heads = load_run_heads(context, stage)
+    contrast = _contrast(context, heads)
+
+    def score(shard: Shard) -> Float64:
+        extractor = shard.provenance["features"]["extractor"]
+        halves = Halves(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
+        features = halves.combine(shard.features) if any(halves.halved) else shard.features
+        return heads.score(features, shard.offsets)
+
+    return score
+
+
+def _contrast(context: RunContext, heads: TrainedHeads) -> float:
+    """Return how much of a window's surroundings was subtracted in training; ModelFileError if it is no number."""
+    training = heads.provenance[heads.classes[0]].get("training")
+    contrast = training.get("contrast", 0.0) if isinstance(training, Mapping) else None
+    if not isinstance(contrast, int | float) or not np.isfinite(contrast):
+        raise ModelFileError(f"model {context.run.heads} must record the contrast of a run, got {contrast!r}.")
+    return float(contrast)
+
+
+def model_hashes(context: RunContext) -> dict[str, str]:
+    """Return class -> the hash of the weights that score it."""
+    if context.settings.train.learner in HEADS:
+        found = load_heads(context.run.heads).weights_hash()
+        return dict.fromkeys(context.data.classes, found)
+    return {name: weights_hash(Detector.load(context.run.model(name))) for name in context.data.classes}
 
 
 def available_detectors(context: RunContext) -> dict[str, Detector]:

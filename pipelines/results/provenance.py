@@ -1,13 +1,16 @@
 """Provenance of a model: how it was made."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError
 
+if TYPE_CHECKING:
+    from .detectors import HeadOfClass
 
-def provenance_value(detector: Detector, *names: str) -> Any:
+
+def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
     """Return the value at the path `names` in a detector's provenance.
 
     Raises

@@ -8,6 +8,7 @@ from lapsvm.errors import OptionError
 
 from .options import SETTINGS
 from .settings import (
+    BASELINES,
     FILE,
     IMPORTED,
     DataSettings,
@@ -37,7 +38,22 @@ def check_settings(settings: Settings) -> Settings:
     if settings.train.keep_by and settings.features.beside:
         raise OptionError("option --keep-by must not go with --beside: its models are for other features.")
     _check_refinement(settings.refine)
+    if settings.train.learner in BASELINES:
+        _check_baseline(settings)
     return settings
+
+
+def _check_baseline(settings: Settings) -> None:
+    """Raise OptionError if a baseline is asked for what latent learners alone have."""
+    train = settings.train
+    for option, given, only in (
+        ("--refine", settings.refine.rounds, 0),
+        ("--keep-windows", train.keep_windows, 0),
+        ("--multifold", train.multifold, 0),
+        ("--criterion", train.criterion, "image_ap"),
+    ):
+        if given != only:
+            raise OptionError(f"option {option} must be {only} with --learner {train.learner}, got {given}.")
 
 
 def check_detection(detect: DetectSettings) -> DetectSettings:

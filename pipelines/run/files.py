@@ -19,6 +19,8 @@ GENERATED_SETTINGS = "digits.toml"
 PATTERNS = (
     "run.toml",
     "projection.safetensors",
+    "heads.safetensors",
+    "baseline.json",
     "choices.json",
     "evaluation.json",
     "history.csv",

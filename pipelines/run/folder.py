@@ -6,6 +6,8 @@
     RUN/shards/<set>/*.safetensors      boxes and features
     RUN/projection.safetensors          principal components, with --pca
     RUN/models/<class>.safetensors      one detector per class
+    RUN/heads.safetensors               a baseline's heads of all classes, in place of models
+    RUN/baseline.json                   a baseline's constants and history
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
     RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
     RUN/training/*.answers              answers of passes, until training ends
@@ -72,6 +74,8 @@ class RunFolder:
         self.first_models = self.path / "first"
         self.held_out_scores = self.path / "heldout"
         self.projection = self.path / "projection.safetensors"
+        self.heads = self.path / "heads.safetensors"
+        self.baseline_file = self.path / "baseline.json"
         self.choices_file = self.path / "choices.json"
         self.training = self.path / "training"
         self.resume_file = self.training / "resume.json"

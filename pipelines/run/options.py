@@ -14,7 +14,7 @@ from typing import Any
 from lapsvm.errors import OptionError
 
 from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE, shown
-from .settings import CRITERIA, DTYPES, INITS, LEARNERS, Settings
+from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, Settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -215,7 +215,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Training", FIT,
-        Option("learner", "--learner", str, "The learner.", "train.learner", rule=LEARNERS, main="*"),
+        Option("learner", "--learner", str, f"The learner; {', '.join(BASELINES)} are baselines, for --refine 0.",
+               "train.learner", rule=(*LEARNERS, *BASELINES), main="*"),
         Option("loss", "--loss", str, "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, or your own.",
                "train.loss", main="*"),
         Option("C", "--C", float, "The weight of the loss; cross-validation chooses one of several.", "train.C",
@@ -245,6 +246,10 @@ OPTIONS: tuple[Option, ...] = (
                "share.", "train.top", rule=POSITIVE, main="train"),
         Option("train_candidates", "--train-candidates", int, "The number of candidate windows per picture between "
                "passes over all windows; 0 for passes only.", "train.candidates", rule=COUNT),
+        Option("epochs", "--epochs", int, "Passes of wsddn, oicr, attention_mil; cross-validation chooses of several.",
+               "train.epochs", COMMAS, COUNT_FROM_1, verbs="run train"),
+        Option("head_seed", "--head-seed", int, "The seed of a baseline's folds, first weights and order.",
+               "train.head_seed", rule=Range(0, MAX_SEED), verbs="run train"),
         main="",
     ),
     *_panel(

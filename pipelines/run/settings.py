@@ -17,6 +17,8 @@ from lapsvm.files import NOT_PARSED, read_regular
 from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
+HEADS = ("wsddn", "oicr", "attention_mil")
+BASELINES = ("mi_svm", *HEADS)
 INITS = ("mean", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
@@ -117,7 +119,8 @@ class TrainSettings:
     run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
     ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is what cross-validation compares, ``margin`` how
     far below the best a candidate counts as good as that (see
-    `lapsvm.pipelines.fitting.selection`).
+    `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, several values of
+    which are compared; ``head_seed`` is the seed of a baseline.
     """
 
     learner: str = "latent_rank_svm"
@@ -138,6 +141,8 @@ class TrainSettings:
     folds: int = 3
     criterion: str = "image_ap"
     margin: float = 0.0
+    epochs: tuple[int, ...] = (5, 10, 20)
+    head_seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Stage 4: score all windows, suppress overlaps, write result files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.detection import Detector, score_many
-from lapsvm.features import ShardSet, open_shards
+from lapsvm.arrays import Float64
+from lapsvm.features import Shard, ShardSet, open_shards
 
 from ..results.detection_record import outdated_models
 from ..results.detections import (
@@ -17,7 +17,7 @@ from ..results.detections import (
     stamp_with_results,
     write_temporary_results,
 )
-from ..results.detectors import load_detectors
+from ..results.detectors import shard_scorer
 from ..run.context import RunContext
 from ..run.folder import STAMP, Timing, measured
 
@@ -35,7 +35,7 @@ def run(context: RunContext) -> None:
 
     The detection settings in the models are updated to those of the run (see `detection_record`).
     """
-    detectors = load_detectors(context, "detect")
+    score = shard_scorer(context, "detect")
     shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
     outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
     context.run.files.check(outdated)
@@ -43,7 +43,7 @@ def run(context: RunContext) -> None:
     try:
         for name, shard_set in shards.items():
             if context.redo or not is_up_to_date(context, name, shard_set):
-                results[name] = _detect_set(context, name, shard_set, detectors)
+                results[name] = _detect_set(context, name, shard_set, score)
         context.run.files.claim(outdated)
         for path, detector in outdated.items():
             detector.save(path)
@@ -59,12 +59,9 @@ def run(context: RunContext) -> None:
         context.save_settings()
 
 
-def _detect_set(context: RunContext, set_name: str, shards: ShardSet, detectors: Sequence[Detector]) -> SetResults:
+def _detect_set(context: RunContext, set_name: str, shards: ShardSet, score: Callable[[Shard], Float64]) -> SetResults:
     with measured() as timing:
-        names = [detector.class_name for detector in detectors]
-        detections = detect_shards(
-            context, shards, names, lambda shard: score_many(detectors, shard.features), set_name
-        )
+        detections = detect_shards(context, shards, context.data.classes, score, set_name)
         timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
         return SetResults(write_temporary_results(context.run, set_name, detections), timing)
 

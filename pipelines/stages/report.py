@@ -1,6 +1,6 @@
 """Stage 6: write the page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -29,7 +29,7 @@ from lapsvm.report.next_steps import SCENE
 
 from ..fitting.history import read_history
 from ..fitting.mean_probe import choice_warnings, scene_warnings
-from ..results.detectors import load_detectors
+from ..results.detectors import HeadOfClass, trained_classes
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.findings import options_in_use, unseen_image_ap
@@ -41,10 +41,19 @@ from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
 
+_LOSSES = {
+    "latent_svm": "hinge",
+    "mi_svm": "squared hinge",
+    "wsddn": "log loss",
+    "oicr": "log loss",
+    "attention_mil": "log loss",
+}
+"""Learner without a rank loss -> its loss, for the page."""
+
 
 def run(context: RunContext) -> None:
     """Write RUN/page/index.html."""
-    detectors = {detector.class_name: detector for detector in load_detectors(context, "report")}
+    detectors = trained_classes(context, "report")
     sets = {name: evaluate_set(context, name) for name in context.data.records}
     with context.timed("report"):
         contents = _contents(context, sets, detectors)
@@ -53,7 +62,9 @@ def run(context: RunContext) -> None:
     context.reporter.say(f"page: {context.run.page}")
 
 
-def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: dict[str, Detector]) -> Contents:
+def _contents(
+    context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
+) -> Contents:
     figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
     steps = _cccp_steps(context)
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
@@ -77,9 +88,9 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: di
         warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
         figures=figures,
         reliability={
-            name: detectors[name].calibration.reliability
+            name: calibration.reliability
             for name in context.data.classes
-            if detectors[name].calibration is not None and detectors[name].calibration.reliability is not None
+            if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
         next_steps=actions,
     )
@@ -90,7 +101,7 @@ class _ClassSources:
     """What the page says of a class comes from these; `shown` are unseen pictures if there are any."""
 
     name: str
-    detector: Detector
+    detector: Detector | HeadOfClass
     train: SetEvaluation
     test: SetEvaluation | None
     held_out: HeldOut | None
@@ -105,7 +116,9 @@ def _warnings(source: _ClassSources, actions: Sequence[NextStep]) -> list[str]:
     return [*([] if is_listed else scene_warnings(source.name, result)), *choice_warnings(source.name, result)]
 
 
-def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
+def _sources(
+    context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector | HeadOfClass
+) -> _ClassSources:
     data = context.settings.data
     held_out = read_held_out(context.run, name)
     parts = {set_name: (set_name, of, by_id(context.data.records[set_name])) for set_name, of in sets.items()}
@@ -171,7 +184,7 @@ def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
     """Return the settings, versions and times of the run."""
     settings, run = context.settings, context.run
     data = settings.data
-    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
+    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else _LOSSES[settings.train.learner]
     return RunSummary(
         title=f"{settings.data.name}: {', '.join(context.data.classes)}",
         dataset=data.name,
@@ -250,7 +263,7 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
-        C=provenance_value(detector, "result", "C"),
+        C=None if isinstance(detector, HeadOfClass) else provenance_value(detector, "result", "C"),
         duality_gap=result.get("duality_gap"),
         averaged=result.get("averaged_models", 0),
         steps=steps,

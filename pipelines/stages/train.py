@@ -29,8 +29,9 @@ from ..results.held_out import TrainingPictures, is_complete, save_held_out, too
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
-from ..run.settings import TrainSettings
+from ..run.settings import BASELINES, TrainSettings
 from ..shards.projection import projection_of
+from .train_baseline import is_trained, train_baseline
 
 
 def run(context: RunContext) -> None:
@@ -43,6 +44,9 @@ def run(context: RunContext) -> None:
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = fit_tasks(context, shards)
+    if context.settings.train.learner in BASELINES:
+        _train_baseline(context, shards, tasks)
+        return
     to_do = (
         tasks
         if context.redo
@@ -58,6 +62,14 @@ def run(context: RunContext) -> None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
             context.run.remove_training()
+
+
+def _train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> None:
+    is_needed = context.redo or not is_trained(context, tasks)
+    with context.timed("train") as counts:
+        counts.update(nothing_to_do=not is_needed, classes=len(tasks) if is_needed else 0)
+        if is_needed:
+            train_baseline(context, shards, tasks)
 
 
 def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:

@@ -1,50 +1,37 @@
-"""Baselines on the shards of a finished run: MI-SVM and a WSDDN head.
+"""Baselines on the shards of a finished run: MI-SVM, WSDDN, OICR and attention, each as a run folder.
 
-    python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn [--seed 0] [--root DATA]
+    python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn|oicr|attention_mil
+        [--seed 0] [--root DATA]
 
-RUN's settings give the pictures, classes, folds and the suppression of overlaps; RUN is only read. DIR gets the
-detections, evaluation.json as `lapsvm evaluate` writes it, baseline.json (chosen constants and training history),
-timings.json and the detectors of MI-SVM. RUN's demotion applies to MI-SVM only: the softmax over the windows of a
-picture does the same for WSDDN.
+DIR becomes a run on RUN's shards, with RUN's settings but for the learner: trained, detected and evaluated as
+`lapsvm run --learner METHOD` does. RUN is only read. Its demotion applies to MI-SVM only: the softmax over the windows
+of a picture does the same for WSDDN and attention, and OICR's heads are used as their authors do, without one.
 """
 
 import os
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
-from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from types import MappingProxyType
+from typing import Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.exceptions import ConvergenceWarning
 
-from lapsvm.arrays import Float64
-from lapsvm.bags import Bags
-from lapsvm.detection import Detector, score_many
 from lapsvm.errors import OptionError
-from lapsvm.evaluation import image_average_precision, write_json
-from lapsvm.features import Shard, open_shards
-from lapsvm.models import MISVM
-from lapsvm.nn import WSDDN
 
 from ..cli.parameters import PATH
-from ..fitting.selection import held_out_folds
-from ..fitting.tasks import FitTask, fit_tasks
-from ..fitting.training_bags import Halves, training_bags
-from ..results.detections import detect_shards, publish_results, write_temporary_results
+from ..cli.parsing import setting_values
 from ..run.checks import check_settings
 from ..run.context import RunContext
-from ..run.dataset import Labels, moved
+from ..run.dataset import moved
 from ..run.folder import RunFolder
-from ..run.progress import Bar, Reporter
-from ..stages import evaluate
+from ..run.limits import MAX_SEED
+from ..run.progress import Reporter
+from ..run.settings import HEADS, Settings
+from ..shards.jobs import copy_shard
+from ..stages.registry import run_stage
 from .command import Root, study_command
 
-RECORD = "baseline.json"
 C_VALUES = (0.05, 0.5, 5.0)
 J_VALUES = (1.0, 3.0)
 """MI-SVM's constants to choose from, for features with a mean norm of 1."""
@@ -55,142 +42,82 @@ class Method(StrEnum):
 
     MI_SVM = "mi_svm"
     WSDDN = "wsddn"
-
-
-class Trained(NamedTuple):
-    """A trained baseline: a function shard -> scores of its windows (n, classes), and a record of the training."""
-
-    score: Callable[[Shard], Float64]
-    record: dict[str, Any]
-
-
-class Training(NamedTuple):
-    """The training data of a baseline: all classes of a run, in its order."""
-
-    context: RunContext
-    tasks: Sequence[FitTask]
-    bags: Bags
-    scale: Float64
-    halves: Halves
-    seed: int
+    OICR = "oicr"
+    ATTENTION_MIL = "attention_mil"
 
 
 def run(
-    folder: Path, out: Path, method: Method, seed: int = 0, *, quiet: bool = False, root: Path | None = None
-) -> None:
+    folder: Path, out: Path, method: Method, seed: int = 0, constants: Mapping[str, Any] = MappingProxyType({}), *,
+    quiet: bool = False, root: Path | None = None,
+) -> None:  # fmt: skip
     """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
 
-    `root` is the folder of the run's data, if it has moved.
+    `constants` are settings, such as "train.epochs" or "train.C", with values to choose from; `root` is the folder of
+    the run's data, if it has moved.
 
     Raises
     ------
     OptionError
-        If `out` holds a run or a baseline already.
+        If `out` holds a run already.
     StageError
         If `folder` is no run folder.
     """
-    source = RunFolder(folder)
-    settings = moved(check_settings(source.require_settings("baselines")), root)
-    target = RunFolder(out)
-    if target.settings_file.exists() or (out / RECORD).exists():
+    source, target = RunFolder(folder), RunFolder(out)
+    own = baseline_settings(source.require_settings("baselines"), method, seed, constants)
+    settings = moved(check_settings(own), root)
+    if target.settings_file.exists() or target.baseline_file.exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
-    if method is Method.WSDDN:
-        settings = settings.with_values({"detect.demotion": 0.0})
-    reading = RunContext(source, settings, os.cpu_count() or 1, Reporter(quiet))
-    shards = {name: open_shards(source.shards(name)) for name in reading.data.records}
-    tasks = fit_tasks(reading, shards[settings.data.train_set])
-    writing = replace(reading, run=target)
+    program = ("python", "-m", "lapsvm.pipelines.studies.baselines")
+    context = RunContext(target, settings, os.cpu_count() or 1, Reporter(quiet), program=program)
     with target.lock():
-        with writing.timed("train"):
-            inputs = training_bags(reading, shards[settings.data.train_set])
-            trained = METHODS[method](Training(writing, tasks, *inputs, seed))
-            target.files.claim([out / RECORD])
-            write_json(out / RECORD, {"method": method.value, "seed": seed, **trained.record})
-        for name, windows in shards.items():
-            with writing.timed(f"detect {name}"):
-                detections = detect_shards(writing, windows, [task.name for task in tasks], trained.score, name)
-                publish_results(target, name, write_temporary_results(target, name, detections))
-        evaluate.run(writing)
+        take_shards(source, target, list(context.data.records))
+        for stage in ("train", "detect", "evaluate"):
+            run_stage(stage, context)
 
 
-def mi_svm(training: Training) -> Trained:
-    """Train every class on all pictures, with C and J of the highest image-level AP on held-out pictures."""
-    context, detectors, classes = training.context, [], {}
-    folds = context.settings.train.folds
-    count = len(training.tasks) * (len(C_VALUES) * len(J_VALUES) * folds + 1)
-    with context.reporter.bar("train mi_svm", count) as bar:
-        for task in training.tasks:
-            candidates = _candidates(training, task, bar)
-            best = max(candidates, key=lambda candidate: round(float(np.mean(candidate["folds"])), 9))
-            model, converged = _fitted(training.bags, task.y, best["C"], best["J"])
-            bar.step(note=task.name)
-            if not converged:
-                context.reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
-            chosen = {"C": best["C"], "J": best["J"], "converged": converged}
-            classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
-            provenance = {"method": "mi_svm", **chosen, "data": task.provenance["data"]}
-            weights, scale = training.halves.unfold(model.coef_), training.halves.unfold_scale(training.scale)
-            detectors.append(Detector(task.name, weights, model.intercept_, scale, provenance))
-    context.run.files.claim(context.run.model(detector.class_name) for detector in detectors)
-    for detector in detectors:
-        detector.save(context.run.model(detector.class_name))
-    return Trained(lambda shard: score_many(detectors, shard.features), {"classes": classes})
+def baseline_settings(settings: Settings, method: Method, seed: int, constants: Mapping[str, Any]) -> Settings:
+    """Return a run's settings with a baseline in the place of its learner.
+
+    Raises OptionError if a constant is given that the baseline does not have.
+    """
+    own = ("train.epochs",) if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
+    for name in constants:
+        if name not in own:
+            raise OptionError(f"option --{name.removeprefix('train.')} is not one of --method {method.value}.")
+    values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
+    values |= {"train.criterion": "image_ap", "train.keep_windows": 0, "train.keep_by": "", "train.multifold": 0}
+    if method.value in HEADS:
+        values |= {"detect.demotion": 0.0}
+    else:
+        values |= {"train.C": C_VALUES, "train.J": J_VALUES, "train.J_relative": False}
+    return settings.with_values({**values, **constants})
 
 
-def _candidates(training: Training, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
-    """Return every pair (C, J) in ascending order, with the image-level AP of each fold's held-out pictures."""
-    advice = "lower the run's --folds"
-    folds = held_out_folds(task.y, training.context.settings.train.folds, training.seed, task.name, advice)
-    candidates = []
-    for C, J in product(C_VALUES, J_VALUES):
-        aps = []
-        for held_out in folds:
-            model, _ = _fitted(training.bags, np.where(held_out, 0, task.y).astype(np.int8), C, J)
-            aps.append(image_average_precision(model.decision_function(training.bags)[held_out], task.y[held_out]))
-            bar.step(note=f"{task.name}, C={C:g}, J={J:g}")
-        candidates.append({"C": C, "J": J, "folds": aps})
-    return candidates
-
-
-def _fitted(bags: Bags, y: Labels, C: float, J: float) -> tuple[MISVM, bool]:
-    """Return a trained MI-SVM, and whether its windows converged."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        model = MISVM(C, J, scale=None).fit(bags, y)
-    return model, not caught
-
-
-def wsddn(training: Training) -> Trained:
-    """Train one WSDDN head for all classes."""
-    labels = np.column_stack([task.y for task in training.tasks])
-    model = WSDDN(random_state=training.seed)
-    with training.context.reporter.bar("train wsddn", model.epochs) as bar:
-        model.set_params(callback=lambda record: bar.step(note=f"loss {record['loss']:.4f}")).fit(training.bags, labels)
-    options = {name: getattr(model, name) for name in ("epochs", "lr", "weight_decay")}
-    return Trained(
-        partial(shard_scores, model, training.scale, training.halves), {**options, "history": model.history_}
-    )
-
-
-def shard_scores(model: WSDDN, scale: Float64, halves: Halves, shard: Shard) -> Float64:
-    """Return the scores of a shard's windows, their features transformed as in training."""
-    return model.score_windows(Bags(halves.combine(shard.features), shard.offsets, scale))
-
-
-METHODS: dict[Method, Callable[[Training], Trained]] = {Method.MI_SVM: mi_svm, Method.WSDDN: wsddn}
+def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:
+    """Link the shards of some sets, and their projection, into another run folder."""
+    files = [source.projection] if source.projection.is_file() else []
+    files += [file for name in sets for file in sorted(source.shards(name).glob("*.safetensors"))]
+    for file in files:
+        path = target.path / file.relative_to(source.path)
+        target.files.claim([path])
+        copy_shard(file, path)
 
 
 @study_command
 def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results.", **PATH)],
+    out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds, or of the initial weights.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, first weights and order.")] = 0,
+    epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
+    C: Annotated[str, typer.Option("--C", help="C of mi_svm to choose from.")] = "",
+    J: Annotated[str, typer.Option("--J", help="J of mi_svm to choose from.")] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
     root: Root = None,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""
-    run(folder, out, method, seed, quiet=quiet, root=root)
+    given = {name: text or None for name, text in (("epochs", epochs), ("C", C), ("J", J))}
+    run(folder, out, method, seed, setting_values(given), quiet=quiet, root=root)
 
 
 if __name__ == "__main__":

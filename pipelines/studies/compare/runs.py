@@ -30,6 +30,7 @@ from ...run.files import check_outside
 from ...run.folder import RunFolder
 from ...run.ownership import table_files
 from ...run.progress import Reporter
+from ...run.settings import BASELINES
 from ..figures import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg
@@ -80,6 +81,12 @@ class ComparedRun:
             )
         return evaluation
 
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds of training and refinement; None if the run has no times."""
+        timings = self.context.run.timings(self.context.reporter.say)
+        found = [timings[stage]["cpu_seconds"] for stage in ("train", "refine") if stage in timings]
+        return float(sum(found)) if found else None
+
     def summary(self) -> dict[str, str]:
         """Return the run's name, learner, loss and refinement."""
         train, rounds = self.context.settings.train, self.context.settings.refine.rounds
@@ -113,6 +120,8 @@ def compare_runs(
         raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
     runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]
     _check_out(out, runs)
+    if options.folds is not None:
+        _check_folds(runs)
     classes = shared_classes(runs)
     for role in ROLES:
         _check_same_pictures(runs, role, classes)
@@ -128,6 +137,14 @@ def compare_runs(
     _write(out, table)
     if not quiet:
         print_comparison(table)
+
+
+def _check_folds(runs: Sequence[ComparedRun]) -> None:
+    """Raise OptionError if folds are asked of a baseline."""
+    for run in runs:
+        learner = run.context.settings.train.learner
+        if learner in BASELINES:
+            raise OptionError(f"option --folds needs runs of latent learners, got {learner} in {run.name}.")
 
 
 def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
@@ -265,5 +282,6 @@ def _table(
         "draws": options.draws,
         "level": LEVEL,
         "seed": options.seed,
+        "cpu_seconds": [run.cpu_seconds() for run in runs],
         "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
     }

@@ -39,6 +39,10 @@ def sheets(table: Mapping[str, Any]) -> Iterator[Sheet]:
     for measure, entry in table["measures"].items():
         rows = [_bootstrap_row(name, row) for name, row in _rows(entry)]
         yield Sheet(TITLES[measure], _header(table, "p (Holm)"), rows)
+    if any(seconds is not None for seconds in table.get("cpu_seconds", ())):
+        names = [run["name"] for run in table["runs"]]
+        cells = ["-" if seconds is None else f"{seconds:.0f}" for seconds in table["cpu_seconds"]]
+        yield Sheet("CPU seconds", ["stages", *names], [["training and refinement", *cells]])
     if "folds" in table:
         folds = table["folds"]
         title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s), corrected t-intervals"

@@ -1,0 +1,151 @@
+"""WSDDN with OICR's refinement heads on fixed window features."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lapsvm.arrays import Array, Float32, check_count
+from lapsvm.bags import as_bags
+from lapsvm.boxes import as_boxes
+from lapsvm.errors import InputError
+from lapsvm.nn.baselines.pseudo_labels import MIN_IOU, pseudo_labels
+from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch
+from lapsvm.nn.wsddn import log_loss, log_products, streams, two_streams
+
+
+class OICR(WindowHeads):
+    """WSDDN and refinement heads, each taught by the head before it.
+
+    P. Tang, X. Wang, X. Bai and W. Liu, "Multiple instance detection network with online instance classifier
+    refinement", CVPR 2017. A refinement head is a softmax of each window over the classes and the background. In each
+    step the head before it (WSDDN's product for the first) names the best window of every class of the picture; the
+    windows near it get its class, the others the background (see `pseudo_labels`). The loss is WSDDN's plus the
+    weighted cross-entropy of every refinement head, the mean over the windows. A window's score is the mean
+    of the refinement heads' probabilities. The features stay as they are.
+
+    Parameters
+    ----------
+    epochs : int, default 20
+        Passes over the pictures; each step uses one picture, in a seeded order.
+    n_refinements : int, default 3
+        Number of refinement heads.
+    min_iou : float, default 0.5
+        A window belongs to an object if its IoU with the class's best window is larger; in [0, 1).
+    lr, weight_decay, random_state, callback
+        As for `WSDDN`.
+
+    Attributes
+    ----------
+    class_coef_, class_intercept_, window_coef_
+        As in `WSDDN`.
+    refinement_coef_ : (d, n_refinements (k + 1)) float32
+        Weights of the refinement heads side by side; the last column of each is the background.
+    refinement_intercept_ : (n_refinements (k + 1),) float32
+    history_ : list of dict
+        One per epoch: epoch, loss (the mean over pictures of all heads' losses).
+    """
+
+    parts: ClassVar[tuple[str, ...]] = (
+        "class_coef",
+        "class_intercept",
+        "window_coef",
+        "refinement_coef",
+        "refinement_intercept",
+    )
+    class_coef_: Float32
+    class_intercept_: Float32
+    window_coef_: Float32
+    refinement_coef_: Float32
+    refinement_intercept_: Float32
+
+    def __init__(
+        self,
+        epochs: int = 20,
+        lr: float = 1e-2,
+        weight_decay: float = 1e-4,
+        *,
+        n_refinements: int = 3,
+        min_iou: float = MIN_IOU,
+        random_state: int = 0,
+        callback: Callable[[dict[str, float]], None] | None = None,
+    ):
+        self.epochs = epochs
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.n_refinements = n_refinements
+        self.min_iou = min_iou
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, bags: BagsLike, Y: ArrayLike, boxes: ArrayLike) -> Self:
+        """Train on labelled pictures.
+
+        Parameters
+        ----------
+        bags : Bags or sequence of (n_i, d) arrays
+            The windows of each picture.
+        Y : (n_bags, k) of +1, -1 and 0
+            The labels of k classes, two or more; 0 leaves a picture out of a class.
+        boxes : (n_windows, 4)
+            The boxes of the windows, bag after bag.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DependencyError
+            If torch is not installed.
+        InputError
+            If labels, boxes and bags do not fit, or a parameter breaks its rule.
+        """
+        data, known = as_bags(bags), as_boxes(boxes)
+        if len(known) != data.n_windows:
+            raise InputError(f"boxes must be those of {data.n_windows} windows, got {len(known)}.")
+        return self._fit(data, Y, known)
+
+    def _check(self) -> None:
+        super()._check()
+        check_count("n_refinements", self.n_refinements)
+        if not (isinstance(self.min_iou, int | float) and 0 <= self.min_iou < 1):
+            raise InputError(f"min_iou must be at least 0 and below 1, got {self.min_iou!r}.")
+
+    def _start(self, generator: Any, d: int, k: int) -> Parameters:
+        torch = import_torch("OICR")
+        first = two_streams(generator, d, k)
+        rows = self.n_refinements * (k + 1)
+        refinement = DEVIATION * torch.randn((rows, d), generator=generator)
+        return {**first, "refinement_coef": refinement, "refinement_intercept": torch.zeros(rows)}
+
+    def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:
+        torch = import_torch("OICR")
+        classes, windows = _first(parameters, features)
+        loss = log_loss(classes, windows, labels)
+        of_classes, known = labels.numpy(), as_boxes([] if boxes is None else boxes)
+        scores = log_products(classes, windows).detach().exp().numpy()
+        for head in self._refined(parameters, features):
+            targets, weights = pseudo_labels(scores, of_classes, known, self.min_iou)
+            chosen = head.gather(1, torch.from_numpy(targets)[:, None])[:, 0]
+            loss = loss - (torch.from_numpy(weights.astype(np.float32)) * chosen).mean()
+            scores = head.detach()[:, :-1].exp().numpy()
+        return loss
+
+    def _refined(self, parameters: Parameters, features: Any) -> list[Any]:
+        """Return each refinement head's log probabilities (n, k + 1); the last column is the background."""
+        values = features @ parameters["refinement_coef"].T + parameters["refinement_intercept"]
+        return [head.log_softmax(1) for head in values.chunk(self.n_refinements, dim=1)]
+
+    def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
+        heads = import_torch("OICR").stack(self._refined(parameters, features))[:, :, :-1]
+        return heads.logsumexp(0) - float(np.log(self.n_refinements))
+
+    def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:
+        return self._log_scores_of(parameters, features).amax(0)
+
+
+def _first(parameters: Parameters, features: Any) -> tuple[Any, Any]:
+    """Return WSDDN's two streams."""
+    return streams(features, parameters["class_coef"].T, parameters["class_intercept"], parameters["window_coef"].T)

@@ -1,0 +1,180 @@
+"""The training that heads on fixed window features share: one picture a step, Adam, a seed, all classes at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from lapsvm.arrays import Array, Float32, Float64, as_floats, check_count, check_positive, check_same_length
+from lapsvm.bags import Bags, as_bags
+from lapsvm.bfloat16 import widened
+from lapsvm.errors import DependencyError, InputError, ShapeError
+
+BagsLike = Bags | Sequence[ArrayLike]
+Parameters = dict[str, Any]  # name of the fitted attribute without "_" -> tensor
+
+DEVIATION = 0.01  # standard deviation of the initial weights
+
+
+class WindowHeads(BaseEstimator):  # type: ignore[misc]
+    """Base of the heads; a subclass has `parts`, `_start`, `_loss`, `_log_scores_of` and `_image_scores_of`.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        One per epoch: epoch, loss (the mean over pictures).
+    n_features_in_ : int
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+    """Names of the fitted arrays without "_", in the order of training."""
+    least_classes: ClassVar[int] = 2
+    history_: list[dict[str, float]]
+    epochs: int
+    lr: float
+    weight_decay: float
+    random_state: int
+    callback: Callable[[dict[str, float]], None] | None
+
+    def score_windows(self, bags: BagsLike) -> Float64:
+        """Return the logarithm of every window's score of each class (n_windows, k), bag after bag."""
+        return np.concatenate(self._applied(bags, self._log_scores_of))
+
+    def decision_function(self, bags: BagsLike) -> Float64:
+        """Return the logarithm of each picture's score of each class (n_bags, k), at most 0."""
+        return np.stack(self._applied(bags, self._image_scores_of))
+
+    def _start(self, generator: Any, d: int, k: int) -> Parameters:
+        """Return the initial parameters, weights as (rows, d): torch multiplies windows by few columns faster so."""
+        raise NotImplementedError
+
+    def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:
+        """Return the loss of one picture as a tensor."""
+        raise NotImplementedError
+
+    def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
+        """Return the logarithm of the scores (n, k) of one picture's windows as a tensor."""
+        raise NotImplementedError
+
+    def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:
+        """Return the logarithm of the scores (k,) of one picture as a tensor."""
+        raise NotImplementedError
+
+    def _fit(self, bags: BagsLike, Y: ArrayLike, boxes: Array | None = None) -> Self:
+        """Train on labelled pictures; `boxes` (n_windows, 4) are those of the windows, for a loss that needs them."""
+        torch, data = import_torch(type(self).__name__), _as_unrestricted_bags(bags)
+        labels = _as_labels(Y, data, self.least_classes)
+        self._check()
+        seed = check_count("random_state", self.random_state, least=0)
+        if seed >= 2**64:  # torch's limit
+            raise InputError(f"random_state must be below 2**64, got {seed.bit_length()} bits.")
+        parameters = self._start(torch.Generator().manual_seed(seed), data.dim, labels.shape[1])
+        for tensor in parameters.values():
+            tensor.requires_grad_()
+        adam = torch.optim.Adam(list(parameters.values()), lr=self.lr, weight_decay=self.weight_decay)
+        self._set_fitted(parameters, data.dim)  # they share memory with the tensors, so that callbacks may score
+        pictures, self.history_ = _Pictures(data), []
+        for epoch, order in enumerate(_orders(labels, self.epochs, seed), start=1):
+            losses = []
+            with threadpool_limits(1):  # steps are too small for threads, and the rounding stays reproducible
+                for bag in order:
+                    of_picture = None if boxes is None else boxes[data.offsets[bag] : data.offsets[bag + 1]]
+                    adam.zero_grad()
+                    loss = self._loss(parameters, pictures.windows(bag), torch.from_numpy(labels[bag]), of_picture)
+                    loss.backward()
+                    adam.step()
+                    losses.append(float(loss.detach()))
+            self.history_.append({"epoch": epoch, "loss": float(np.mean(losses))})
+            if self.callback is not None:
+                self.callback(self.history_[-1])
+        return self
+
+    def _set_fitted(self, parameters: Parameters, d: int) -> None:
+        for name in self.parts:
+            array = parameters[name].detach().numpy()
+            setattr(self, f"{name}_", array.T if array.ndim == 2 else array)
+        self.n_features_in_ = d
+
+    def _applied(self, bags: BagsLike, function: Callable[[Parameters, Any], Any]) -> list[Float64]:
+        """Return a function of the fitted parameters and each picture's windows."""
+        check_is_fitted(self)
+        torch, data = import_torch(type(self).__name__), _as_unrestricted_bags(bags)
+        if data.dim != self.n_features_in_:
+            raise ShapeError(f"windows must have {self.n_features_in_} features, got {data.dim}.")
+        parameters = {name: torch.from_numpy(np.ascontiguousarray(self._fitted(name).T)) for name in self.parts}
+        pictures = _Pictures(data)
+        with torch.no_grad(), threadpool_limits(1):
+            found = [function(parameters, pictures.windows(bag)) for bag in range(len(data))]
+        return [part.numpy().astype(np.float64) for part in found]
+
+    def _fitted(self, name: str) -> Float32:
+        array: Float32 = getattr(self, f"{name}_")
+        return array
+
+    def _check(self) -> None:
+        """Raise InputError unless every parameter keeps its rule."""
+        check_count("epochs", self.epochs)
+        check_positive("lr", self.lr)
+        if self.weight_decay != 0:
+            check_positive("weight_decay", self.weight_decay)
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be callable or None, got {self.callback!r}.")
+
+
+class _Pictures:
+    """The scaled windows of each picture as a float32 tensor."""
+
+    def __init__(self, bags: Bags) -> None:
+        torch = import_torch("a head")
+        self._bags, self._from_numpy, self._type = bags, torch.from_numpy, torch.float32
+        self._scale = torch.from_numpy(np.broadcast_to(bags.scale, (bags.dim,)).astype(np.float32))
+
+    def windows(self, bag: int) -> Any:
+        """Return the windows (n, d) of one picture."""
+        count = int(self._bags.offsets[bag + 1] - self._bags.offsets[bag])
+        stored = self._bags.stored_rows(np.full(count, bag), np.arange(count))
+        return self._from_numpy(widened(stored)).to(self._type) * self._scale
+
+
+def _orders(labels: Float64, epochs: int, seed: int) -> Iterator[Array]:
+    """Yield the pictures of each epoch, those without any label left out."""
+    rng, labelled = np.random.default_rng(seed), np.flatnonzero(labels.any(axis=1))
+    return (rng.permutation(labelled) for _ in range(epochs))
+
+
+def import_torch(user: str) -> Any:
+    """Return the package torch, for a `user` that the error names."""
+    try:
+        import torch
+    except ImportError:
+        raise DependencyError(f'{user} needs torch, which is not installed; pip install "lapsvm[torch]".') from None
+    return torch
+
+
+def _as_unrestricted_bags(bags: BagsLike) -> Bags:
+    """Return the bags; raise InputError if some windows are excluded."""
+    data = as_bags(bags)
+    if data.n_competing.sum() != data.n_windows:
+        raise InputError(
+            f"bags must be without excluded windows, got {data.n_windows - data.n_competing.sum()} excluded."
+        )
+    return data
+
+
+def _as_labels(Y: ArrayLike, bags: Bags, least: int) -> Float64:
+    """Return the labels (n_bags, k), checked."""
+    labels = as_floats("Y", Y, ndim=2)
+    check_same_length("Y", labels, "bags", bags.offsets[1:])
+    if labels.shape[1] < least:
+        reason = "two classes or more, because a softmax over one class is constant" if least == 2 else "a class"
+        raise InputError(f"Y must have {reason}, got {labels.shape[1]}.")
+    if not np.isin(labels, (-1, 0, 1)).all():
+        wrong = labels[~np.isin(labels, (-1, 0, 1))][0]
+        raise InputError(f"Y must hold +1, -1 and 0, got {wrong:g}.")
+    if not labels.any():
+        raise InputError("Y must hold a label other than 0, got only 0.")
+    return labels

@@ -1,0 +1,1 @@
+"""Training of the baselines: MI-SVM class by class, heads for all classes at once."""

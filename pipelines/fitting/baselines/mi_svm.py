@@ -1,0 +1,83 @@
+"""MI-SVM on the shards of a run: C and J by the image-level AP of held-out pictures, class by class."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector
+from lapsvm.evaluation import image_average_precision
+from lapsvm.features import Projection
+from lapsvm.models import MISVM
+
+from ...run.context import RunContext
+from ...run.dataset import Labels
+from ...run.progress import Bar
+from ..fit import Constants
+from ..selection import FOLDS_ADVICE, best_candidate, held_out_folds
+from ..tasks import FitTask
+from ..training_bags import Halves
+
+Record = Mapping[str, Any]
+
+
+def fit_mi_svm(
+    context: RunContext, tasks: Sequence[FitTask], bags: Bags, scale: Float64, halves: Halves,
+    projection: Projection | None,
+) -> tuple[list[Detector], Record]:  # fmt: skip
+    """Return the detector of every class, and a record of the choice and the training."""
+    detectors, classes = [], {}
+    train = context.settings.train
+    n_trials = sum(len(_grid(context, task.y)) * train.folds for task in tasks if len(_grid(context, task.y)) > 1)
+    with context.reporter.bar("train mi_svm", n_trials + len(tasks)) as bar:
+        for task in tasks:
+            grid = _grid(context, task.y)
+            candidates = _candidates(context, bags, task, bar) if len(grid) > 1 else []
+            constants = grid[best_candidate(candidates, train.margin)] if candidates else grid[0]
+            model, converged = _fitted(bags, task.y, constants)
+            bar.step(note=task.name)
+            if not converged:
+                context.reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
+            chosen = {"C": constants.C, "J": constants.J, "converged": converged}
+            classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
+            weights, factors = halves.unfold(model.coef_), halves.unfold_scale(scale)
+            whole = None if projection is None else projection.unfold(weights * factors)
+            provenance = task.provenance | {"result": chosen}
+            detectors.append(Detector(task.name, weights, model.intercept_, factors, provenance, whole))
+    return detectors, {"classes": classes}
+
+
+def _grid(context: RunContext, y: Labels) -> list[Constants]:
+    """Return the candidate constants of one class without repeats."""
+    train = context.settings.train
+    unit = float(np.count_nonzero(y) / (y > 0).sum()) if train.J_relative else 1.0
+    return [Constants(C, J * unit) for C, J in product(dict.fromkeys(train.C), dict.fromkeys(train.J))]
+
+
+def _candidates(context: RunContext, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
+    """Return every pair (C, J), with the image-level AP of each fold's held-out pictures."""
+    train = context.settings.train
+    folds = held_out_folds(task.y, train.folds, train.head_seed, task.name, FOLDS_ADVICE)
+    candidates = []
+    for constants in _grid(context, task.y):
+        aps = []
+        for held_out in folds:
+            model, _ = _fitted(bags, np.where(held_out, 0, task.y).astype(np.int8), constants)
+            scores = model.decision_function(bags.subset(held_out))
+            aps.append(image_average_precision(scores, task.y[held_out]))
+            bar.step(note=f"{task.name}, C={constants.C:g}, J={constants.J:g}")
+        candidates.append({"C": constants.C, "J": constants.J, "folds": aps})
+    return candidates
+
+
+def _fitted(bags: Bags, y: Labels, constants: Constants) -> tuple[MISVM, bool]:
+    """Return a trained MI-SVM, and whether its windows converged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = MISVM(constants.C, constants.J, scale=None).fit(bags, y)
+    return model, not caught
