@@ -1,4 +1,4 @@
-/* float32 to float16, to nearest, ties to even, for halves.pyx. */
+/* float32 to float16, to nearest, ties to even, and back, for halves.pyx. */
 #ifndef LAPSVM_HALVES_H
 #define LAPSVM_HALVES_H
 
@@ -33,6 +33,20 @@ static int lapsvm_to_halves(const float* numbers, uint16_t* halves, ptrdiff_t n)
         halves[j] = (uint16_t)((size < 0x38800000u ? small : normal) | (bits >> 16 & 0x8000u));
     }
     return (int)misfits;
+}
+
+/* Write n halves as floats: exact, also infinity and NaN. */
+LAPSVM_HALVES_CLONES
+static void lapsvm_from_halves(const uint16_t* halves, float* numbers, ptrdiff_t n) {
+    for (ptrdiff_t j = 0; j < n; j++) {
+        uint32_t half = halves[j], bits = (half & 0x7fffu) << 13;
+        float size;
+        memcpy(&size, &bits, 4);
+        size *= 0x1p112f;                                    /* 127 - 15 */
+        memcpy(&bits, &size, 4);
+        bits |= (half & 0x8000u) << 16 | ((half & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0u);
+        memcpy(&numbers[j], &bits, 4);
+    }
 }
 
 #endif

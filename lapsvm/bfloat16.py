@@ -64,3 +64,12 @@ def to_halves(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
         Whether all numbers are finite and within the range of float16; otherwise some rows of `out` mean nothing.
     """
     return _kernel.to_halves(np.ascontiguousarray(numbers), out.view(np.uint16))
+
+
+def as_singles(features: NDArray[Any]) -> NDArray[np.float32]:
+    """Return stored features (n, d) as float32: exactly, if they are of 16 bits."""
+    if features.dtype != np.float16:
+        return widened(features).astype(np.float32, copy=False)
+    singles = np.empty(features.shape, np.float32)
+    _kernel.from_halves(np.ascontiguousarray(features).view(np.uint16), singles)
+    return singles

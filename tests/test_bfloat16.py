@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.bfloat16 import BFLOAT16, largest_number, named_type, narrowed, to_halves, type_name, widened
+from lapsvm.bfloat16 import BFLOAT16, as_singles, largest_number, named_type, narrowed, to_halves, type_name, widened
 
 
 def test_every_finite_bfloat16_survives_the_way_there_and_back():
@@ -80,3 +80,17 @@ def test_just_above_the_largest_half_numbers_are_rounded_down_to_it():
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
 def test_nothing_becomes_no_halves(shape):
     assert narrowed(np.empty(shape, np.float32), np.float16).shape == shape
+
+
+def test_every_half_is_widened_as_numpy_does():
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    for rows in (halves.reshape(-1, 1), halves.reshape(64, 1024), halves.reshape(64, 1024)[:, 3:900:2]):
+        np.testing.assert_array_equal(as_singles(rows), rows.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32, BFLOAT16])
+def test_stored_features_of_any_type_become_singles(dtype):
+    numbers = np.arange(12).reshape(3, 4)
+    found = as_singles(narrowed(numbers.astype(np.float32), dtype))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, numbers)

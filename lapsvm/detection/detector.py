@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, as_floats, as_numbers, check_finite
-from lapsvm.bfloat16 import BFLOAT16, widened
+from lapsvm.arrays import Array, Float64, as_floats, as_numbers, check_finite
+from lapsvm.bfloat16 import BFLOAT16, as_singles, widened
 from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.model_files import read_model, write_model
@@ -222,9 +222,14 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     intercepts = np.array([detector.intercept for detector in detectors])
     starts = range(0, len(array), _ROWS)
     with np.errstate(invalid="ignore", over="ignore"):  # non-finite scores are detected below
-        chunks = [array[start : start + _ROWS].astype(np.float64) @ weights + intercepts for start in starts]
+        chunks = [_doubles(array[start : start + _ROWS]) @ weights + intercepts for start in starts]
     scores = np.concatenate([np.empty((0, len(intercepts))), *chunks])
     if not np.isfinite(scores).all():
         check_finite("features", array)
         check_finite("scores", scores)
     return scores
+
+
+def _doubles(features: Array) -> Float64:
+    """Return features as float64; NumPy itself widens halves one at a time."""
+    return (as_singles(features) if features.dtype == np.float16 else features).astype(np.float64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
-from lapsvm.bfloat16 import narrowed, widened
+from lapsvm.bfloat16 import as_singles, narrowed
 from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from ..run.context import RunContext
@@ -32,15 +32,15 @@ class Halves:
 
     def combine(self, features: Array) -> Array:
         """Return features (n, d) with the second halves subtracted from the first, in the same type."""
-        blocks = zip(np.split(features, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
+        parts = np.split(as_singles(features), np.cumsum(self.blocks)[:-1], axis=1)
+        blocks = zip(parts, self.halved, strict=True)
         combined = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
         return narrowed(combined, features.dtype)
 
     def _combined(self, block: Array, half: bool) -> Array:
-        wide = widened(block).astype(np.float32)
         if not half:
-            return wide
-        inside, around = np.split(wide, 2, axis=1)
+            return block
+        inside, around = np.split(block, 2, axis=1)
         return np.asarray(inside - np.float32(self.contrast) * around)
 
     def unfold(self, weights: Float64) -> Float64:
