@@ -1,6 +1,7 @@
 """Rank losses in torch: what a call costs over its inference, and how exact it is.
 
     python benchmarks/torch_losses.py time         forward and backward, next to inference alone and to BCE
+    python benchmarks/torch_losses.py bar          the hinge of AP alone, three times, also with BCE in the alternation
     python benchmarks/torch_losses.py overhead     one call with 200 samples
     python benchmarks/torch_losses.py memory       peak extra memory of a large batch
     python benchmarks/torch_losses.py agreement    value and gradient against the readable twin, ties included
@@ -88,6 +89,21 @@ def time_all() -> None:
             kernel, whole = found["kernel"], found["ours"]
             cells = (kernel / 1e3, whole / 1e3, whole / kernel, (whole - kernel) / 1e3, found["bce"] / 1e3)
             row(n_pos, n_neg, name, *(f"{cell:.3g}" for cell in cells))
+
+
+def bar() -> None:
+    scores, labels = example(*LARGE)
+    tensor, targets = torch.tensor(scores, requires_grad=True), torch.tensor(labels)
+    functions = {
+        "kernel": partial(most_violated_ranking, scores, labels),
+        "ours": both_ways(RankHingeLoss(), tensor, targets),
+    }
+    bce = {"bce": both_ways(torch.nn.BCEWithLogitsLoss(), tensor, targets.float())}
+    header("in the alternation", "inference ms", "forward and backward ms", "ratio")
+    for more in ({}, bce) * 3:
+        found = alternate(functions | more, 31)
+        kernel, ours = found["kernel"] / 1e3, found["ours"] / 1e3
+        row(", ".join(["inference", "hinge", *more]), f"{kernel:.3g}", f"{ours:.3g}", f"{ours / kernel:.2f}")
 
 
 def overhead() -> None:
@@ -238,6 +254,7 @@ def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 COMMANDS = {
     "time": time_all,
+    "bar": bar,
     "overhead": overhead,
     "memory": memory,
     "agreement": agreement,

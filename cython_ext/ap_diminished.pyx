@@ -1,13 +1,13 @@
 """Loss-diminished inference for AP: how many negatives stand above each positive.
 
 In units of 2 / (P N) the i-th positive with n negatives above it adds h_i(n) = S(n) - n s+_i - N/2 n / (i + n) to
-F - Delta, where S(n) is the sum of the n best negatives' scores. So the numbers n_1 <= n_2 <= ... maximise a sum over the
-positives. Two rules confine each of them to a band, and dynamic programming chooses inside:
+F - Delta, where S(n) is the sum of the n best negatives' scores. So the numbers n_1 <= n_2 <= ... maximise a sum over
+the positives. Two rules confine each of them to a band, and dynamic programming chooses inside:
 
-* Let a_i be the smallest maximiser of h_i on 0 .. a_{i+1}, from the last positive to the first. Every best ranking has
-  n_i >= a_i: raising all numbers that are smaller only gains.
-* Let b_i be the smallest maximiser of h_i on b_{i-1} .. M, from the first positive to the last. One of the best rankings
-  has n_i <= b_i, and the one with the fewest swapped pairs does.
+* Let a_i be the smallest maximiser of h_i on 0 .. a_{i+1}, from the last positive to the first. Every best ranking
+  has n_i >= a_i: raising all numbers that are smaller only gains.
+* Let b_i be the smallest maximiser of h_i on b_{i-1} .. M, from the first positive to the last. One of the best
+  rankings has n_i <= b_i: the one with the fewest swapped pairs.
 
 The term -N/2 n / (i + n) is convex, and S concave. On an interval a chord bounds the first from above, and the sum of
 chord and S is concave, so that a binary search finds its maximum: branch and bound.
@@ -52,7 +52,8 @@ cdef inline void _try(const Column* column, Py_ssize_t n, Best* best) noexcept n
         best.gain = gain
 
 
-cdef inline Py_ssize_t _not_below(const double* negatives, Py_ssize_t low, Py_ssize_t high, double score) noexcept nogil:
+cdef inline Py_ssize_t _not_below(const double* negatives, Py_ssize_t low, Py_ssize_t high,
+                                  double score) noexcept nogil:
     """Return how many of the best negatives are not below the score, if they are from low to high."""
     cdef Py_ssize_t middle
     while low < high:
@@ -119,8 +120,8 @@ cdef int _choose(Column* column, const double* positives, double centre, Py_ssiz
                  const Py_ssize_t* highs, Py_ssize_t* above) except -1 nogil:
     """Write the best numbers inside the bands; of several, the smallest.
 
-    best[n] is what the positives so far add if the last one has at most n negatives above it. One bit is kept for each n
-    of a band: set where n itself is better than all smaller numbers.
+    best[n] is what the positives so far add if the last one has at most n negatives above it. One bit is kept for each
+    n of a band: set where n itself is better than all smaller numbers.
     """
     cdef Py_ssize_t i, n
     cdef double value, highest
@@ -160,7 +161,8 @@ cdef int choose_prefixes(const double* positives, Py_ssize_t n_pos, const double
                          Py_ssize_t n_neg, Py_ssize_t* above) except -1 nogil:
     """Replace the predicted numbers of negatives above each positive by those with the largest F - Delta.
 
-    `positives` [n_pos] and `negatives` [n] are sorted, best first; the latter are those above some positive, of `n_neg`.
+    `positives` [n_pos] and `negatives` [n] are sorted, best first; the latter are those above some positive, of
+    `n_neg` in all.
     """
     cdef Py_ssize_t k
     cdef double total = 0, rest = 0, value, after, centre = positives[(n_pos - 1) // 2]

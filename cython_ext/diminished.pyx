@@ -19,6 +19,8 @@ from lapsvm._ext.inference cimport check_loss
 from lapsvm._ext.interleaving cimport Grid, bucket_of, sort_positives
 from lapsvm._ext.rank_losses cimport AP, OBJECT, RankLoss, fill_gains, loss_value
 
+from lapsvm.errors import ShapeError
+
 cnp.import_array()
 
 ctypedef pair[double, Py_ssize_t] Place
@@ -264,39 +266,103 @@ cdef void _write_coefficients(const Py_ssize_t* ranks, Py_ssize_t n, const Py_ss
         coefficients[order[k]] = unit * above[k]
 
 
+cdef struct Sorted:
+    vector[double] scores
+    vector[Py_ssize_t] order
+    vector[Py_ssize_t] first
+
+
+cdef bint _sort_positives(const double* scores, const Py_ssize_t* positive, Py_ssize_t n_pos, Sorted* kept,
+                          Positives* positives) except -1 nogil:
+    """Sort the positives and lay the grid; False if one is not usable. `kept` holds the memory of `positives`."""
+    cdef Py_ssize_t k, buckets = min(16 * n_pos, 1 << 16)
+    kept.scores.resize(n_pos)
+    kept.order.resize(n_pos)
+    kept.first.resize(buckets + 1)
+    for k in range(n_pos):
+        kept.scores[k] = scores[positive[k]]
+    if not all_usable(kept.scores.data(), n_pos):
+        return False
+    sort_positives(positive, n_pos, kept.scores.data(), kept.order.data())
+    positives.n = n_pos
+    positives.scores = kept.scores.data()
+    positives.order = kept.order.data()
+    positives.first = kept.first.data()
+    _lay_grid(positives, buckets)
+    return True
+
+
 cdef bint _solve(const RankLoss* loss, const double* scores, const Py_ssize_t* positive, Method method,
                  Py_ssize_t* ranks, double* coefficients, Py_ssize_t* above) except -1 nogil:
     """Write the output; False if a score is not usable.
 
     Another thread may change the scores meanwhile. What is sorted is a copy, checked when it was made.
     """
-    cdef Py_ssize_t k, n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg, buckets = min(16 * loss.n_pos, 1 << 16)
-    cdef vector[double] values
-    cdef vector[Py_ssize_t] order, first
+    cdef Py_ssize_t n_pos = loss.n_pos, n = loss.n_pos + loss.n_neg
+    cdef Sorted kept
     cdef vector[Place] places
     cdef Positives positives
-    values.resize(n_pos)
-    order.resize(n_pos)
-    first.resize(buckets + 1)
-    for k in range(n_pos):
-        values[k] = scores[positive[k]]
-    if not all_usable(values.data(), n_pos):
+    if not _sort_positives(scores, positive, n_pos, &kept, &positives):
         return False
-    sort_positives(positive, n_pos, values.data(), order.data())
-    positives.n = n_pos
-    positives.scores = values.data()
-    positives.order = order.data()
-    positives.first = first.data()
-    _lay_grid(&positives, buckets)
     if not _rank_negatives(scores, n, positive, &positives, ranks):
         return False
     _count_above(above, ranks, loss.n_neg, n_pos)
     if method == DIMINISHED:
         _gather(scores, n, positive, n_pos, ranks, n_pos + 1 if loss.kind == OBJECT else n_pos, &places)
         _sort(&positives.grid, &places)
-        _diminish(loss, values.data(), &places, ranks, above)
-    _write_coefficients(ranks, n, positive, order.data(), above, n_pos, coefficients)
+        _diminish(loss, positives.scores, &places, ranks, above)
+    _write_coefficients(ranks, n, positive, positives.order, above, n_pos, coefficients)
     return True
+
+
+cdef bint _subtract(const double* scores, Py_ssize_t n, const Py_ssize_t* positive, Py_ssize_t n_pos,
+                    double* coefficients, Py_ssize_t* above) except -1 nogil:
+    """Subtract the predicted ranking's coefficients and write `above`, zeros before; False if a score is not usable."""
+    cdef Py_ssize_t k, p, swapped, start = 0, end
+    cdef double unit = 2.0 / (n_pos * <double>(n - n_pos))
+    cdef Sorted kept
+    cdef Positives positives
+    if not _sort_positives(scores, positive, n_pos, &kept, &positives):
+        return False
+    for p in range(n_pos + 1):
+        end = positive[p] if p < n_pos else n
+        for k in range(start, end):
+            if not -LARGEST <= scores[k] <= LARGEST:
+                return False
+            swapped = n_pos - _positives_above(&positives, scores[k], k)
+            if swapped > 0:
+                above[n_pos - swapped] += 1
+                coefficients[k] -= -unit * swapped
+        start = end + 1
+    for k in range(n_pos):
+        if k > 0:
+            above[k] += above[k - 1]
+        coefficients[positives.order[k]] -= unit * above[k]
+    return True
+
+
+def subtract_predicted(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
+                       const double[::1] discount, double[::1] coefficients):
+    """Subtract the predicted ranking's coefficients in place; return negatives above each positive and Delta.
+
+    As `rank`, without an array of ranks; Delta is 0 for a Python loss.
+    """
+    cdef cnp.npy_intp n = scores.shape[0], n_pos = positive.shape[0]
+    cdef RankLoss loss = RankLoss(kind, n_pos, n - n_pos, norm, NULL, NULL)
+    cdef double delta = 0
+    cdef bint usable = False
+    check_loss(&loss, 0 if discount is None else discount.shape[0])
+    if discount is not None:
+        loss.discount = &discount[0]
+    if coefficients.shape[0] != n:
+        raise ShapeError(f"coefficients must be as many as scores, {n}, got {coefficients.shape[0]}.")
+    above = cnp.PyArray_ZEROS(1, &n_pos, cnp.NPY_INTP, 0)
+    cdef Py_ssize_t* above_out = <Py_ssize_t*>cnp.PyArray_DATA(above)
+    with nogil:
+        usable = _subtract(&scores[0], n, &positive[0], n_pos, &coefficients[0], above_out)
+        if usable:
+            delta = loss_value(&loss, above_out)
+    return (above, delta) if usable else None
 
 
 def rank(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm, const double[::1] discount,

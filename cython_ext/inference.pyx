@@ -194,7 +194,8 @@ cdef int _run(RankLoss* loss, const double[::1] discount, const Sample* sample, 
     if discount is not None:
         loss.discount = &discount[0]
     memory.values = values
-    cdef char* block = _allocate(&memory, loss.n_pos, _buckets(method, loss.n_neg, loss.n_pos), loss.n_neg // CANDIDATES)
+    cdef Py_ssize_t buckets = _buckets(method, loss.n_neg, loss.n_pos)
+    cdef char* block = _allocate(&memory, loss.n_pos, buckets, loss.n_neg // CANDIDATES)
     if block == NULL:
         raise MemoryError
     try:

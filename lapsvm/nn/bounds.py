@@ -17,7 +17,8 @@ from lapsvm.ranking import (
     most_violated_ranking,
     predicted_ranking,
 )
-from lapsvm.ranking.inference import violation_and_gradient
+from lapsvm.ranking.inference import as_scores, violation_and_gradient
+from lapsvm.ranking.predicted import subtract_predicted
 
 AnyLoss = RankLoss | ZeroOneLoss
 Bound = Callable[[AnyLoss, Float64, Flags], tuple[float, Float64]]
@@ -31,24 +32,33 @@ def hinge(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float
 
 def up(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
     """Return max_R (Delta + F) - max_R F, at least Delta of the predicted ranking, and its coefficients."""
-    high, predicted = most_violated_ranking(scores, positive, loss), predicted_ranking(scores, positive, loss)
-    coefficients = high.coefficients - predicted.coefficients
+    high = most_violated_ranking(scores, positive, loss)
+    delta_of_predicted, coefficients = _less_predicted(high.coefficients, scores, positive, loss)
     value = high.loss - _product(coefficients, scores, positive, loss)
-    return max(value, predicted.loss), coefficients
+    return max(value, delta_of_predicted), coefficients
 
 
 def down(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
     """Return max_R F - max_R (F - Delta), at most Delta of the predicted ranking, and its coefficients."""
-    low, predicted = loss_diminished_ranking(scores, positive, loss), predicted_ranking(scores, positive, loss)
-    coefficients = predicted.coefficients - low.coefficients
+    low = loss_diminished_ranking(scores, positive, loss)
+    delta_of_predicted, coefficients = _less_predicted(low.coefficients, scores, positive, loss)
+    np.negative(coefficients, out=coefficients)
     value = low.loss - _product(coefficients, scores, positive, loss)
-    return min(value, predicted.loss), coefficients
+    return min(value, delta_of_predicted), coefficients
 
 
 def delta(loss: AnyLoss, scores: Float64, positive: Flags) -> tuple[float, Float64]:
     """Return Delta of the predicted ranking, and that ranking's coefficients."""
     predicted = predicted_ranking(scores, positive, loss)
     return predicted.loss, predicted.coefficients
+
+
+def _less_predicted(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyLoss) -> tuple[float, Float64]:
+    """Return Delta of the predicted ranking, and the coefficients less its own, in the same memory if possible."""
+    if isinstance(loss, RankLoss):
+        return subtract_predicted(as_scores(scores), positive.nonzero()[0], loss, coefficients), coefficients
+    predicted = predicted_ranking(scores, positive, loss)
+    return predicted.loss, coefficients - predicted.coefficients
 
 
 def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyLoss) -> float:

@@ -90,9 +90,9 @@ def loss_diminished_ranking(
     Inference of direct loss minimisation's downward step (Song et al., ICML 2016). Only the M negatives above some
     positive take part. For NDCG, AUC, MRR and Pos@Top a swapped pair never costs more at a worse positive, so that
     each positive chooses by itself how many negatives stand above it, by divide and conquer:
-    O(N log P + M log M + M log P). AP has no such rule: dynamic programming over the pairs that the scores swap takes
-    O(P M) at worst, and one bit of memory per pair. A user's loss takes O(P N) and one call of `derivative` per
-    negative.
+    O(N log P + M log M + M log P). AP has no such rule: two searches per positive confine its number to a band, and
+    dynamic programming inside the bands takes O(P M) at worst, and one bit of memory per pair. A user's loss takes
+    O(P N) and one call of `derivative` per negative.
     """
     return _rank(scores, labels, loss, method, diminished=True)
 
@@ -124,6 +124,31 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, diminished: bool
             kernel.gains.check()
         delta = derivatives.value(loss, above, n_neg)
     return ScoredRanking(ranks, delta, _advantage(coefficients, scores, positive), coefficients)
+
+
+def subtract_predicted(scores: Float64, positive: Index, loss: RankLoss, coefficients: Float64) -> float:
+    """Subtract the coefficients of the predicted ranking in place, and return its loss.
+
+    Parameters
+    ----------
+    scores : (n,) float64, contiguous
+    positive : (n_pos,) int
+        Indices of the positives, ascending, at least one and not all.
+    loss : RankLoss
+    coefficients : (n,) float64, contiguous
+
+    Raises
+    ------
+    NotFiniteError, InputError
+        As :func:`predicted_ranking`.
+    """
+    n_neg = len(scores) - len(positive)
+    kernel = loss.kernel(len(positive), n_neg)
+    result = _kernel.subtract_predicted(scores, positive, kernel.kind, kernel.norm, kernel.discount, coefficients)
+    if result is None:
+        raise_not_finite(scores)
+    above, delta = result
+    return delta if kernel.gains is None else derivatives.value(loss, above, n_neg)
 
 
 def _by_reference(scores: Float64, positive: Index, loss: RankLoss, diminished: bool) -> ScoredRanking:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.ranking import (
     NDCGLoss,
     RankBiased,
@@ -17,6 +17,7 @@ from lapsvm.ranking import (
     reference,
 )
 from lapsvm.ranking.losses import as_loss
+from lapsvm.ranking.predicted import subtract_predicted
 
 NAMES = ["ap", "ndcg", "auc", "mrr", "pos_at_top"]
 METHODS = ["auto", "reference"]
@@ -101,10 +102,12 @@ SPREADS = {
 def test_the_bands_of_ap_hold_the_best_ranking(spread):
     """A user's loss is solved by dynamic programming over all pairs; sizes at which both bands and intervals divide."""
     rng = np.random.default_rng(4)
-    for n_pos, n_neg in ((1, 400), (2, 3), (7, 60), (30, 30), (25, 900), (300, 40), (60, 2500)):
-        for shift in (0.0, 0.5, 4.0):
+    for n_pos, n_neg in ((1, 400), (2, 3), (7, 60), (30, 30), (25, 700), (200, 40), (60, 1000)):
+        for shift in (0.0, 4.0, None):
             labels = np.r_[1, rng.permutation(np.r_[np.ones(n_pos - 1), np.zeros(n_neg)])]
-            scores = SPREADS[spread](rng, n_pos + n_neg) + shift * labels
+            scores = SPREADS[spread](rng, n_pos + n_neg) + (shift or 0) * labels
+            if shift is None:  # equal positives want the more negatives above them, the higher they stand: wide bands
+                scores[labels > 0] = np.quantile(scores, 0.3)
             found, all_pairs = (loss_diminished_ranking(scores, labels, loss) for loss in ("ap", Users()))
             best, other = (one.advantage - one.loss for one in (found, all_pairs))
             assert best == pytest.approx(other, rel=1e-12, abs=1e-12)
@@ -128,6 +131,19 @@ def test_the_bounds_stand_in_order(loss):
         assert predicted.loss <= high.loss + 1e-12
         for found in (predicted, low):
             assert found.advantage == pytest.approx(-found.coefficients @ scores, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_predicted_coefficients_are_subtracted_in_place(loss):
+    rng = np.random.default_rng(5)
+    for most in (4, 60):
+        for _ in range(10):
+            scores, labels = drawn(rng, most)
+            coefficients = rng.standard_normal(len(scores))
+            expected = predicted_ranking(scores, labels, loss)
+            difference = coefficients - expected.coefficients
+            assert subtract_predicted(scores, labels.nonzero()[0], as_loss(loss), coefficients) == expected.loss
+            np.testing.assert_array_equal(coefficients, difference)
 
 
 def test_equal_scores_keep_their_input_order():
@@ -166,6 +182,15 @@ def test_bad_input_is_refused():
             function([0.0, 1.0], [0, 0])
         with pytest.raises(OptionError, match="method must be one of auto, reference, got 'search'"):
             function([0.0, 1.0], [0, 1], method="search")
+
+
+def test_subtraction_refuses_bad_input():
+    with pytest.raises(NotFiniteError, match="scores must be finite, got nan at index 1"):
+        subtract_predicted(np.array([0.0, np.nan, 1.0]), np.array([0]), as_loss("ap"), np.zeros(3))
+    with pytest.raises(NotFiniteError, match="scores must be finite, got inf at index 0"):
+        subtract_predicted(np.array([np.inf, 0.0, 1.0]), np.array([0]), as_loss("ap"), np.zeros(3))
+    with pytest.raises(ShapeError, match="coefficients must be as many as scores, 3, got 2"):
+        subtract_predicted(np.zeros(3), np.array([0]), as_loss("ap"), np.zeros(2))
 
 
 def test_a_users_loss_that_is_not_finite_is_refused():
