@@ -1,5 +1,6 @@
 """CIFAR-10 with a piecewise-linear network: cross-entropy, then layerwise training under each loss.
 
+    python benchmarks/deep/layerwise_cifar.py choose      the last layer per lam and mu, on held-out training pictures
     python benchmarks/deep/layerwise_cifar.py train       mean AP and NDCG on the test pictures, before and after
     python benchmarks/deep/layerwise_cifar.py inference   share of loss-augmented inference in the time of an epoch
 
@@ -10,6 +11,7 @@ the folder that LAPSVM_TEST_DATA names, or --data. Times are CPU time of the pro
 
 import argparse
 import io
+import itertools
 import json
 import os
 import sys
@@ -27,6 +29,7 @@ from lapsvm.nn import LayerwiseSVM
 from lapsvm.ranking import average_precision, ndcg
 
 SHOWN = 10  # classes
+TIMES = ("seconds", "inference_seconds")
 
 
 class Set(NamedTuple):
@@ -38,10 +41,10 @@ class Set(NamedTuple):
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["train", "inference"])
+    parser.add_argument("command", choices=["choose", "train", "inference"])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("LAPSVM_TEST_DATA", ".")) / "cifar10_jpg")
     parser.add_argument("--pictures", type=int, default=5_000, help="training pictures")
-    parser.add_argument("--held-out", type=int, default=0, help="evaluate on so many other training pictures instead")
+    parser.add_argument("--held-out", type=int, default=2_000, help="other training pictures, for choose")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--losses", nargs="+", default=["zero_one", "ap", "ndcg"])
     parser.add_argument("--activations", nargs="+", default=["fixed"])
@@ -49,9 +52,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=7, help="how many layers to train, from the last one")
     parser.add_argument("--max-epochs", type=int, default=5, help="of a layer")
     parser.add_argument("--batch-size", type=int, default=200)
-    parser.add_argument("--lam", type=float, default=1e-3)
-    parser.add_argument("--mu", type=float, default=None)
-    parser.add_argument("--scale", type=float, default=10.0, help="of the scores in a rank loss; the 0-1 loss has 1")
+    parser.add_argument("--lam", type=float, default=1e-2)
+    parser.add_argument("--mu", type=float, default=1e-3, help="of the last layer")
+    parser.add_argument("--earlier-mu", type=float, default=1e-1, help="of the layers before it")
+    parser.add_argument("--ratios", type=float, nargs="+", default=[10.0, 0.1], help="mu / lam, for choose")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the scores in a rank loss; the 0-1 loss has 1")
     parser.add_argument("--bfloat16", action="store_true", help="cross-entropy in bfloat16")
     parser.add_argument("--cache", type=Path, help="folder for pictures and pre-trained weights")
     parser.add_argument("--rows", type=Path, help="file to append results to, as JSON lines")
@@ -92,7 +97,7 @@ def sets(arguments: argparse.Namespace, seed: int) -> tuple[Set, Set]:
         return Set(torch.from_numpy(values).contiguous(memory_format=torch.channels_last), classes.astype(np.int64))
 
     training = made(arrays["train"][chosen], arrays["train_classes"][chosen])
-    if arguments.held_out:
+    if arguments.command == "choose":
         return training, made(arrays["train"][held_out], arrays["train_classes"][held_out])
     return training, made(arrays["test"], arrays["test_classes"])
 
@@ -173,42 +178,80 @@ def train(arguments: argparse.Namespace) -> None:
     for seed in arguments.seeds:
         training, test = sets(arguments, seed)
         network = pretrained(arguments, training, seed)
-        logits = scored(network, test.pictures)
+        features, unseen = (torch.from_numpy(scored(network[:-1], part.pictures)).float() for part in (training, test))
+        logits = scored(network[-1:], unseen)
         before = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)  # ranks better than the logits do
         for name, scores in (("cross-entropy, logits", logits), ("cross-entropy", before)):
             report(arguments, {"seed": seed, "loss": name, "figures": figures(scores, test.classes).tolist()})
         for activations in arguments.activations:
             for loss in arguments.losses:
-                begin = time.process_time()
-                model = learner(arguments, network, loss, activations, seed, callback=tell)
-                model.fit(training.pictures, training.classes)
-                seconds, after = time.process_time() - begin, model.decision_function(test.pictures)
-                row = {"seed": seed, "loss": loss, "activations": activations, "seconds": seconds}
-                row["inference_seconds"] = sum(record["inference_seconds"] for record in model.history_)
-                row["objectives"] = [model.start_objective_, model.objective_]
-                row["kept"] = [record["kept"] for record in model.history_ if record["kept"]]
-                row["epochs"] = len(model.history_)
-                row["figures"] = figures(after, test.classes).tolist()
-                row["change"] = (figures(after, test.classes) - figures(before, test.classes)).tolist()
-                row["interval"] = change(before, after, test.classes, arguments.resamples).tolist()
-                report(arguments, row)
+                options = {"layers": None, "max_epochs": 50, "callback": tell}
+                last = learner(arguments, network[-1:], loss, activations, seed, **options)
+                last.fit(features, training.classes)
+                about = {"seed": seed, "loss": loss, "activations": activations}
+                row = about | {"layers": 1} | course(last)
+                report(arguments, row | compared(before, last.decision_function(unseen), test.classes, arguments))
+                if arguments.layers > 1:
+                    earlier = trained_names(network, arguments.layers)[:-1]
+                    whole = nn.Sequential(*network[:-1], *last.network_)
+                    options = {"layers": earlier, "mu": arguments.earlier_mu, "callback": tell}
+                    model = learner(arguments, whole, loss, activations, seed, **options)
+                    model.fit(training.pictures, training.classes)
+                    row = about | {"layers": arguments.layers} | course(model)
+                    after = model.decision_function(test.pictures)
+                    report(arguments, row | compared(before, after, test.classes, arguments))
+
+
+def choose(arguments: argparse.Namespace) -> None:
+    seed = arguments.seeds[0]
+    training, held_out = sets(arguments, seed)
+    network = pretrained(arguments, training, seed)
+    features, unseen = (torch.from_numpy(scored(network[:-1], part.pictures)).float() for part in (training, held_out))
+    for loss in arguments.losses:
+        for lam, ratio in itertools.product((1e-3, 1e-2, 1e-1, 1.0), arguments.ratios):
+            options = {"layers": None, "max_epochs": 50, "lam": lam, "mu": ratio * lam}
+            model = learner(arguments, network[-1:], loss, "fixed", seed, **options).fit(features, training.classes)
+            found = figures(model.decision_function(unseen), held_out.classes).tolist()
+            report(arguments, {"loss": loss, "lam": lam, "ratio": ratio, "figures": found, **course(model)})
+
+
+def course(model: LayerwiseSVM) -> dict:
+    """What training did: CPU seconds of its epochs, in all and in inference; objectives; weights kept per layer."""
+    return {
+        **{name: sum(record[name] for record in model.history_) for name in TIMES},
+        "objectives": [model.start_objective_, model.objective_],
+        "duals": [record["dual"] for record in model.history_ if record["kept"]],
+        "kept": [record["kept"] for record in model.history_ if record["kept"]],
+        "epochs": [record["epoch"] for record in model.history_ if record["kept"]],
+    }
+
+
+def compared(before: np.ndarray, after: np.ndarray, classes: np.ndarray, arguments: argparse.Namespace) -> dict:
+    """Return the figures after training, and their change with its interval."""
+    found = figures(after, classes)
+    return {
+        "figures": found.tolist(),
+        "change": (found - figures(before, classes)).tolist(),
+        "interval": change(before, after, classes, arguments.resamples).tolist(),
+    }
 
 
 def inference(arguments: argparse.Namespace) -> None:
-    """One epoch of a layer: seconds in all, and in inference, per method."""
+    """Epochs of the last layer, on the features before it: seconds in all, and in inference, per method."""
     seed = arguments.seeds[0]
     training, _ = sets(arguments, seed)
     network = pretrained(arguments, training, seed)
+    features, last = torch.from_numpy(scored(network[:-1], training.pictures)).float(), nn.Sequential(network[-1])
     for size in (arguments.batch_size, len(training.classes)):
         for loss, methods in (("ap", ["auto", "search", "greedy"]), ("ndcg", ["auto", "greedy"])):
-            for name in trained_names(network, arguments.layers):
-                for method in methods:
-                    options = {"layers": [name], "batch_size": size, "method": method, "max_epochs": 1}
-                    model = learner(arguments, network, loss, arguments.activations[0], seed, **options)
-                    model.fit(training.pictures, training.classes)
-                    record = model.history_[-1]
-                    row = {"batch": size, "loss": loss, "layer": name, "method": method, "seconds": record["seconds"]}
-                    report(arguments, row | {"inference_seconds": record["inference_seconds"]})
+            for method in methods:
+                options = {"batch_size": size, "method": method, "layers": None, "tol": 1e-9}
+                records = (
+                    learner(arguments, last, loss, "fixed", seed, **options).fit(features, training.classes).history_
+                )
+                row = {"batch": size, "loss": loss, "method": method, "epochs": len(records)}
+                row |= {name: np.median([record[name] for record in records]) for name in TIMES}
+                report(arguments, row)
 
 
 def report(arguments: argparse.Namespace, row: dict) -> None:
@@ -226,7 +269,7 @@ def tell(message: object) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     chosen = arguments()
-    {"train": train, "inference": inference}[chosen.command](chosen)
+    {"choose": choose, "train": train, "inference": inference}[chosen.command](chosen)
 
 
 if __name__ == "__main__":
