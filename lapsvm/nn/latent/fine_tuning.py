@@ -139,12 +139,14 @@ class LatentFineTuning:
     def features(self, pictures: Iterable[Activation]) -> Iterator[Tensor]:
         """Yield the features (n, d) of each picture's windows at the present parameters."""
         for values, windows in pictures:
-            yield self._measure(values, windows)
+            yield self.pooling(self._map(values), windows)
 
+    @torch.no_grad()
     def score_windows(self, pictures: Iterable[Activation]) -> Iterator[Tensor]:
         """Yield the scores, (n,) or (n, k), of each picture's windows at the present weights."""
-        for features in self.features(pictures):
-            yield self.head.score_windows(features).detach()
+        for values, windows in pictures:
+            scores = self._score(values, windows)
+            yield scores if self.head.n_classes is not None else scores[:, 0]
 
     def _epoch(self, pictures: Pictures, labels: Tensor) -> None:
         """Take one step of the optimiser along the gradient of the whole set."""
@@ -173,18 +175,22 @@ class LatentFineTuning:
         pairs = zip(self._trained, self._first, strict=True)
         return 0.5 * self.anchor * torch.stack([(now - first).square().sum() for now, first in pairs]).sum()
 
-    def _measure(self, values: Tensor, windows: ArrayLike) -> Tensor:
-        """Return the features of a picture's windows."""
-        found = self.block(values[None].to(self.head.weight))
+    def _score(self, values: Tensor, windows: ArrayLike) -> Tensor:
+        """Return the scores (n, k) of a picture's windows."""
+        return self.head.scale * self.pooling.scores(self._map(values), windows, self.head.weight)
+
+    def _map(self, values: Tensor) -> Tensor:
+        """Return the block's map of a picture."""
+        found: Tensor = self.block(values[None].to(self.head.weight))
         if found.ndim != 4 or len(found) != 1:
             raise ShapeError(f"block must return shape (1, channels, h, w), got {tuple(found.shape)}.")
-        features: Tensor = self.pooling(found[0], windows)
-        if features.shape[1] != self.head.weight.shape[1]:
+        n_features = found.shape[1] * (2 if self.pooling.beside else 1)
+        if n_features != self.head.weight.shape[1]:
             raise ShapeError(
-                f"head must have as many features as the pooled block gives, {features.shape[1]}, got "
+                f"head must have as many features as the pooled block gives, {n_features}, got "
                 f"{self.head.weight.shape[1]}."
             )
-        return features
+        return found[0]
 
     def _labels(self, labels: ArrayLike, n_pictures: int) -> Tensor:
         """Return the labels, one row per picture."""
@@ -255,12 +261,12 @@ class _Scorer(torch.nn.Module):
         tuning, labels = self._tuning, self.batches[number][1]
         first = number * tuning.chunk
         chunk = (self._pictures[first + i] for i in range(len(labels)))
-        parts = [tuning._measure(*picture) for picture in chunk]
+        parts = [tuning._score(*picture) for picture in chunk]
         offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
-        features = torch.cat(parts)
+        window_scores = torch.cat(parts)
         if self._imputes and not torch.is_grad_enabled():
-            tuning._windows[number] = tuning.head.impute(features, offsets, labels)
-        scores: Tensor = tuning.head(features, offsets, tuning._windows[number])
+            tuning._windows[number] = tuning.head.impute_scores(window_scores, offsets, labels)
+        scores: Tensor = tuning.head.bag_scores(window_scores, offsets, tuning._windows[number])
         return scores
 
 

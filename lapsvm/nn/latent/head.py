@@ -93,11 +93,14 @@ class LatentRankHead(torch.nn.Module):
         -------
         tensor of shape (n_bags,), or (n_bags, k) with `n_classes`
         """
-        bags = self._bags(features, offsets)
+        return self.bag_scores(self.score_windows(features), offsets, windows)
+
+    def bag_scores(self, window_scores: Tensor, offsets: Tensor, windows: Tensor | None = None) -> Tensor:
+        """Return the scores of bags, given those of their windows as `score_windows` returns them; see `forward`."""
+        bags = self._bags(window_scores, offsets)
         best = bags.scores.max(dim=1).values
         return self._without_axis(best if windows is None else self._represented(bags, best, windows))
 
-    @torch.no_grad()
     def impute(self, features: Tensor, offsets: Tensor, labels: Tensor) -> Tensor:
         """Return the best windows of each positive bag at the present weights, best first.
 
@@ -113,7 +116,12 @@ class LatentRankHead(torch.nn.Module):
         tensor of shape (n_bags, t) or (n_bags, k, t), int64
             0-based within the bag; -1 for bags that are not positive, and behind the last one of a bag.
         """
-        bags = self._bags(features, offsets)
+        return self.impute_scores(self.score_windows(features), offsets, labels)
+
+    @torch.no_grad()
+    def impute_scores(self, window_scores: Tensor, offsets: Tensor, labels: Tensor) -> Tensor:
+        """Return the windows that `impute` returns, given the windows' scores."""
+        bags = self._bags(window_scores, offsets)
         positive = self._labels(labels, len(bags.sizes)) > 0
         counts = self._counts(bags.sizes)
         best = bags.scores.topk(int(counts.max()), dim=1).indices.transpose(1, 2)
@@ -174,9 +182,9 @@ class LatentRankHead(torch.nn.Module):
             raise InputError(f"features must be floating-point numbers, got {features.dtype}.")
         return self.scale * (features @ self.weight.T)
 
-    def _bags(self, features: Tensor, offsets: Tensor) -> "_Bags":
+    def _bags(self, window_scores: Tensor, offsets: Tensor) -> "_Bags":
         """Return the windows' scores bag by bag."""
-        scores = self._window_scores(features)
+        scores = window_scores.reshape(len(window_scores), -1)
         if offsets.dtype.is_floating_point or offsets.dtype == torch.bool or offsets.ndim != 1:
             raise InputError(
                 f"offsets must be whole numbers in one dimension, got {offsets.dtype} of shape {tuple(offsets.shape)}."

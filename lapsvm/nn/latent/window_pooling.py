@@ -1,5 +1,7 @@
 """Features of windows from a map that learns: the extractors' pooling as torch operators."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
@@ -57,28 +59,85 @@ class WindowPooling(torch.nn.Module):
         tensor of shape (n, channels), or (n, 2 channels) with `beside`
             Zeros for a window without area.
         """
-        if feature_map.ndim != 3:
-            raise ShapeError(f"feature_map must have shape (channels, rows, columns), got {tuple(feature_map.shape)}.")
-        rows, columns = feature_map.shape[1:]
-        cells = _checked(windows) * np.array([columns, rows, columns, rows])
-        sees_around = self.beside or self.contrast > 0
-        inside = _weights(cells, rows, columns)
-        if not sees_around:
-            return self._features(feature_map, inside)
-        groups, shares, counts = ring_windows(cells, rows, columns)
-        ring = shares[:, :1] * _weights(groups[:, 0], rows, columns) + shares[:, 1:] * inside
-        own, around = self._features(feature_map, np.concatenate([inside, ring])).chunk(2)
-        around = around * torch.from_numpy(counts).to(around)[:, None]
-        return torch.cat([own, around], dim=1) if self.beside else own - self.contrast * around
+        means = self._means(feature_map, windows)
+        values = means.weights @ means.cells
+        return self._combined(torch.nn.functional.normalize(values) if self.normalise else values, means)
+
+    def scores(self, feature_map: Tensor, windows: ArrayLike, weight: Tensor) -> Tensor:
+        """Return the products (n, k) of the windows' features with weights (k, d), without forming the features.
+
+        A window's score follows from the map's product with the weights. Where that is cheaper, the length of its
+        features follows from the inner products of the map's cells.
+
+        Parameters
+        ----------
+        feature_map, windows
+            As in `forward`.
+        weight : (k, channels), or (k, 2 channels) with `beside`
+        """
+        means = self._means(feature_map, windows)
+        n_features = len(feature_map) * (2 if self.beside else 1)
+        if weight.ndim != 2 or weight.shape[1] != n_features:
+            raise ShapeError(f"weight must have shape (k, {n_features}), got {tuple(weight.shape)}.")
+        halves = torch.split(weight, len(feature_map), dim=1)
+        parts = torch.split(means.weights, means.n_windows)
+        products = [part @ (means.cells @ halves[k % len(halves)].T) for k, part in enumerate(parts)]
+        values = torch.cat(products)
+        combined = self._combined(values * _inverse_lengths(means) if self.normalise else values, means)
+        return combined.reshape(means.n_windows, 1 + self.beside, len(weight)).sum(dim=1)
 
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
         return f"contrast={self.contrast:g}, beside={self.beside}, normalise={self.normalise}"
 
-    def _features(self, feature_map: Tensor, weights: Float64) -> Tensor:
-        """Return the weighted means of a map's cells, normalised if so chosen."""
-        means = torch.from_numpy(weights).to(feature_map) @ feature_map.flatten(1).T
-        return torch.nn.functional.normalize(means) if self.normalise else means
+    def _means(self, feature_map: Tensor, windows: ArrayLike) -> "_Means":
+        """Return the windows, and their surroundings behind them, as weighted means of the map's cells."""
+        if feature_map.ndim != 3:
+            raise ShapeError(f"feature_map must have shape (channels, rows, columns), got {tuple(feature_map.shape)}.")
+        rows, columns = feature_map.shape[1:]
+        positions = _checked(windows) * np.array([columns, rows, columns, rows])
+        cells, inside = feature_map.flatten(1).T, _weights(positions, rows, columns)
+        if not (self.beside or self.contrast > 0):
+            return _Means(cells, torch.from_numpy(inside).to(feature_map), None)
+        groups, shares, counts = ring_windows(positions, rows, columns)
+        ring = shares[:, :1] * _weights(groups[:, 0], rows, columns) + shares[:, 1:] * inside
+        weights = torch.from_numpy(np.concatenate([inside, ring])).to(feature_map)
+        return _Means(cells, weights, torch.from_numpy(counts).to(feature_map)[:, None])
+
+    def _combined(self, values: Tensor, means: "_Means") -> Tensor:
+        """Return the windows' values with those of their surroundings, which count by how much of them there is."""
+        if means.counts is None:
+            return values
+        own, around = values.chunk(2)
+        around = around * means.counts
+        return torch.cat([own, around], dim=1) if self.beside else own - self.contrast * around
+
+
+class _Means(NamedTuple):
+    """Means of a map's cells (cells, channels): their weights (m, cells), and how much the surroundings count (n, 1).
+
+    The surroundings' means follow those of the n windows; counts is None where there are none.
+    """
+
+    cells: Tensor
+    weights: Tensor
+    counts: Tensor | None
+
+    @property
+    def n_windows(self) -> int:
+        """Return the number of windows."""
+        return len(self.weights) if self.counts is None else len(self.counts)
+
+
+def _inverse_lengths(means: _Means) -> Tensor:
+    """Return 1 over the length of each mean, (m, 1); 0 for 0."""
+    cells, weights = means.cells, means.weights
+    if len(cells) * (cells.shape[1] + len(weights)) < len(weights) * cells.shape[1]:
+        squares = (weights @ (cells @ cells.T) * weights).sum(dim=1, keepdim=True)
+    else:
+        squares = (weights @ cells).square().sum(dim=1, keepdim=True)
+    positive = squares > 0
+    return torch.where(positive, torch.where(positive, squares, 1).rsqrt(), 0)
 
 
 def _weights(windows: Float64, rows: int, columns: int) -> Float64:
@@ -93,7 +152,7 @@ def _weights(windows: Float64, rows: int, columns: int) -> Float64:
 def _overlaps(first: Float64, last: Float64, n: int) -> Float64:
     """Return how far each interval reaches into each of n cells of length 1, (m, n)."""
     cells = np.arange(n)
-    return np.maximum(np.minimum(last[:, None], cells + 1) - np.maximum(first[:, None], cells), 0.0)
+    return np.asarray(np.maximum(np.minimum(last[:, None], cells + 1) - np.maximum(first[:, None], cells), 0.0))
 
 
 def _checked(windows: ArrayLike) -> Float64:

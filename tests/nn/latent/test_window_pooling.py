@@ -31,6 +31,22 @@ def test_features_are_the_extractors(contrast, beside, normalise):
 
 
 @pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("contrast", "beside"), [(0.0, False), (0.5, False), (0.0, True)])
+@pytest.mark.parametrize("channels", [5, 400], ids=["few channels", "many channels"])
+def test_scores_and_their_gradients_are_those_of_the_features(contrast, beside, normalise, channels):
+    rng = np.random.default_rng(2)
+    pooling, windows = WindowPooling(contrast, beside=beside, normalise=normalise), make_windows(rng)
+    shapes = (channels, 5, 6), (3, channels * (1 + beside))
+    inputs = [torch.tensor(rng.normal(size=shape), requires_grad=True) for shape in shapes]
+    chances = torch.tensor(rng.normal(size=(len(windows), 3)))
+    expected = pooling(inputs[0], windows) @ inputs[1].T
+    found = pooling.scores(inputs[0], windows, inputs[1])
+    assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+    gradients = [torch.autograd.grad((value * chances).sum(), inputs) for value in (found, expected)]
+    assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-11) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
 def test_the_gradient_is_exact(normalise):
     rng = np.random.default_rng(1)
     feature_map = torch.tensor(rng.normal(size=(2, 3, 4)), requires_grad=True)
@@ -48,6 +64,11 @@ def test_the_gradient_is_exact(normalise):
         (lambda: WindowPooling()(torch.zeros(3, 4), np.zeros((1, 4))), ShapeError, "feature_map must have shape"),
         (lambda: WindowPooling()(torch.zeros(3, 4, 4), np.zeros((1, 3))), ShapeError, "windows must have shape"),
         (lambda: WindowPooling()(torch.zeros(3, 4, 4), [[0, 0, np.nan, 1]]), NotFiniteError, "windows must be finite"),
+        (
+            lambda: WindowPooling().scores(torch.zeros(3, 4, 4), np.zeros((1, 4)), torch.zeros(2, 4)),
+            ShapeError,
+            r"weight must have shape \(k, 3\), got \(2, 4\)",
+        ),
         (
             lambda: WindowPooling()(torch.zeros(3, 4, 4), np.array([[0, 0, 4, 4]])),
             InputError,
