@@ -19,12 +19,12 @@ import numpy as np
 import synthetic_network
 import torch
 from cifar_features import Data
-from head_training import LOSSES, Metrics, Records, Settings, evaluate, measure, train
+from head_training import LOSSES, Metrics, Records, Settings, Task, evaluate, measure, train
 from tables import comparison
 
 TRAINING = 10_000
 FULL = TRAINING
-PASSES = {FULL: 30, 500: 6, 200: 6}
+PASSES = {FULL: 30, 500: 6, 200: 4}
 SEEDS = range(5)
 NOISE = (0.0, 0.1, 0.2, 0.3)
 NOISE_BATCH = 500
@@ -50,43 +50,51 @@ def run_head(data: Data, loss: str, batch: int, noise: float, seed: int, setting
     return evaluate(kind.to_rank(head(X).detach(), settings.scale), truth)
 
 
+def head_task(data: Data, loss: str, batch: int, share: float) -> Task:
+    key = {"data": "cifar10", "loss": loss, "batch": batch, "passes": PASSES[batch], "noise": share}
+    return Task(partial(run_head, data, loss, batch, share), key)
+
+
+def synthetic_task(loss: str, share: float) -> Task:
+    key = {"data": "synthetic", "loss": loss, "noise": share, **synthetic_network.describe()}
+    return Task(partial(synthetic_network.run, loss, share), key)
+
+
 def losses(folder: Path, seeds: range = SEEDS) -> None:
     data, records = cifar_features.load(folder), Records(folder / "results.jsonl")
     for batch, passes in PASSES.items():
-        found = {}
-        for name, kind in LOSSES.items():
-            run = partial(run_head, data, name, batch, 0.0)
-            found[name] = measure(kind, run, records, _key(name, batch, 0.0), seeds)
         print(f"\n{'full batch' if batch == FULL else f'batches of {batch}'}, {passes} passes\n")
-        comparison(found, base="cross-entropy")
+        tasks = {name: head_task(data, name, batch, 0.0) for name in LOSSES}
+        comparison({name: measure(LOSSES[name], tasks[name], records, seeds) for name in tasks}, "cross-entropy")
 
 
 def noise(folder: Path, seeds: range = SEEDS) -> None:
     data, records = cifar_features.load(folder), Records(folder / "results.jsonl")
     for share in NOISE:
+        print(f"\n{100 * share:g} % of the training pictures in a wrong class, batches of {NOISE_BATCH}\n")
         found = {}
         for name in NOISE_LOSSES:
-            run = partial(run_head, data, name, NOISE_BATCH, share)
-            found[name] = measure(LOSSES[name], run, records, _key(name, NOISE_BATCH, share), seeds)
-        print(f"\n{100 * share:g} % of the training pictures in a wrong class, batches of {NOISE_BATCH}\n")
-        comparison(found, base="BCE")
-
-
-def _key(loss: str, batch: int, share: float) -> dict[str, object]:
-    return {"data": "cifar10", "loss": loss, "batch": batch, "passes": PASSES[batch], "noise": share}
+            task, search = (head_task(data, name, NOISE_BATCH, level) for level in (share, chosen_at(share)))
+            found[name] = measure(LOSSES[name], task, records, seeds, search)
+        comparison(found, "BCE")
 
 
 def synthetic(folder: Path, seeds: range = SEEDS) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     records = Records(folder / "results.jsonl")
     for share in NOISE:
+        print(f"\n{100 * share:g} % of the training labels flipped, full batch, {synthetic_network.PASSES} passes\n")
         found = {}
         for name in NOISE_LOSSES:
-            run = partial(synthetic_network.run, name, share)
-            key = {"data": "synthetic", "loss": name, "noise": share, **synthetic_network.describe()}
-            found[name] = measure(LOSSES[name], run, records, key, seeds, search_seed=None)  # each has its teacher
-        print(f"\n{100 * share:g} % of the training labels flipped, full batch, {synthetic_network.PASSES} passes\n")
-        comparison(found, base="BCE")
+            task, search = (synthetic_task(name, level) for level in (share, chosen_at(share)))
+            # each seed has its teacher, and so its settings
+            found[name] = measure(LOSSES[name], task, records, seeds, search, own_search=True)
+        comparison(found, "BCE")
+
+
+def chosen_at(share: float) -> float:
+    """Return the noise under which the settings for a level of noise are chosen: none, or 20 %."""
+    return 0.2 if share else 0.0
 
 
 COMMANDS: dict[str, Callable[[Path], None]] = {"losses": losses, "noise": noise, "synthetic": synthetic}

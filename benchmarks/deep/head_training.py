@@ -23,6 +23,9 @@ STEPS = (0.01, 0.03)
 DECAYS = (1.0, 5.0)
 POINTWISE, HINGE, RAMP = (1.0, 3.0, 10.0, 30.0), (0.0003, 0.003, 0.03, 0.3), (0.03, 0.3, 3.0, 30.0)
 
+SHARPNESS = 10.0
+"""Factor of the scores in the softmax whose probabilities a rank loss ranks: cross-entropy's own, full batch."""
+
 
 class Settings(NamedTuple):
     """What is chosen on the validation split."""
@@ -64,6 +67,11 @@ def _pointwise(function: Callable[..., torch.Tensor], *, one_hot: bool = False, 
     return LossKind(make, POINTWISE, **how)
 
 
+def _ramp_of_probabilities(scale: float, n: int) -> Scored:
+    ramp = RankRampLoss("ap", scale=scale * n)
+    return lambda scores, labels: ramp(log_probability(scores, SHARPNESS), labels)
+
+
 LOSSES = {
     "cross-entropy": _pointwise(torch.nn.functional.cross_entropy, to_rank=log_probability),
     "BCE": _pointwise(torch.nn.functional.binary_cross_entropy_with_logits, one_hot=True),
@@ -74,6 +82,9 @@ LOSSES = {
     "NDCG hinge": LossKind(lambda scale, n: RankHingeLoss("ndcg", scale=scale * n), HINGE),
     "AP hinge": LossKind(lambda scale, n: RankHingeLoss("ap", scale=scale * n), HINGE),
     "AP ramp, direct up": LossKind(lambda scale, n: RankRampLoss("ap", scale=scale * n), RAMP),
+    "AP ramp of log-softmax": LossKind(
+        _ramp_of_probabilities, RAMP, lambda scores, _: log_probability(scores, SHARPNESS)
+    ),
     "AP direct down": LossKind(lambda scale, n: DirectLoss("ap", direction="down", scale=scale * n), RAMP),
 }
 
@@ -150,31 +161,34 @@ Run = Callable[[int, Settings, str], Metrics]
 SEARCH_SEED = 99
 
 
-def choose(kind: LossKind, run: Run, records: Records, key: dict[str, Any], seed: int) -> Settings:
+class Task(NamedTuple):
+    """Something to learn: how, and the key of its records."""
+
+    run: Run
+    key: dict[str, Any]
+
+    def record(self, records: Records, seed: int, settings: Settings, part: str) -> dict[str, Any]:
+        """Return the metrics of a run."""
+        key = {**self.key, "seed": seed, "settings": settings, "part": part}
+        return records.get(key, lambda: self.run(seed, settings, part)._asdict())
+
+
+def choose(kind: LossKind, task: Task, records: Records, seed: int) -> Settings:
     """Return the candidate with the best mean AP on the validation split of a seed."""
 
     def value(settings: Settings) -> float:
-        found = records.get(
-            {**key, "seed": seed, "settings": settings, "part": "validation"},
-            lambda: run(seed, settings, "validation")._asdict(),
-        )
-        return float(found["ap"])
+        return float(task.record(records, seed, settings, "validation")["ap"])
 
     best = max((Settings(step, scale, 0.0) for scale in kind.scales for step in STEPS), key=value)
     return max((best, *(best._replace(decay=decay) for decay in DECAYS)), key=value)
 
 
 def measure(
-    kind: LossKind, run: Run, records: Records, key: dict[str, Any], seeds: range, search_seed: int | None = SEARCH_SEED
+    kind: LossKind, task: Task, records: Records, seeds: range, search: Task | None = None, own_search: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the test records of each seed, with settings chosen for all on one draw or (None) by each on its own."""
-    rows = []
-    for seed in seeds:
-        settings = choose(kind, run, records, key, seed if search_seed is None else search_seed)
-        rows.append(
-            records.get(
-                {**key, "seed": seed, "settings": settings, "part": "test"},
-                lambda seed=seed, settings=settings: run(seed, settings, "test")._asdict(),  # type: ignore[misc]
-            )
-        )
-    return rows
+    """Return the test records of each seed.
+
+    The settings are chosen on the task `search` (the same by default): on one draw for all, or by each seed on its own.
+    """
+    settings = {seed: choose(kind, search or task, records, seed if own_search else SEARCH_SEED) for seed in seeds}
+    return [task.record(records, seed, settings[seed], "test") for seed in seeds]

@@ -1,6 +1,7 @@
 """Rank losses as functions of torch tensors."""
 
 from collections.abc import Sequence
+from math import isinf
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -167,7 +168,10 @@ def direct_options(eps: float, direction: str, *options: Any) -> Options:
         check_positive("eps", eps)
         check_choice("direction", direction, ("up", "down"))
     made = make_options(direction, *options)
-    return made._replace(scale=made.scale / float(eps))
+    scale = made.scale / float(eps)
+    if not torch.compiler.is_compiling() and isinf(scale):
+        raise InputError(f"scale / eps must be finite, got {made.scale:g} / {eps:g}.")
+    return made._replace(scale=scale)
 
 
 def as_class_weight(weights: Weights) -> Tensor | None:
@@ -180,7 +184,7 @@ def as_class_weight(weights: Weights) -> Tensor | None:
     """
     if weights is None:
         return None
-    tensor = torch.as_tensor(weights, dtype=torch.float64)
+    tensor = torch.as_tensor(weights, dtype=torch.float64).detach()
     if not torch.compiler.is_compiling():
         if tensor.ndim != 1:
             raise ShapeError(f"class_weight must have shape (K,), got {tuple(tensor.shape)}.")
@@ -196,6 +200,8 @@ def evaluate(
     """Return the value of a rank loss with its gradient, and RankInfo if it is asked for."""
     _check_call(call, sample_weight)
     scores, labels, mask, groups = call
+    if labels.requires_grad:  # they may be part of a graph; here they are constants
+        labels = labels.detach()
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     values = scores.detach()
@@ -238,6 +244,9 @@ def _check_call(call: Call, sample_weight: object) -> None:
         for name, value in zip(Call._fields, call, strict=True):
             if not isinstance(value, Tensor) and not (value is None and name in ("mask", "groups")):
                 raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
+    for name, value in zip(Call._fields, call, strict=True):
+        if value is not None and value.layout is not torch.strided:
+            raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
     if not scores.dtype.is_floating_point:
         raise InputError(f"scores must be floating-point numbers, got {scores.dtype}.")
     if sample_weight is not None:

@@ -51,6 +51,7 @@ def loss_of(key: str) -> AnyLoss:
     return loss
 
 
+@np.errstate(over="ignore")  # scores that overflow under the scale are refused
 def _rank_loss(
     scores: torch.Tensor,
     labels: torch.Tensor,

@@ -202,6 +202,10 @@ def _positive(shape: tuple[int, ...], labels: Array, counted: Flags | None) -> F
         raise ShapeError(f"labels must have shape {either}, got {labels.shape}.")
     if labels.dtype.kind not in "iu":
         raise InputError(f"labels of shape {labels.shape} must be whole class indices, got torch.{labels.dtype}.")
+    if shape[1] == 1:
+        raise ShapeError(
+            f"labels must have shape {shape} like scores, for class indices need two columns, got {labels.shape}."
+        )
     outside = (labels < 0) | (labels >= shape[1])
     if counted is not None:
         outside &= counted.any(axis=0)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from lapsvm.arrays import check_count
-from lapsvm.errors import ShapeError
+from lapsvm.errors import InputError, ShapeError
 
 
 class ScoreMemory(torch.nn.Module):
@@ -47,6 +47,8 @@ class ScoreMemory(torch.nn.Module):
 
         Raises
         ------
+        InputError
+            If they are no tensors.
         ShapeError
             If scores and labels do not have the same length, or the shapes of earlier batches.
         """
@@ -60,7 +62,12 @@ class ScoreMemory(torch.nn.Module):
         return scores, labels
 
     def _check(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
-        """Raise ShapeError unless the batch fits."""
+        """Raise InputError or ShapeError unless the batch fits."""
+        for name, tensor in (("scores", scores), ("labels", labels)):
+            if not isinstance(tensor, torch.Tensor):
+                raise InputError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}.")
+            if tensor.ndim not in (1, 2):
+                raise ShapeError(f"{name} must have shape (B,) or (B, K), got {tuple(tensor.shape)}.")
         if len(scores) != len(labels):
             raise ShapeError(f"scores and labels must have the same length, got {len(scores)} and {len(labels)}.")
         for name, tensor, kept in (("scores", scores, self.scores), ("labels", labels, self.labels)):
@@ -74,4 +81,6 @@ class ScoreMemory(torch.nn.Module):
 
     def set_extra_state(self, state: Any) -> None:
         """Take what `state_dict` saved."""
-        self.scores, self.labels = state["scores"], state["labels"]
+        self.scores, self.labels = (
+            None if state[name] is None else state[name][: self.size] for name in ("scores", "labels")
+        )

@@ -31,7 +31,8 @@ def two_pass_backward(
         DistributedDataParallel, gradients are exchanged once, at the last batch.
     batches : iterable of tuples
         (inputs, labels), or (inputs, labels, mask, groups, ...): what follows the inputs is concatenated and passed to
-        the loss. It is iterated twice and must give the same batches in the same order: no shuffling DataLoader.
+        the loss (None if it is None in all batches). It is iterated twice and must give the same batches in the same
+        order: no shuffling DataLoader.
     loss : callable
         ``loss(scores, labels, ...)``, a scalar; a module of this package, or any other function of the scores.
 
@@ -43,14 +44,16 @@ def two_pass_backward(
     Raises
     ------
     InputError
-        If the batches cannot be iterated twice or differ between the passes, or batch normalisation is in training
-        mode, which makes a sample's score depend on its chunk. Gradients of earlier batches then stay in ``.grad``.
+        If the batches cannot be iterated twice or differ between the passes, or are no tuples of tensors, or the loss
+        is not one number, or the scores have no gradient, or batch normalisation is in training mode, which makes a
+        sample's score depend on its chunk. Gradients of earlier batches then stay in ``.grad``.
     """
-    _check(model, batches)
+    _check(model, batches, loss)
     states, scores, targets = _score(model, batches)
     joined = torch.cat(scores).requires_grad_()
     with torch.enable_grad():
-        value = loss(joined, *(torch.cat(parts) for parts in zip(*targets, strict=True)))
+        value = loss(joined, *_join(targets))
+        _check_value(value)
         (gradient,) = torch.autograd.grad(value, joined)
     after = _random_state()
     try:
@@ -73,11 +76,41 @@ def _score(
                     f"each batch must be a tuple of inputs, labels and further targets, got {type(batch).__name__}."
                 )
             states.append(_random_state())
-            scores.append(model(batch[0]))
+            scores.append(check_tensor("model must return", model(batch[0])))
             targets.append(batch[1:])
+            if len(batch) != 1 + len(targets[0]):
+                raise InputError(
+                    f"each batch must have {len(targets[0])} targets like the first, "
+                    f"got {len(batch) - 1} in batch {len(scores) - 1}."
+                )
     if not scores:
         raise InputError("batches must hold at least one batch, got none.")
     return states, scores, targets
+
+
+def _join(targets: list[Sequence[Any]]) -> Iterator[torch.Tensor | None]:
+    """Yield each target of all batches together; None where no batch has it."""
+    for number, parts in enumerate(zip(*targets, strict=True)):
+        if all(part is None for part in parts):
+            yield None
+        else:
+            yield torch.cat([check_tensor(f"target {number} of each batch must be", part) for part in parts])
+
+
+def check_tensor(what: str, value: Any) -> torch.Tensor:
+    """Return the value; raise InputError unless it is a tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise InputError(f"{what} a torch.Tensor, got {type(value).__name__}.")
+    return value
+
+
+def _check_value(value: Any) -> None:
+    """Raise InputError unless it is one number."""
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        got = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(f"loss must return one number, got {got}.")
+    if not value.requires_grad:
+        raise InputError("loss must return a value with a gradient, got none (a detached value, or inference mode).")
 
 
 def _propagate(
@@ -98,8 +131,10 @@ def _propagate(
             again = model(batch[0])
             if not _same(again.detach(), scores[count]):
                 raise InputError(f"batches must be the same in both passes, got other scores in batch {count}.")
-            if len(batch) - 1 != len(targets[count]) or not all(map(torch.equal, batch[1:], targets[count])):
+            if len(batch) - 1 != len(targets[count]) or not all(map(_equal, batch[1:], targets[count])):
                 raise InputError(f"batches must be the same in both passes, got other labels in batch {count}.")
+            if not again.requires_grad:
+                raise InputError(f"model must return scores with a gradient, got none in batch {count}.")
             torch.autograd.backward(again, gradients[count])
     if count != len(scores) - 1:
         raise InputError(f"batches must be the same in both passes, got {len(scores)} and then another number.")
@@ -113,6 +148,11 @@ def _with_last(batches: Batches) -> Iterator[tuple[Sequence[Any], bool]]:
         following = next(iterator, None)
         yield held, following is None
         held = following
+
+
+def _equal(again: torch.Tensor | None, target: torch.Tensor | None) -> bool:
+    """Return whether two passes gave the same target."""
+    return again is target if again is None or target is None else torch.equal(again, target)
 
 
 def _same(again: torch.Tensor, scores: torch.Tensor) -> bool:
@@ -146,8 +186,11 @@ def _set_random_state(state: Any) -> None:
         torch.cuda.set_rng_state_all(on_gpus)
 
 
-def _check(model: Any, batches: Any) -> None:
+def _check(model: Any, batches: Any, loss: Any) -> None:
     """Raise InputError unless two passes can give the same scores."""
+    for name, value in (("model", model), ("loss", loss)):
+        if not callable(value):
+            raise InputError(f"{name} must be callable, got {type(value).__name__}.")
     if iter(batches) is batches:
         raise InputError(f"batches must be iterable twice, as a list is, got {type(batches).__name__}.")
     for name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():

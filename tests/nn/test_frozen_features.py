@@ -81,17 +81,21 @@ def test_every_loss_has_as_many_candidates_and_keeps_the_best(deep, tmp_path):
             value = 50 + (settings.step == 0.03) + 2 * (settings.scale == kind.scales[2]) + (settings.decay == 1.0)
             return training.Metrics(value, value)
 
-        records = training.Records(tmp_path / f"{number}.jsonl")
-        rows = training.measure(kind, run, records, {"loss": name}, range(3))
+        task = training.Task(run, {"loss": name})
+        rows = training.measure(kind, task, training.Records(tmp_path / f"{number}.jsonl"), range(3))
         search = [entry for entry in tried if entry[2] == "validation"]
         assert (len(search), len(tried)) == (10, 13)
         assert {seed for seed, _, _ in search} == {training.SEARCH_SEED}
         assert [settings for _, settings, part in tried if part == "test"] == [(0.03, kind.scales[2], 1.0)] * 3
-        again = training.measure(kind, run, training.Records(tmp_path / f"{number}.jsonl"), {"loss": name}, range(3))
+        again = training.measure(kind, task, training.Records(tmp_path / f"{number}.jsonl"), range(3))
         assert len(tried) == 13
         assert [row["ap"] for row in again] == [row["ap"] for row in rows]
-        training.measure(kind, run, training.Records(tmp_path / f"own{number}.jsonl"), {}, range(3), search_seed=None)
+        other = training.Task(run, {"loss": name, "noise": 0.2})
+        training.measure(
+            kind, task, training.Records(tmp_path / f"own{number}.jsonl"), range(3), other, own_search=True
+        )
         assert [seed for seed, _, part in tried[13:] if part == "validation"] == [0] * 10 + [1] * 10 + [2] * 10
+        assert (tmp_path / f"own{number}.jsonl").read_text().count('"noise"') == 30
 
 
 def test_noise_moves_the_share_that_it_says_to_other_classes(deep):
