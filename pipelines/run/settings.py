@@ -17,7 +17,7 @@ from lapsvm.files import NOT_PARSED, read_regular
 from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-INITS = ("mean", "whole_image", "centre", "random")
+INITS = ("mean", "contrast", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
 REMOVED = ""
