@@ -275,6 +275,8 @@ OPTIONS: tuple[Option, ...] = (
                "refine.candidates", rule=COUNT),
         Option("average", "--average/--no-average", bool, "Average the models of all pictures and of the folds.",
                "refine.average"),
+        Option("refine_voting", "--refine-voting/--no-refine-voting", bool, "Begin a round with the windows nearest to "
+               "the voted boxes, not with the best ones.", "refine.box_voting"),
         Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
                "refine.folds", rule=Range(2, MAX_NUMBER)),
         main="refine",

@@ -146,7 +146,8 @@ class RefineSettings:
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all.
-    With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
+    With ``average`` the detector is the mean of the models of all pictures and of all but a fold, with ``box_voting``
+    a round begins with the windows nearest to the chosen ones after box voting.
     """
 
     rounds: int = 0
@@ -158,6 +159,7 @@ class RefineSettings:
     folds: int = 3
     candidates: int = 0
     average: bool = False
+    box_voting: bool = False
 
 
 @dataclass(frozen=True)
