@@ -15,8 +15,12 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, Re
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..run.settings import Settings, TrainSettings
+from .contrast_start import ContrastStarts, open_contrast_start, start_sentence
 from .starts import with_initial_weights
 from .trainer import Trainer, training_progress
+
+_NAMED_STARTS = {"centre": "whole_image", "contrast": "mean"}
+"""What problems begin with before `starts` and `contrast_start` set their initial weights."""
 
 
 class Constants(NamedTuple):
@@ -45,7 +49,7 @@ def problem(settings: Settings, request: FitRequest) -> LatentProblem:
         y=request.y,
         risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
         C=constants.C,
-        init="whole_image" if train.init == "centre" else train.init,  # `starts` makes window 0 the central one
+        init=_NAMED_STARTS.get(train.init, train.init),
         tol=train.tol,
         top=train.top,
         seed=settings.seed,
@@ -74,8 +78,11 @@ def fit_requests(
         training_progress(context.reporter, title, classes, tol, len(requests)) as progress,
         replay_log(context, title, requests, bags) as log,
     ):
-        trainer = Trainer(progress, candidates=settings.train.candidates, pass_counts=context.pass_counts, log=log)
-        solved = _solve(settings.train, with_initial_weights(context, starts, bags, log), bags, trainer)
+        options: dict[str, Any] = {
+            "candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log,
+        }  # fmt: skip
+        starts = with_initial_weights(context, starts, bags, log)
+        solved = _guarded(context, title, starts, classes, bags, Trainer(progress, **options), Trainer(**options))
     solutions: dict[int, LatentSolution] = {}
     for number, (indices, values) in enumerate(paths):
         restarts = solved[number * n_init : (number + 1) * n_init]
@@ -115,6 +122,36 @@ def replay_log(
     path = context.run.training / f"{key[:16]}.answers"
     context.run.files.claim([path])
     return ReplayLog(path)
+
+
+def _guarded(
+    context: RunContext, title: str, starts: Sequence[tuple[LatentProblem, list[float]]], classes: Sequence[str],
+    bags: Bags, trainer: Trainer, silent: Trainer,
+) -> list[list[LatentSolution]]:  # fmt: skip
+    """Return the solutions of each start; with ``--init contrast`` what flips is trained again from content alone.
+
+    `silent` trains what only finds starts.
+    """
+    train = context.settings.train
+    contrast = open_contrast_start(context, bags) if train.init == "contrast" else None
+    if contrast is None:
+        return _solve(train, starts, bags, trainer)
+    found = ContrastStarts(contrast, [problem for problem, _ in starts], max(train.C), silent)
+    if len(set(classes)) == len(classes):  # no folds
+        context.reporter.say(start_sentence(title, classes, [found.of(problem) for problem, _ in starts]))
+    started = [(replace(problem, init=found.of(problem).weights), values) for problem, values in starts]
+    solved = _solve(train, started, bags, trainer)
+    flipped = [
+        number
+        for number, (problem, _) in enumerate(starts)
+        if any(found.is_flipped(problem, solution) for solution in solved[number])
+    ]
+    chosen = [starts[number] for number in flipped]
+    again = [(replace(problem, init=found.of(problem).plain), values) for problem, values in chosen]
+    for number, solutions in zip(flipped, _solve(train, again, bags, silent), strict=True):
+        solved[number] = solutions
+        context.reporter.say(f"{title}: {classes[number]} flipped and was trained from the content of windows alone.")
+    return solved
 
 
 def _solve(

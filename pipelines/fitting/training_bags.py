@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
@@ -24,6 +26,18 @@ class Halves:
     blocks: tuple[int, ...]
     halved: tuple[bool, ...]
     contrast: float
+
+    @classmethod
+    def of(cls, shards: ShardSet, contrast: float) -> Self:
+        """Return the halves of the features of shards."""
+        extractor = shards.provenance["features"]["extractor"]
+        return cls(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which stored features are a window's own (d,)."""
+        blocks = zip(self.blocks, self.halved, strict=True)
+        return np.concatenate([np.arange(block) < block // (1 + half) for block, half in blocks])
 
     @property
     def combined_blocks(self) -> list[int]:
@@ -63,10 +77,8 @@ def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
     """Return the training pictures with combined halves, scaled, and the scale and halves."""
-    extractor = shards.provenance["features"]["extractor"]
-    blocks, halved = tuple(extractor["blocks"]), tuple(extractor["halves"])
-    halves = Halves(blocks, halved, context.settings.features.contrast)
-    if not any(halved):
+    halves = Halves.of(shards, context.settings.features.contrast)
+    if not any(halves.halved):
         return *stored_bags(context, shards), halves
     return *_opened(context, shards, halves.combined_blocks, halves.combine), halves
 

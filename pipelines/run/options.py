@@ -231,8 +231,9 @@ OPTIONS: tuple[Option, ...] = (
                "tune does.", "train.path"),
         Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
                rule=POSITIVE, main="train tune"),
-        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, the "
-               "central window, or a random one.", "train.init", rule=INITS, main="train"),
+        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the same against their "
+               "surroundings (contrast), the whole image, the central window, or a random one.", "train.init",
+               rule=INITS, main="train"),
         Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
         Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "
@@ -278,6 +279,8 @@ OPTIONS: tuple[Option, ...] = (
                "refine.candidates", rule=COUNT),
         Option("average", "--average/--no-average", bool, "Average the models of all pictures and of the folds.",
                "refine.average"),
+        Option("refine_voting", "--refine-voting/--no-refine-voting", bool, "Begin a round with the windows nearest to "
+               "the voted boxes, not with the best ones.", "refine.box_voting"),
         Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
                "refine.folds", rule=Range(2, MAX_NUMBER)),
         main="refine",

@@ -19,7 +19,7 @@ from .limits import shown
 LEARNERS = ("latent_rank_svm", "latent_svm")
 HEADS = ("wsddn", "oicr", "attention_mil")
 BASELINES = ("mi_svm", *HEADS)
-INITS = ("mean", "whole_image", "centre", "random")
+INITS = ("mean", "contrast", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
 REMOVED = ""
@@ -151,7 +151,8 @@ class RefineSettings:
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all.
-    With ``average`` the detector is the mean of the models of all pictures and of all but a fold.
+    With ``average`` the detector is the mean of the models of all pictures and of all but a fold, with ``box_voting``
+    a round begins with the windows nearest to the chosen ones after box voting.
     """
 
     rounds: int = 0
@@ -163,6 +164,7 @@ class RefineSettings:
     folds: int = 3
     candidates: int = 0
     average: bool = False
+    box_voting: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,17 @@ from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, Refinement, refine
 
 from ..fitting.agreement import Proposals
+from ..fitting.contrast_start import StoredContent
 from ..fitting.fit import Constants, FitRequest, problem
 from ..fitting.fold_scores import FoldPart, FoldScores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
+from ..fitting.refinement_guard import RefinementGuard, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
-from ..fitting.training_bags import stored_bags
+from ..fitting.training_bags import Halves, stored_bags
+from ..fitting.voted_windows import voted_windows
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
 from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
@@ -36,12 +39,16 @@ from ..shards.projection import projection_of
 
 
 class _Pictures(NamedTuple):
-    """The training pictures: windows, their boxes (n_windows, 4), the scale of the features, and ids."""
+    """The training pictures: windows, their boxes (n_windows, 4), the scale of the features, ids, and content.
+
+    `content` is None for features without surroundings.
+    """
 
     bags: Bags
     boxes: Array
     scale: Float64
     ids: tuple[str, ...]
+    content: StoredContent | None
 
 
 def run(context: RunContext) -> None:
@@ -117,7 +124,9 @@ def _refine(
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     bags, scale = stored_bags(context, shards)
-    pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale, shards.image_ids)
+    halves = Halves.of(shards, context.settings.features.contrast)
+    content = StoredContent(bags, halves) if any(halves.halved) else None
+    pictures = _Pictures(bags, np.concatenate([shard.boxes for shard in shards]), scale, shards.image_ids, content)
     projection = projection_of(context.run, shards)
     files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
     for final, trained in moves.items():
@@ -199,8 +208,9 @@ def _rounds(
 ) -> tuple[Refinement, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    folds = _folds(context, task)
-    windows, weights = first.windows, first.weights
+    folds, positives = _folds(context, task), np.flatnonzero(task.y > 0)
+    weights, guard = first.weights, _guard(pictures, positives, first)
+    windows = _voted(context, pictures, weights, positives, first.windows)
     for number in range(1, settings.rounds + 1):
         subset = _with_candidates(pictures, task.y, settings.candidates, weights)
         title, names = f"refine {task.name}, round {number} of {settings.rounds}", [task.name] * (folds + 1)
@@ -216,10 +226,38 @@ def _rounds(
                 folds=folds,
                 progress=progress.update,
             )
-        windows = refinement.windows
+        flipped = [] if guard is None else guard.flipped(refinement)
+        if flipped:
+            context.reporter.say(f"{title}: {len(flipped)} of {folds + 1} models flipped and are left out.")
+            refinement = without_flipped(refinement, flipped, weights, windows)
+        if number < settings.rounds:
+            windows = _held_out_windows(context, pictures, refinement, positives)
         weights = refinement.mean_coef if settings.average else refinement.solution.coef
         rows += history_rows(task.name, f"round {number}", Constants(settings.C), refinement.solution)
     return refinement, rows
+
+
+def _guard(pictures: _Pictures, positives: Index, first: _First) -> RefinementGuard | None:
+    """Return what guards the rounds of a class; None for features without surroundings."""
+    if pictures.content is None:
+        return None
+    return RefinementGuard(pictures.content, positives, first.weights, first.windows)
+
+
+def _held_out_windows(context: RunContext, pictures: _Pictures, refinement: Refinement, positives: Index) -> Index:
+    """Return the windows of the next round: those that held-out models choose, moved by box voting."""
+    windows = refinement.windows
+    for number, weights in enumerate(refinement.fold_coef.T, start=1):
+        own = positives[refinement.fold[positives] == number]
+        windows = _voted(context, pictures, weights, own, windows)
+    return windows
+
+
+def _voted(context: RunContext, pictures: _Pictures, weights: Float64, own: Index, windows: Index) -> Index:
+    """Return the windows, those of the pictures `own` moved by box voting if the settings say so."""
+    if not context.settings.refine.box_voting:
+        return windows
+    return voted_windows(pictures.bags, pictures.boxes, weights, own, windows)
 
 
 def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float64) -> _Pictures:

@@ -38,6 +38,8 @@ from .rows import Row, rows_markdown, rows_table, write_rows
 
 Values = Mapping[str, Any]
 
+_CONSTANTS = (0.3, 1.0, 3.0, 10.0)
+
 VARIANTS: dict[str, Values] = {
     "unchanged": {},
     "no-contrast": {"features.contrast": 0.0},
@@ -47,18 +49,22 @@ VARIANTS: dict[str, Values] = {
     "top-10": {"train.top": 10.0},
     "top-20": {"train.top": 20.0},
     "top-0.05": {"train.top": 0.05},
-    "C-by-image-ap": {"train.margin": 0.0},
-    "C-by-agreement": {"train.margin": 0.0, "train.criterion": "agreement"},
+    "C-by-image-ap": {"train.C": _CONSTANTS, "train.margin": 0.0},
+    "C-by-agreement": {"train.C": _CONSTANTS, "train.margin": 0.0, "train.criterion": "agreement"},
+    "C-by-margin": {"train.C": _CONSTANTS, "train.margin": 0.05},
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
+    "mean-init": {"train.init": "mean"},
     "centre-init": {"train.init": "centre"},
     "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
     "two-refinements": {"refine.rounds": 2},
     "no-averaging": {"refine.average": False},
+    "no-refine-voting": {"refine.box_voting": False},
     "candidates-20": {"train.candidates": 20},
     "tol-0.001": {"train.tol": 0.001},
     "refine-top-1": {"refine.top": 1.0},
+    "refine-top-20": {"refine.top": 20.0},
     "no-neg-min-iou": {"refine.neg_min_iou": 0.0},
     "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},

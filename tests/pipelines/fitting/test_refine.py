@@ -1,9 +1,19 @@
 """The stage of refinement: after training, resumed like the others."""
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from lapsvm.pipelines.fitting.contrast_start import StoredContent
+from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, without_flipped
+from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.fitting.voted_windows import voted_windows
 
-from lapsvm.detection import Detector
+from lapsvm.bags import Bags
+from lapsvm.boxes import iou
+from lapsvm.detection import Detector, box_voting
+from lapsvm.latent import LatentSolution, Refinement
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10", "--refine-folds", "2"]
 
@@ -130,3 +140,64 @@ def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, c
 def test_few_candidates_still_give_a_detector(run_copy, command):
     assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "5").status == 0
     assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
+
+
+def test_box_voting_moves_the_windows_of_the_named_pictures_only():
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 20, (90, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(30, 50, (90, 2))], axis=1)
+    bags = Bags(rng.normal(size=(90, 5)), np.array([0, 30, 60, 90]))
+    weights = rng.normal(size=5)
+    chosen = bags.best(weights).index
+    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), chosen)
+    assert moved[1] == chosen[1]
+    for picture in (0, 2):
+        own = boxes[30 * picture : 30 * picture + 30]
+        voted = box_voting(own[[chosen[picture]]], own, bags[picture] @ weights)
+        assert moved[picture] == iou(own, voted)[:, 0].argmax()
+    assert (moved != chosen).any()
+
+
+def test_a_round_may_begin_with_voted_windows(refined, run_copy, command):
+    shutil.copytree(refined, run_copy, dirs_exist_ok=True)
+    assert command("refine", "--out", run_copy, *REFINEMENT, "--refine-voting", "--redo").status == 0
+    voted = Detector.load(run_copy / "models" / "six.safetensors")
+    assert voted.provenance["training"]["refine"]["box_voting"]
+    assert not np.array_equal(voted.coef, Detector.load(refined / "models" / "six.safetensors").coef)
+
+
+def stored_refinement(n_bags: int, dim: int, folds: int, rng) -> Refinement:
+    """Return a round of random models."""
+    windows = rng.integers(0, 5, n_bags)
+    models = rng.normal(size=(dim, folds + 1))
+    solution = LatentSolution(models[:, 0], 0.0, 1.0, 1.0, 0.0, windows, [], 1, 1, True)
+    fold = np.arange(n_bags) % folds + 1
+    return Refinement(solution, models.mean(axis=1), windows, fold, models[:, 1:])
+
+
+def test_models_that_flipped_are_replaced_by_what_the_round_began_with():
+    rng = np.random.default_rng(1)
+    found, weights, before = stored_refinement(12, 4, 3, rng), rng.normal(size=4), np.full(12, 9)
+    kept = without_flipped(found, [0, 2], weights, before)
+    np.testing.assert_array_equal(kept.solution.coef, weights)
+    np.testing.assert_array_equal(kept.fold_coef[:, 1], weights)
+    np.testing.assert_array_equal(kept.fold_coef[:, [0, 2]], found.fold_coef[:, [0, 2]])
+    np.testing.assert_allclose(kept.mean_coef, (2 * weights + found.fold_coef[:, [0, 2]].sum(axis=1)) / 4)
+    np.testing.assert_array_equal(kept.windows, np.where(found.fold == 2, 9, found.windows))
+
+
+def test_the_guard_finds_the_models_whose_content_lost_its_evidence():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(60, 6))
+    rows[::5, 0] += 4  # the first window of every bag is the object
+    content = StoredContent(Bags(rows, np.arange(0, 61, 5)), Halves((6,), (True,), 0.5))
+    weights, positives, objects = np.array([1.0, 0, 0, -1, 0, 0]), np.arange(0, 12, 2), np.zeros(12, dtype=int)
+    guard = RefinementGuard(content, positives, weights, objects)
+    found = stored_refinement(12, 6, 3, rng)
+    same, solution = np.tile(weights[:, None], 3), replace(found.solution, coef=weights, windows=objects)
+    right = replace(found, solution=solution, fold_coef=same, windows=objects)
+    assert guard.flipped(right) == []
+    same[:, 1] *= -1
+    assert guard.flipped(replace(right, fold_coef=same)) == [2]
+    beside = np.where(found.fold == 3, 1, 0)
+    assert guard.flipped(replace(right, fold_coef=np.tile(weights[:, None], 3), windows=beside)) == [3]

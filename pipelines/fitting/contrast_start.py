@@ -1,0 +1,182 @@
+"""Initial weights from windows against their surroundings, for ``--init contrast``.
+
+What the start sees is separate from what training sees. Start weights rank the pictures by the mean of their windows
+less gamma times the mean of their surroundings. The larger gamma is, the more closely windows fit the object, until
+training flips and takes windows beside it (see `lapsvm.latent.evidence`). So every class is trained from each strength
+of `CONTRASTS`, side by side, and the strongest before the flip is taken. No box is read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.bags import Bags
+from lapsvm.features import open_shards
+from lapsvm.latent import LatentProblem, LatentSolution, fit_many
+from lapsvm.latent.evidence import content_evidence, is_flipped, strongest_unflipped
+
+from ..run.context import RunContext
+from .trainer import Trainer
+from .training_bags import Halves
+
+CONTRASTS = (0.0, 0.8, 0.85, 0.9)  # windows' regression on their surroundings has .79 to .85 on three sets
+START_C, _LOOSE = 10.0, 0.01  # of the weights that only choose the first windows
+_SAMPLE = 8192  # windows that stand for all
+
+
+class StoredContent:
+    """The windows of bags with both halves: the evidence of their content, and their means.
+
+    Parameters
+    ----------
+    bags : Bags
+        The pictures with their features as stored; scaled or not.
+    halves : Halves
+    """
+
+    def __init__(self, bags: Bags, halves: Halves) -> None:
+        self._bags, self.halves, self._inside = bags, halves, halves.inside
+        self._sample = self._content(*_spread_windows(bags.offsets))
+
+    def evidence(self, weights: Float64, pictures: Index, windows: Index) -> float:
+        """Return the evidence of these windows of these pictures, for weights (d,) of the stored features."""
+        content = weights[self._inside]
+        return content_evidence(self._content(pictures, windows) @ content, self._sample @ content)
+
+    def means(self, contrast: float) -> Float64:
+        """Return each picture's mean window less `contrast` times the mean of the surroundings (n_pictures, k)."""
+        return replace(self.halves, contrast=contrast).combine(self._bags.means())
+
+    def _content(self, pictures: Index, windows: Index) -> Float64:
+        """Return the first halves of windows (m, k)."""
+        parts = np.array_split(np.arange(len(pictures)), len(pictures) // 1024 + 1)
+        return np.concatenate([self._bags.rows(pictures[part], windows[part])[:, self._inside] for part in parts])
+
+
+def _spread_windows(offsets: Index) -> tuple[Index, Index]:
+    """Return pictures and windows, evenly over all windows."""
+    rows = np.unique(np.linspace(0, offsets[-1] - 1, _SAMPLE).astype(np.intp))
+    pictures = np.searchsorted(offsets, rows, side="right") - 1
+    return pictures, rows - offsets[pictures]
+
+
+@dataclass(frozen=True)
+class Started:
+    """The start of a training.
+
+    Attributes
+    ----------
+    weights : (d,) float64
+        Those that training from the chosen contrast gave.
+    plain : (d,) float64
+        Those that training from content alone gave, which has no flip.
+    contrast : float
+    evidence : float
+        Of training from content alone.
+    """
+
+    weights: Float64
+    plain: Float64
+    contrast: float
+    evidence: float
+
+
+class ContrastStart:
+    """Chooses starts for problems on combined features of stored windows (see `Halves.combine`).
+
+    Parameters
+    ----------
+    stored : StoredContent
+        Of the pictures as stored, without scale.
+    bags : Bags
+        The same pictures, combined and scaled.
+    """
+
+    def __init__(self, stored: StoredContent, bags: Bags) -> None:
+        self._stored, self._bags = stored, bags
+
+    def starts(self, problems: Sequence[LatentProblem], trainer: Trainer) -> list[Started]:
+        """Return the start of each problem, from training with each of `CONTRASTS`."""
+        means = [self._stored.means(contrast) * self._bags.scale for contrast in CONTRASTS]
+        first = [weights for vectors in means for weights in _ranking_weights(problems, vectors)]
+        solutions = trainer.fit(
+            [replace(problem, init=weights) for problem, weights in zip(len(means) * [*problems], first, strict=True)],
+            self._bags,
+        )
+        by_problem = [solutions[number :: len(problems)] for number in range(len(problems))]
+        return [self._chosen(problem, found) for problem, found in zip(problems, by_problem, strict=True)]
+
+    def _chosen(self, problem: LatentProblem, solutions: Sequence[LatentSolution]) -> Started:
+        evidence = [self.evidence(problem, solution) for solution in solutions]
+        best = strongest_unflipped(CONTRASTS, evidence)
+        return Started(solutions[best].coef, solutions[0].coef, CONTRASTS[best], evidence[0])
+
+    def evidence(self, problem: LatentProblem, solution: LatentSolution) -> float:
+        """Return the evidence of the content of a solution's windows."""
+        positives = np.flatnonzero(np.asarray(problem.y) > 0)
+        weights = self._stored.halves.unfold(solution.coef * self._bags.scale)
+        return self._stored.evidence(weights, positives, solution.windows[positives])
+
+
+def _ranking_weights(problems: Sequence[LatentProblem], vectors: Float64) -> list[Float64]:
+    """Return weights that rank the pictures of each problem by one vector per picture."""
+    first = np.zeros(len(vectors), dtype=np.intp)
+    loose = [LatentProblem(problem.y, C=START_C, init=first, tol=_LOOSE) for problem in problems]
+    return [solution.coef for solution in fit_many(loose, Bags(vectors, np.arange(len(vectors) + 1)), candidates=0)]
+
+
+def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None:
+    """Return what chooses starts on training pictures, None where features have no surroundings or windows are missing.
+
+    The stored windows stay in their files, of which few rows are read, apart from one pass for the means.
+    """
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    halves = Halves.of(shards, context.settings.features.contrast)
+    if not any(halves.halved) or bags.n_windows != shards.n_windows:
+        return None
+    memory = context.memory if context.cluster else 0
+    stored = Bags.open(
+        context.run.path, context.settings.data.train_set, memory=memory, threads=context.threads,
+        cluster=context.cluster,
+    )  # fmt: skip
+    return ContrastStart(StoredContent(stored, halves), bags)
+
+
+class ContrastStarts:
+    """The starts of many problems, of which those with equal labels share one, and what guards the trainings.
+
+    Parameters
+    ----------
+    contrast : ContrastStart
+    problems : sequence of LatentProblem
+    C : float
+        Weight of the loss in the trainings that choose starts.
+    trainer : Trainer
+    """
+
+    def __init__(self, contrast: ContrastStart, problems: Sequence[LatentProblem], C: float, trainer: Trainer) -> None:
+        self._contrast = contrast
+        distinct = {_key(problem): replace(problem, C=C) for problem in problems}
+        found = contrast.starts(list(distinct.values()), trainer)
+        self._found = dict(zip(distinct, found, strict=True))
+
+    def of(self, problem: LatentProblem) -> Started:
+        """Return the start of a problem."""
+        return self._found[_key(problem)]
+
+    def is_flipped(self, problem: LatentProblem, solution: LatentSolution) -> bool:
+        """Return whether a training takes windows beside the objects, which its start did not."""
+        return is_flipped(self._contrast.evidence(problem, solution), self.of(problem).evidence)
+
+
+def _key(problem: LatentProblem) -> bytes:
+    """Return what tells problems of different labels apart."""
+    return np.asarray(problem.y).tobytes()
+
+
+def start_sentence(title: str, names: Sequence[str], starts: Sequence[Started]) -> str:
+    """Return a sentence that names the contrast of every class's start."""
+    each = ", ".join(f"{name} {start.contrast:g}" for name, start in zip(names, starts, strict=True))
+    return f"{title}: starts at the strongest contrast before training flips: {each}."

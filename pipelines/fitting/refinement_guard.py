@@ -1,0 +1,55 @@
+"""Guards refinement against models that take windows beside the objects (see `lapsvm.latent.evidence`)."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.latent import Refinement
+from lapsvm.latent.evidence import is_flipped
+
+from .contrast_start import StoredContent
+
+
+class RefinementGuard:
+    """Replaces models of a round that flipped by the weights that the round began with.
+
+    Parameters
+    ----------
+    content : StoredContent
+        Of the training pictures.
+    positives : (n,) int
+    weights, windows : (d,) float64 and (n_bags,) int
+        Those of the model that refinement begins with, whose evidence is the standard.
+    """
+
+    def __init__(self, content: StoredContent, positives: Index, weights: Float64, windows: Index) -> None:
+        self._content, self._positives = content, positives
+        self._standard = self._evidence(weights, positives, windows)
+
+    def flipped(self, refinement: Refinement) -> list[int]:
+        """Return the models of a round that flipped: 0 for that of all pictures, k for that without fold k."""
+        models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+        return [number for number in range(models.shape[1]) if self._is_flipped(refinement, models, number)]
+
+    def _is_flipped(self, refinement: Refinement, models: Float64, number: int) -> bool:
+        own = self._positives if number == 0 else self._positives[refinement.fold[self._positives] == number]
+        windows = refinement.solution.windows if number == 0 else refinement.windows
+        return is_flipped(self._evidence(models[:, number], own, windows), self._standard)
+
+    def _evidence(self, weights: Float64, pictures: Index, windows: Index) -> float:
+        return self._content.evidence(weights, pictures, windows[pictures])
+
+
+def without_flipped(refinement: Refinement, flipped: list[int], weights: Float64, windows: Index) -> Refinement:
+    """Return a round in which models that flipped have `weights`, and the pictures these chose for have `windows`."""
+    models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+    models[:, flipped] = weights[:, None]
+    kept = np.isin(refinement.fold, [number for number in flipped if number])
+    return replace(
+        refinement,
+        solution=replace(refinement.solution, coef=models[:, 0].copy()),
+        mean_coef=models.mean(axis=1),
+        windows=np.where(kept, windows, refinement.windows),
+        fold_coef=models[:, 1:].copy(),
+    )

@@ -1,0 +1,117 @@
+"""The start from windows against their surroundings, on pictures in which too much contrast flips training."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.fitting import contrast_start, fit
+from lapsvm.pipelines.fitting.contrast_start import ContrastStart, ContrastStarts, StoredContent
+from lapsvm.pipelines.fitting.trainer import Trainer
+from lapsvm.pipelines.fitting.training_bags import Halves
+
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector
+from lapsvm.latent import LatentProblem
+
+CELLS, SIZE, FEATURES = 14, 4, 12
+SPANS = [(first, end) for first in range(CELLS) for end in range(first + 2, min(CELLS, first + 7) + 1)]
+CONTRASTS = (0.0, 0.8, 0.9, 1.0, 1.1)
+
+
+def pictures(seed: int, n: int = 60):
+    """Return stored windows (n, 2 d) of rows of cells, offsets, labels, and each window's overlap with the object.
+
+    Positive pictures hold an object, twice as strong as what their whole scene shares.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2, 1, -1)
+    rows, overlaps = [], []
+    for label in y:
+        cells = 0.5 * rng.normal(size=(CELLS, FEATURES))
+        cells[:, 2] += 1
+        first = rng.integers(2, CELLS - SIZE - 2)
+        if label > 0:
+            cells[:, 1] += 1
+            cells[first : first + SIZE, 0] += 2
+        for begin, end in SPANS:
+            margin = (end - begin) // 2
+            around = np.concatenate([cells[max(0, begin - margin) : begin], cells[end : end + margin]])
+            rows.append(np.append(cells[begin:end].mean(axis=0), around.mean(axis=0)))
+            shared = max(0, min(end, first + SIZE) - max(begin, first))
+            overlaps.append(shared / (max(end, first + SIZE) - min(begin, first)))
+    offsets = np.arange(n + 1) * len(SPANS)
+    return np.array(rows, dtype=np.float32), offsets, y, np.array(overlaps).reshape(n, len(SPANS))
+
+
+@pytest.fixture(scope="module")
+def planted():
+    rows, offsets, y, overlaps = pictures(0)
+    halves = Halves((2 * FEATURES,), (True,), 0.5)
+    bags = Bags(halves.combine(rows), offsets)
+    start = ContrastStart(StoredContent(Bags(rows, offsets), halves), bags)
+    return start, bags, LatentProblem(y, C=10.0, tol=0.01, top=3), overlaps
+
+
+def right_windows(overlaps, problem, weights, bags) -> float:
+    positives = np.flatnonzero(problem.y > 0)
+    return float((overlaps[positives, bags.best(weights).index[positives]] > 0.5).mean())
+
+
+def test_the_chosen_start_lies_just_before_the_flip(planted, monkeypatch):
+    start, bags, problem, overlaps = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", CONTRASTS)
+    (chosen,) = start.starts([problem], Trainer(candidates=0))
+    assert chosen.contrast == 1.0
+    assert all(right_windows(overlaps, problem, weights, bags) > 0.5 for weights in (chosen.plain, chosen.weights))
+
+
+def test_beyond_it_training_flips(planted, monkeypatch):
+    start, bags, problem, overlaps = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", CONTRASTS)
+    monkeypatch.setattr(contrast_start, "strongest_unflipped", lambda contrasts, _: len(contrasts) - 1)
+    (chosen,) = start.starts([problem], Trainer(candidates=0))
+    assert right_windows(overlaps, problem, chosen.weights, bags) < 0.1
+
+
+def test_the_guard_sees_negated_weights(planted, monkeypatch):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
+    starts = ContrastStarts(start, [problem], 10.0, Trainer(candidates=0))
+    (solution,) = Trainer(candidates=0).fit([replace(problem, init=starts.of(problem).weights)], bags)
+    assert not starts.is_flipped(problem, solution)
+    negated = replace(solution, coef=-solution.coef, windows=bags.best(-solution.coef).index)
+    assert starts.is_flipped(problem, negated)
+
+
+def test_means_are_those_of_content_less_surroundings(planted):
+    start, *_ = planted
+    rows = pictures(0)[0].reshape(60, len(SPANS), 2, FEATURES).astype(float).mean(axis=1)
+    np.testing.assert_allclose(start._stored.means(0.8), rows[:, 0] - 0.8 * rows[:, 1], atol=1e-5)
+
+
+def test_what_flips_is_trained_from_content_alone(planted, monkeypatch):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
+    monkeypatch.setattr(fit, "open_contrast_start", lambda *_: start)
+    monkeypatch.setattr(ContrastStarts, "is_flipped", lambda *_: True)
+    said = []
+
+    class Context:
+        settings = type("Settings", (), {"train": fit.TrainSettings(init="contrast", C=(10.0,), candidates=0)})
+        reporter = type("Reporter", (), {"say": staticmethod(said.append)})
+
+    trainer = Trainer(candidates=0)
+    ((solution,),) = fit._guarded(Context, "train", [(problem, [10.0])], ["eight"], bags, trainer, trainer)
+    (plain,) = start.starts([problem], trainer)
+    (expected,) = trainer.fit([replace(problem, init=plain.plain)], bags)
+    np.testing.assert_array_equal(solution.coef, expected.coef)
+    assert said[1:] == ["train: eight flipped and was trained from the content of windows alone."]
+
+
+def test_without_surroundings_training_starts_from_the_mean(run_copy, finished, command):
+    assert command("train", "--out", run_copy, "--init", "contrast", "--redo").status == 0
+    for path in (finished / "models").glob("*.safetensors"):
+        np.testing.assert_array_equal(Detector.load(run_copy / "models" / path.name).coef, Detector.load(path).coef)
+    with (run_copy / "history.csv").open() as file:
+        assert {row["role"] for row in csv.DictReader(file)} >= {"final"}
