@@ -195,8 +195,10 @@ cdef int _gather(const double* scores, Py_ssize_t n, const Py_ssize_t* positive,
     for p in range(n_pos + 1):
         end = positive[p] if p < n_pos else n
         for k in range(start, end):
-            if ranks[k - p] <= last_rank and -LARGEST <= scores[k] <= LARGEST:
+            if ranks[k - p] <= last_rank:
                 places.push_back(Place(-scores[k], k - p))
+                if not -LARGEST <= places.back().first <= LARGEST:  # the copy counts: scores may change meanwhile
+                    places.pop_back()
         start = end + 1
     return 0
 

@@ -27,6 +27,9 @@ from lapsvm.ranking import (
     predicted_ranking,
     psi,
 )
+from lapsvm.ranking.inference import violation_and_gradient
+from lapsvm.ranking.losses import as_loss
+from lapsvm.ranking.predicted import subtract_predicted
 from lapsvm.windows import propose
 
 THREADS, ROUNDS = 6, 3
@@ -34,6 +37,7 @@ rng = np.random.default_rng(0)
 
 LABELS = rng.random(20_000) < 0.01
 SCORES = np.round(rng.standard_normal(20_000) + 2 * LABELS, 3)
+NARROW, PLACES = SCORES.astype(np.float32), LABELS.nonzero()[0]
 ROWS = rng.standard_normal((300, 24))
 WEIGHTS = np.where(rng.random(300) < 0.3, rng.standard_normal(300), 0)
 SPARSE = sparse.csr_array(np.where(rng.random((300, 24)) < 0.2, ROWS, 0))
@@ -65,6 +69,11 @@ def ranking(loss, method="auto", n=20_000):
     return found.ranks, found.coefficients, found.violation
 
 
+def less_predicted(n):
+    coefficients = np.ones(n)
+    return subtract_predicted(SCORES[:n], LABELS[:n].nonzero()[0], as_loss("ap"), coefficients), coefficients
+
+
 def other_ranking(function, loss, n):
     found = function(SCORES[:n], LABELS[:n], loss)
     return found.ranks, found.coefficients, found.loss
@@ -85,6 +94,8 @@ DOORS = {
     **{f"ranking by {way}": lambda way=way: ranking("ap", way, 3000) for way in ("optranks", "search", "greedy")},
     "ranking with a table": lambda: [ranking(DISCOUNTED, n=n) for n in (1000, 9000, 20_000)],
     "ranking by a user's loss": lambda: ranking(USERS, n=2000),
+    "violation of float32 scores": lambda: violation_and_gradient(NARROW, PLACES, as_loss("ap"), 0.5),
+    "less the predicted ranking": lambda: less_predicted(20_000),
     "predicted ranking": lambda: other_ranking(predicted_ranking, "ap", 20_000),
     **{
         f"diminished {loss}": lambda loss=loss: other_ranking(loss_diminished_ranking, loss, 5000)
