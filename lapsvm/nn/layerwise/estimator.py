@@ -45,7 +45,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         Weight of ``|W|^2 / 2``, > 0.
     mu : float, optional
         Weight of ``|W - W_0|^2 / 2`` while a layer is trained, at least 0; W_0 is where the layer starts. By default
-        10 lam.
+        10 lam, as in the paper. A last layer that comes from cross-entropy does better with lam / 10.
     batch_size : int, default 200
         Samples of a mini-batch, which is ranked by itself. All samples in one batch is the exact loss of the set.
     tol : float, default 0.01
