@@ -62,7 +62,7 @@ class Checkpoint:
                     f"{_short(stored.get(name))}; choose a new file, or remove it."
                 )
         try:
-            state = torch.load(BytesIO(tensors["state"].tobytes()), weights_only=True)
+            state = torch.load(BytesIO(tensors["state"].tobytes()), weights_only=True, map_location="cpu")
             return state, description["history"]
         except (KeyError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
             raise ModelFileError(f"checkpoint {self._path} is damaged: {error}.") from None

@@ -1,5 +1,6 @@
 """Fine-tuning of the last block of a network under a latent head, by the exact gradient of the whole set."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -49,8 +50,8 @@ class LatentFineTuning:
     chunk : int, default=8
         Number of pictures whose maps and features are in memory at once.
     checkpoint : str or Path, optional
-        File that receives the whole state after each epoch, atomically. `fit` continues from it with the same numbers
-        as without the interruption.
+        File that receives the whole state after each epoch, atomically. `fit` continues from it, on a processor with
+        the same numbers as without the interruption.
     report : callable, optional
         Receives a line of text after each epoch.
 
@@ -209,9 +210,9 @@ class LatentFineTuning:
         """Return what a continued training must share with the one before."""
         groups = [{k: v for k, v in group.items() if k != "params"} for group in self._optimiser.param_groups]
         return {
-            "head": repr(self.head),
-            "pooling": repr(self.pooling),
-            "block": repr(self.block),
+            "head": _shown(self.head),
+            "pooling": _shown(self.pooling),
+            "block": _shown(self.block),
             "anchor": self.anchor,
             "impute_every": self.impute_every,
             "chunk": self.chunk,
@@ -262,12 +263,18 @@ class _Scorer(torch.nn.Module):
         first = number * tuning.chunk
         chunk = (self._pictures[first + i] for i in range(len(labels)))
         parts = [tuning._score(*picture) for picture in chunk]
-        offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
         window_scores = torch.cat(parts)
+        device = window_scores.device
+        offsets = torch.tensor([0, *(len(part) for part in parts)], device=device).cumsum(0)
         if self._imputes and not torch.is_grad_enabled():
-            tuning._windows[number] = tuning.head.impute_scores(window_scores, offsets, labels)
-        scores: Tensor = tuning.head.bag_scores(window_scores, offsets, tuning._windows[number])
+            tuning._windows[number] = tuning.head.impute_scores(window_scores, offsets, labels.to(device)).cpu()
+        scores: Tensor = tuning.head.bag_scores(window_scores, offsets, tuning._windows[number].to(device))
         return scores
+
+
+def _shown(module: torch.nn.Module) -> str:
+    """Return a module's description without the addresses of objects, which differ between processes."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(module))
 
 
 def _changed(old: list[Tensor], new: list[Tensor]) -> int:

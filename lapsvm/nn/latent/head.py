@@ -41,8 +41,6 @@ class LatentRankHead(torch.nn.Module):
     ----------
     weight : Parameter of shape (k, d)
         Weights of the scaled features, 0 at first; k is 1 without `n_classes`.
-    coef_ : ndarray of shape (d,) or (k, d), float64
-        Weights of the unscaled features: what a `lapsvm.detection.Detector` takes as `coef`, and `LatentRankSVM` has.
 
     Raises
     ------
@@ -101,6 +99,7 @@ class LatentRankHead(torch.nn.Module):
         best = bags.scores.max(dim=1).values
         return self._without_axis(best if windows is None else self._represented(bags, best, windows))
 
+    @torch.no_grad()
     def impute(self, features: Tensor, offsets: Tensor, labels: Tensor) -> Tensor:
         """Return the best windows of each positive bag at the present weights, best first.
 
@@ -156,7 +155,7 @@ class LatentRankHead(torch.nn.Module):
 
     @property
     def coef_(self) -> Float64:
-        """Weights of the unscaled features."""
+        """Weights of the unscaled features, (d,) or (k, d): a `Detector`'s `coef`, and `LatentRankSVM`'s `coef_`."""
         coef = (self.weight.detach().double() * self.scale.double()).cpu().numpy()
         return np.asarray(coef[0] if self.n_classes is None else coef)
 

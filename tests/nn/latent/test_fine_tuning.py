@@ -19,6 +19,7 @@ from lapsvm.errors import (
     SettingsError,
     ShapeError,
 )
+from lapsvm.ranking import APLoss
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -129,6 +130,20 @@ def test_more_epochs_continue_a_finished_training(tmp_path):
     killable(tmp_path / "state").fit(pictures, labels, 2)
     longer = killable(tmp_path / "state").fit(pictures, labels, 4)
     assert longer.history == killable(None).fit(pictures, labels, 4).history
+
+
+class _OwnLoss:
+    """A loss of a user's own, whose description has an address."""
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return APLoss().derivative(j, i, n_pos, n_neg)
+
+
+def test_a_loss_of_ones_own_continues_in_another_process(tmp_path):
+    pictures, labels = make_pictures()
+    for epochs in (1, 2):
+        tuning = make_tuning(head=make_head(loss=_OwnLoss()), checkpoint=tmp_path / "state")
+        assert len(tuning.fit(pictures, labels, epochs).history) == epochs
 
 
 def test_each_epoch_is_reported():
