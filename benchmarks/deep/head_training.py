@@ -23,9 +23,6 @@ STEPS = (0.01, 0.03)
 DECAYS = (1.0, 5.0)
 POINTWISE, HINGE, RAMP = (1.0, 3.0, 10.0, 30.0), (0.0003, 0.003, 0.03, 0.3), (0.03, 0.3, 3.0, 30.0)
 
-SHARPNESS = 10.0
-"""Factor of the scores in the softmax whose probabilities a rank loss ranks: cross-entropy's own, full batch."""
-
 
 class Settings(NamedTuple):
     """What is chosen on the validation split."""
@@ -67,11 +64,6 @@ def _pointwise(function: Callable[..., torch.Tensor], *, one_hot: bool = False, 
     return LossKind(make, POINTWISE, **how)
 
 
-def _ramp_of_probabilities(scale: float, n: int) -> Scored:
-    ramp = RankRampLoss("ap", scale=scale * n)
-    return lambda scores, labels: ramp(log_probability(scores, SHARPNESS), labels)
-
-
 LOSSES = {
     "cross-entropy": _pointwise(torch.nn.functional.cross_entropy, to_rank=log_probability),
     "BCE": _pointwise(torch.nn.functional.binary_cross_entropy_with_logits, one_hot=True),
@@ -82,9 +74,6 @@ LOSSES = {
     "NDCG hinge": LossKind(lambda scale, n: RankHingeLoss("ndcg", scale=scale * n), HINGE),
     "AP hinge": LossKind(lambda scale, n: RankHingeLoss("ap", scale=scale * n), HINGE),
     "AP ramp, direct up": LossKind(lambda scale, n: RankRampLoss("ap", scale=scale * n), RAMP),
-    "AP ramp of log-softmax": LossKind(
-        _ramp_of_probabilities, RAMP, lambda scores, _: log_probability(scores, SHARPNESS)
-    ),
     "AP direct down": LossKind(lambda scale, n: DirectLoss("ap", direction="down", scale=scale * n), RAMP),
 }
 

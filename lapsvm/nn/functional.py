@@ -244,9 +244,11 @@ def _check_call(call: Call, sample_weight: object) -> None:
         for name, value in zip(Call._fields, call, strict=True):
             if not isinstance(value, Tensor) and not (value is None and name in ("mask", "groups")):
                 raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
-    for name, value in zip(Call._fields, call, strict=True):
-        if value is not None and value.layout is not torch.strided:
-            raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
+    dense = torch.strided
+    if not (scores.layout is dense and labels.layout is dense and mask is None and groups is None):
+        for name, value in zip(Call._fields, call, strict=True):
+            if value is not None and value.layout is not dense:
+                raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
     if not scores.dtype.is_floating_point:
         raise InputError(f"scores must be floating-point numbers, got {scores.dtype}.")
     if sample_weight is not None:
