@@ -18,7 +18,7 @@ from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
 INITS = ("mean", "contrast", "whole_image", "centre", "random")
-CRITERIA = ("image_ap", "agreement")
+CRITERIA = ("image_ap", "agreement", "mean_probe")
 DTYPES = ("float16", "float32", "bfloat16")
 REMOVED = ""
 FORMER_NAMES = {

@@ -34,6 +34,8 @@ def run(context: RunContext) -> None:
     Raises OptionError if there is only one candidate, and the errors of `train`.
     """
     train = context.settings.train
+    if train.criterion == "mean_probe":
+        raise OptionError("tune compares values by folds; give --criterion image_ap or agreement, not mean_probe.")
     others = (train.J, train.trim) if train.learner == "latent_svm" else ()
     choices = math.prod(len(set(values)) for values in (train.C, *others))
     if choices == 1:
