@@ -68,10 +68,10 @@ class Started:
 
     Attributes
     ----------
-    weights : (d,) float64
-        Those that training from the chosen contrast gave.
-    plain : (d,) float64
-        Those that training from content alone gave, which has no flip.
+    weights, plain : (d,) float64
+        Initial weights of the chosen contrast, and of content alone, which has no flip.
+    solution : LatentSolution
+        Of training from `weights`.
     contrast : float
     evidence : float
         Of training from content alone.
@@ -79,6 +79,7 @@ class Started:
 
     weights: Float64
     plain: Float64
+    solution: LatentSolution
     contrast: float
     evidence: float
 
@@ -99,19 +100,25 @@ class ContrastStart:
 
     def starts(self, problems: Sequence[LatentProblem], trainer: Trainer) -> list[Started]:
         """Return the start of each problem, from training with each of `CONTRASTS`."""
-        means = [self._stored.means(contrast) * self._bags.scale for contrast in CONTRASTS]
+        found = self.trained(problems, CONTRASTS, trainer)
+        return [self._chosen(problem, *pair) for problem, pair in zip(problems, found, strict=True)]
+
+    def trained(
+        self, problems: Sequence[LatentProblem], contrasts: Sequence[float], trainer: Trainer
+    ) -> list[tuple[list[Float64], list[LatentSolution]]]:
+        """Return, of each problem, the initial weights and the solution for each contrast of the start."""
+        means = [self._stored.means(contrast) * self._bags.scale for contrast in contrasts]
         first = [weights for vectors in means for weights in _ranking_weights(problems, vectors)]
         solutions = trainer.fit(
             [replace(problem, init=weights) for problem, weights in zip(len(means) * [*problems], first, strict=True)],
             self._bags,
         )
-        by_problem = [solutions[number :: len(problems)] for number in range(len(problems))]
-        return [self._chosen(problem, found) for problem, found in zip(problems, by_problem, strict=True)]
+        return [(first[number :: len(problems)], solutions[number :: len(problems)]) for number in range(len(problems))]
 
-    def _chosen(self, problem: LatentProblem, solutions: Sequence[LatentSolution]) -> Started:
+    def _chosen(self, problem: LatentProblem, first: Sequence[Float64], solutions: Sequence[LatentSolution]) -> Started:
         evidence = [self.evidence(problem, solution) for solution in solutions]
         best = strongest_unflipped(CONTRASTS, evidence)
-        return Started(solutions[best].coef, solutions[0].coef, CONTRASTS[best], evidence[0])
+        return Started(first[best], first[0], solutions[best], CONTRASTS[best], evidence[0])
 
     def evidence(self, problem: LatentProblem, solution: LatentSolution) -> float:
         """Return the evidence of the content of a solution's windows."""
@@ -157,7 +164,7 @@ class ContrastStarts:
     """
 
     def __init__(self, contrast: ContrastStart, problems: Sequence[LatentProblem], C: float, trainer: Trainer) -> None:
-        self._contrast = contrast
+        self._contrast, self.C = contrast, C
         distinct = {_key(problem): replace(problem, C=C) for problem in problems}
         found = contrast.starts(list(distinct.values()), trainer)
         self._found = dict(zip(distinct, found, strict=True))

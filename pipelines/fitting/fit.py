@@ -139,8 +139,7 @@ def _guarded(
     found = ContrastStarts(contrast, [problem for problem, _ in starts], max(train.C), silent)
     if len(set(classes)) == len(classes):  # no folds
         context.reporter.say(start_sentence(title, classes, [found.of(problem) for problem, _ in starts]))
-    started = [(replace(problem, init=found.of(problem).weights), values) for problem, values in starts]
-    solved = _solve(train, started, bags, trainer)
+    solved = _solve_from(found, train, starts, bags, trainer)
     flipped = [
         number
         for number, (problem, _) in enumerate(starts)
@@ -148,10 +147,27 @@ def _guarded(
     ]
     chosen = [starts[number] for number in flipped]
     again = [(replace(problem, init=found.of(problem).plain), values) for problem, values in chosen]
-    for number, solutions in zip(flipped, _solve(train, again, bags, silent), strict=True):
+    for number, solutions in zip(flipped, _solve(train, again, bags, silent) if again else [], strict=True):
         solved[number] = solutions
         context.reporter.say(f"{title}: {classes[number]} flipped and was trained from the content of windows alone.")
     return solved
+
+
+def _solve_from(
+    found: ContrastStarts, train: TrainSettings, starts: Sequence[tuple[LatentProblem, list[float]]], bags: Bags,
+    trainer: Trainer,
+) -> list[list[LatentSolution]]:  # fmt: skip
+    """Return the solutions of each start; a training that chose a start is not repeated."""
+    known = [not train.multifold and values == [found.C] for _, values in starts]
+    others = [
+        (replace(problem, init=found.of(problem).weights), values)
+        for (problem, values), done in zip(starts, known, strict=True)
+        if not done
+    ]
+    solved = iter(_solve(train, others, bags, trainer) if others else [])
+    return [
+        [found.of(problem).solution] if done else next(solved) for (problem, _), done in zip(starts, known, strict=True)
+    ]
 
 
 def _solve(

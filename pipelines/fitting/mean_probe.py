@@ -9,7 +9,7 @@ pictures can be the reason, too; then nothing is lost.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,16 @@ def mean_probe_image_aps(bags: Bags, labels: Mapping[str, Labels], seed: int) ->
     for column, trial in enumerate(trials):
         scores.setdefault(trial.class_name, []).append(trial.score(best[:, column]))
     return {name: mean_score(values) for name, values in scores.items()}
+
+
+def by_mean_probe(candidates: Sequence[Constants], probe_ap: float | None) -> Constants:
+    """Return the constants with the largest C, or with the smallest where the mean probe is perfect.
+
+    Where the mean of a picture's windows separates the pictures, the loss is small with every window, and a large C
+    shrinks windows to parts of objects. Elsewhere a large C fits objects more closely.
+    """
+    order = sorted(candidates, key=lambda constants: constants.C)
+    return order[0] if probe_ap is not None and probe_ap >= PERFECT else order[-1]
 
 
 def _mean_windows(bags: Bags) -> Bags:

@@ -259,7 +259,8 @@ OPTIONS: tuple[Option, ...] = (
         Option("margin", "--margin", float, "Take the smallest C that is at most this far below the best.",
                "train.margin", rule=Range(0, 1, below=True)),
         Option("criterion", "--criterion", str, "What cross-validation compares: image AP, or the agreement of "
-               "windows.", "train.criterion", rule=CRITERIA),
+               "windows. With mean_probe there is none: the largest C, the smallest where the scene decides.",
+               "train.criterion", rule=CRITERIA),
         main="tune",
     ),
     *_panel(

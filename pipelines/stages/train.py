@@ -19,8 +19,8 @@ from ..fitting.agreement import Proposals
 from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.fold_scores import FoldScores
 from ..fitting.history import CONSTANTS, history_rows, write_history
-from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
-from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, held_out_scores
+from ..fitting.mean_probe import by_mean_probe, data_warnings, mean_probe_image_aps
+from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, grid, held_out_scores
 from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
@@ -89,7 +89,8 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     """Choose constants where there are candidates, then train all classes side by side on the whole set."""
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    check_folds(context.settings, labels)
+    if context.settings.train.criterion != "mean_probe":
+        check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
@@ -99,7 +100,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         context.run.remove_training()
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
-    choices = _choices(context, subsets, tasks)
+    choices = _choices(context, subsets, tasks, probe_aps)
     requests = {name: FitRequest(y, choices[name].constants) for name, y in labels.items()}
     solutions = _solutions(context, subsets, requests)
     rows = [row for name in labels for row in choices[name].history]
@@ -165,7 +166,21 @@ def _solutions(
     return {name: solutions[name] for name in requests}
 
 
-def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask]) -> dict[str, Choice]:
+def _chosen(
+    context: RunContext, bags: Bags, labels: dict[str, Labels], probe_aps: Mapping[str, float]
+) -> dict[str, Choice]:
+    """Return the constants of classes by the criterion of the settings."""
+    if context.settings.train.criterion != "mean_probe":
+        return choose_constants(context, bags, labels)
+    return {
+        name: Choice(by_mean_probe(grid(context.settings, y), probe_aps.get(name)), [], [])
+        for name, y in labels.items()
+    }
+
+
+def _choices(
+    context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask], probe_aps: Mapping[str, float]
+) -> dict[str, Choice]:
     """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
@@ -173,7 +188,7 @@ def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequen
         labels = {name: by_name[name].y for name in names}
         new = {name: y for name, y in labels.items() if name not in choices}
         chosen = {name: choices[name] for name in names if name in choices}
-        chosen |= choose_constants(context, bags, new) if new else {}
+        chosen |= _chosen(context, bags, new, probe_aps) if new else {}
         choices |= _with_held_out(context, bags, labels, chosen)  # stored ones lack them if refinement was planned
         entries = {name: _choice_entry(by_name[name], choice) for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})

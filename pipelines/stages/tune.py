@@ -38,6 +38,8 @@ def run(context: RunContext) -> None:
         raise OptionError(
             f"tune needs a latent learner, got {train.learner}; lapsvm train chooses a baseline's constants itself."
         )
+    if train.criterion == "mean_probe":
+        raise OptionError("tune compares values by folds; give --criterion image_ap or agreement, not mean_probe.")
     others = (train.J, train.trim) if train.learner == "latent_svm" else ()
     choices = math.prod(len(set(values)) for values in (train.C, *others))
     if choices == 1:

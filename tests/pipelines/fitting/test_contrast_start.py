@@ -63,7 +63,7 @@ def test_the_chosen_start_lies_just_before_the_flip(planted, monkeypatch):
     monkeypatch.setattr(contrast_start, "CONTRASTS", CONTRASTS)
     (chosen,) = start.starts([problem], Trainer(candidates=0))
     assert chosen.contrast == 1.0
-    assert all(right_windows(overlaps, problem, weights, bags) > 0.5 for weights in (chosen.plain, chosen.weights))
+    assert right_windows(overlaps, problem, chosen.solution.coef, bags) > 0.5
 
 
 def test_beyond_it_training_flips(planted, monkeypatch):
@@ -71,7 +71,7 @@ def test_beyond_it_training_flips(planted, monkeypatch):
     monkeypatch.setattr(contrast_start, "CONTRASTS", CONTRASTS)
     monkeypatch.setattr(contrast_start, "strongest_unflipped", lambda contrasts, _: len(contrasts) - 1)
     (chosen,) = start.starts([problem], Trainer(candidates=0))
-    assert right_windows(overlaps, problem, chosen.weights, bags) < 0.1
+    assert right_windows(overlaps, problem, chosen.solution.coef, bags) < 0.1
 
 
 def test_the_guard_sees_negated_weights(planted, monkeypatch):
@@ -115,3 +115,15 @@ def test_without_surroundings_training_starts_from_the_mean(run_copy, finished, 
         np.testing.assert_array_equal(Detector.load(run_copy / "models" / path.name).coef, Detector.load(path).coef)
     with (run_copy / "history.csv").open() as file:
         assert {row["role"] for row in csv.DictReader(file)} >= {"final"}
+
+
+def test_a_training_that_chose_a_start_is_not_repeated(planted, monkeypatch):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
+    trainer = Trainer(candidates=0)
+    starts = ContrastStarts(start, [problem], 10.0, trainer)
+    train = fit.TrainSettings(init="contrast", C=(10.0, 1.0), candidates=0)
+    (same,), (other,) = fit._solve_from(starts, train, [(problem, [10.0]), (problem, [1.0])], bags, trainer)
+    assert same is starts.of(problem).solution
+    (expected,) = trainer.fit([replace(problem, C=1.0, init=starts.of(problem).weights)], bags)
+    np.testing.assert_array_equal(other.coef, expected.coef)
