@@ -29,6 +29,7 @@ KERNELS = {
     "voc_matching": "c",
     "hog": "c",
     "counting": "c++",
+    "coverage": "c++",
     "diminished": "c++",
     "greedy": "c++",
     "grid": "c++",

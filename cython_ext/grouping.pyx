@@ -178,15 +178,19 @@ def group(
     if n < 2:
         return merged, around
     with nogil:
-        counts_copy.assign(&counts[0, 0], &counts[0, 0] + n * counts.shape[1])
-        shares.resize(n * counts.shape[1])
+        if cues & (COLOUR | TEXTURE):
+            counts_copy.assign(&counts[0, 0], &counts[0, 0] + n * counts.shape[1])
+            shares.resize(n * counts.shape[1])
+            s.dims, s.texture_start = counts.shape[1], texture_start
+        else:  # size and fill need no histograms
+            s.dims = s.texture_start = 0
         row.resize(2 * n)
         all_sizes.resize(2 * n)
         alive.assign(2 * n, 0)
         for i in range(n):
             row[i], all_sizes[i], alive[i] = <int32_t> i, sizes[i], 1
         s.counts, s.shares, s.row, s.sizes = counts_copy.data(), shares.data(), row.data(), all_sizes.data()
-        s.boxes, s.alive, s.dims, s.texture_start = &out_boxes[0, 0], alive.data(), counts.shape[1], texture_start
+        s.boxes, s.alive = &out_boxes[0, 0], alive.data()
         s.channels, s.directions, s.pixels, s.cues = channels, directions, pixels, cues
         _group(&s, &pairs[0, 0], pairs.shape[0], <int32_t> n, &merges[0, 0])
     return merged, around

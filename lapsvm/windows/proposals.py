@@ -51,12 +51,12 @@ def propose(
     max_windows : int or None, default 2000
         Maximum number of windows; None keeps all.
     min_side : float or None, default None
-        Minimum side in pixels. None: a sixteenth of the shorter side of the picture, at most 20.
+        Minimum side in pixels. None: a sixteenth of the shorter side of the picture, at most 12.
     max_area : float, default 1.0
         Maximum area as a share of the picture's area, in (0, 1].
     seed : int, default 0
-        Seed of the randomised order of selective search. Equal seeds give equal boxes in equal order, for any number
-        of threads. "grid" and the packages do not use it.
+        Seed of a `Mode` of selective search with the order "random"; nothing else uses it. Boxes and their order are
+        the same for any number of threads.
     threads : int, default 1
         Threads over the colour spaces of "selective_search".
 
@@ -139,8 +139,8 @@ def _check_side(min_side: float) -> float:
 
 
 def default_min_side(height: int, width: int) -> float:
-    """Return the default minimum side in pixels: 20, or less if the picture's shorter side is below 320."""
-    return min(20.0, min(height, width) / 16)
+    """Return the default minimum side in pixels: 12, or less if the picture's shorter side is below 192."""
+    return min(12.0, min(height, width) / 16)
 
 
 def tidy(boxes: ArrayLike, height: int, width: int, min_side: float) -> Float32:

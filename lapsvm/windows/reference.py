@@ -276,3 +276,63 @@ def _common(h: Array, g: Array, h_total: int, g_total: int) -> int:
         for histogram, total in ((h, h_total), (g, g_total))
     ]
     return int(np.minimum(*shares).sum())
+
+
+# ---- order
+
+
+def cut(labels: Array, count: int, step: int, boxes: Array) -> Array:
+    """Return the pixels of regions below `count` that each box, on a grid, separates from the rest, int64 (n,)."""
+    found = []
+    for x1, y1, x2, y2 in _on_grid(boxes, step, *labels.shape):
+        inside = labels[y1:y2, x1:x2]
+        parts = [(int((inside == region).sum()), int((labels == region).sum())) for region in range(count)]
+        found.append(sum(min(part, whole - part) for part, whole in parts))
+    return np.array(found, np.int64)
+
+
+def edge_sums(weights: Array, step: int, boxes: Array) -> Array:
+    """Return the sum of the edge weights (2, h, w) in each box, on a grid, int64 (n,)."""
+    known = np.where(weights == NO_EDGE, 0, weights).astype(np.int64)
+    return np.array(
+        [known[:, y1:y2, x1:x2].sum() for x1, y1, x2, y2 in _on_grid(boxes, step, *known.shape[1:])], np.int64
+    )
+
+
+def _on_grid(boxes: Array, step: int, height: int, width: int) -> list[list[int]]:
+    """Return boxes with their edges on the nearest multiples of `step`, half up, inside the picture."""
+    ends = [width, height] * 2
+    return [
+        [min((edge + step // 2) // step * step, end) for edge, end in zip(box, ends, strict=True)]
+        for box in boxes.tolist()
+    ]
+
+
+def cover(boxes: Array, weights: Array, limit: int) -> Array | None:
+    """Return the order in which greedy cover takes the boxes; None if more than `limit` pairs have an IoU above .5."""
+    values = [[_cover(a, b) for b in boxes.tolist()] for a in boxes.tolist()]
+    if sum(value > 0 for row in values for value in row) - len(boxes) > 2 * limit:
+        return None
+    covered, left, order = [0] * len(boxes), list(range(len(boxes))), []
+    while left:
+        gains = [
+            sum(int(w) * max(0, new - old) for w, new, old in zip(weights, values[i], covered, strict=True))
+            for i in left
+        ]
+        best = left.pop(gains.index(max(gains)))
+        covered = [max(pair) for pair in zip(covered, values[best], strict=True)]
+        order.append(best)
+    return np.array(order, np.int32)
+
+
+def _gain(weights: list[int], values: list[int], covered: list[int]) -> int:
+    """Return by how much a box raises the weighted cover."""
+    return sum(w * max(0, new - old) for w, new, old in zip(weights, values, covered, strict=True))
+
+
+def _cover(a: list[int], b: list[int]) -> int:
+    """Return 255 (2 IoU - 1), rounded down, at least 0."""
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(0, width) * max(0, height)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return max(0, 255 * (2 * shared - union) // union)

@@ -2,11 +2,12 @@
 
 For each colour space, the picture is smoothed and its edges are sorted once for all k. Histograms are computed once, in
 the cells of the common refinement of the segmentations, and summed to regions. Each strategy is then one grouping.
+`lapsvm.windows.ordering` orders the boxes of all strategies.
 """
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from lapsvm._ext import regions as _regions
 from lapsvm._ext import segmentation as _segmentation
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.colour import SPACES, Planes
+from lapsvm.windows.ordering import Evidence, at_random, by_coverage
 
 Int32 = NDArray[np.int32]
 
@@ -24,6 +26,7 @@ REFERENCE_PIXELS = 500 * 375  # the picture size to which k and min_size refer
 LEVELS = 16  # the kernels use units of 1/16 grey level
 TEXTURE_STEP = 6  # a texture bin is 2 ** 6 such units wide
 DIRECTIONS = 4  # signed differences, which correspond to the paper's eight directions
+LEAST_LONGER_SIDE = 320  # pixels to which a picture is reduced at most
 MAX_K = 100_000  # 16 k / size is exact in single precision
 MAX_REGIONS = 2**22  # the heap's keys hold region numbers below 2 ** 23
 CUES = {"C": 1, "T": 2, "S": 4, "F": 8}
@@ -42,18 +45,34 @@ class Mode:
         of 500 x 375.
     cues : tuple of str
         Letters of C (colour), T (texture), S (size), F (fill).
+    scale : float, default 1.0
+        The picture's sides are reduced by this factor, in (0, 1], but the longer one not below 320 pixels; the boxes
+        are enlarged to whole pixels of the picture.
+    order : str, default "coverage"
+        "coverage": the first boxes cover as many likely objects as possible; the seed is not used. "random": the
+        paper's order, large regions first with chance.
     """
 
     spaces: tuple[str, ...]
     ks: tuple[int, ...]
     cues: tuple[str, ...]
+    scale: float = 1.0
+    order: str = "coverage"
 
 
+ORDERS = ("coverage", "random")
 MODES = {
     "single": Mode(("hsv",), (100,), ("CTSF",)),
-    "fast": Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF")),
+    "fast": Mode(("hsv", "lab"), (80, 160, 320, 640), ("CTSF", "TSF", "F", "S"), scale=2 / 3),
     "quality": Mode(("hsv", "lab", "rgi", "h", "i"), (50, 100, 150, 300), ("CTSF", "TSF", "F", "S")),
 }
+
+
+class Space(NamedTuple):
+    """The boxes of each strategy of a colour space, and what the order sees of it."""
+
+    hierarchies: list[Int32]
+    evidence: Evidence
 
 
 class Leaves(NamedTuple):
@@ -66,16 +85,45 @@ class Leaves(NamedTuple):
 
 
 def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:
-    """Return the boxes of all strategies of a mode in the paper's order, without duplicates.
+    """Return the boxes of all strategies of a mode, best first.
 
     Raises
     ------
     OptionError
-        If the mode, a colour space or a cue is unknown.
+        If the mode, a colour space, a cue or an order is unknown.
     InputError
-        If a k of a `Mode` is not a whole number >= 1, or it has no strategy.
+        If a k of a `Mode` is not a whole number >= 1, its scale not in (0, 1], or it has no strategy.
     """
-    return ranked(hierarchies(image, check_mode(mode), threads), seed)
+    mode = check_mode(mode)
+    seen = _reduced(image, mode.scale)
+    share = seen.size / image.size  # regions have so many pixels less
+    smaller = replace(mode, ks=tuple(max(1, round(k * share)) for k in mode.ks))
+    spaces = _spaces(seen, smaller, threads)
+    every = [boxes for space in spaces for boxes in space.hierarchies]
+    if mode.order == "random":
+        boxes = at_random(every, seed)
+    else:
+        boxes = by_coverage(np.concatenate(every), [space.evidence for space in spaces])
+    return boxes if seen is image else _enlarged(boxes, seen.shape, image.shape)
+
+
+def _reduced(image: Planes, scale: float) -> Planes:
+    """Return the picture with its sides times `scale`, each pixel the mean over its area; the same if it is small."""
+    height, width = image.shape[:2]
+    factor = max(scale, LEAST_LONGER_SIDE / max(height, width))
+    if factor >= 1:
+        return image
+    import cv2
+
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+
+
+def _enlarged(boxes: Int32, seen: tuple[int, ...], full: tuple[int, ...]) -> Int32:
+    """Return boxes of a reduced picture in the pixels of the full one, each edge rounded half up."""
+    (height, width), (full_height, full_width) = seen[:2], full[:2]
+    sizes, full_sizes = np.array([width, height] * 2, np.int64), np.array([full_width, full_height] * 2, np.int64)
+    return np.asarray((2 * boxes * full_sizes + sizes) // (2 * sizes), dtype=np.int32)
 
 
 def check_mode(mode: str | Mode) -> Mode:
@@ -86,6 +134,16 @@ def check_mode(mode: str | Mode) -> Mode:
         return MODES[mode]
     if not isinstance(mode, Mode) or not (mode.spaces and mode.ks and mode.cues):
         raise InputError(f"mode must be a name or a Mode with spaces, ks and cues, got {mode!r}.")
+    _check_strategies(mode)
+    if mode.order not in ORDERS:
+        raise OptionError(f"order {mode.order!r} is not known; choose from {', '.join(ORDERS)}.")
+    if not isinstance(mode.scale, int | float) or not 0 < mode.scale <= 1:
+        raise InputError(f"scale must be greater than 0 and at most 1, got {mode.scale!r}.")
+    return mode
+
+
+def _check_strategies(mode: Mode) -> None:
+    """Raise unless colour spaces, cues and k are known and in range."""
     for space in mode.spaces:
         if space not in SPACES:
             raise OptionError(f"colour space {space!r} is not known; choose from {', '.join(SPACES)}.")
@@ -95,39 +153,43 @@ def check_mode(mode: str | Mode) -> Mode:
     for k in mode.ks:
         if not isinstance(k, int) or not 1 <= k <= MAX_K:
             raise InputError(f"k must be a whole number from 1 to {MAX_K}, got {k!r}.")
-    return mode
 
 
 def hierarchies(image: Planes, mode: Mode, threads: int = 1) -> list[Int32]:
     """Return the boxes of each strategy: leaves, then unions in merging order, the complete picture last."""
+    return [boxes for space in _spaces(image, mode, threads) for boxes in space.hierarchies]
+
+
+def _spaces(image: Planes, mode: Mode, threads: int) -> list[Space]:
+    """Return what each colour space gives, in order, by up to `threads` threads."""
     if threads == 1 or len(mode.spaces) == 1:
-        return [boxes for space in mode.spaces for boxes in _space(image, space, mode)]
+        return [_space(image, space, mode) for space in mode.spaces]
     with ThreadPoolExecutor(min(threads, len(mode.spaces))) as pool:
-        per_space = pool.map(lambda space: _space(image, space, mode), mode.spaces)
-        return [boxes for hierarchy in per_space for boxes in hierarchy]
+        return list(pool.map(lambda space: _space(image, space, mode), mode.spaces))
 
 
-def _space(image: Planes, space: str, mode: Mode) -> list[Int32]:
-    """Return the boxes of every strategy of one colour space."""
+def _space(image: Planes, space: str, mode: Mode) -> Space:
+    """Return the boxes of every strategy of one colour space, and the segmentation with the greatest k."""
     planes = SPACES[space](image)
     pixels = image.shape[0] * image.shape[1]
-    if pixels == 1:
-        return [np.array([[0, 0, 1, 1]], np.int32)]
     smoothed = _segmentation.smooth(planes)
-    atoms, labels = segment(smoothed, mode.ks)
+    edges = _segmentation.edge_weights(smoothed)
+    if pixels == 1:
+        return Space([np.array([[0, 0, 1, 1]], np.int32)], Evidence(np.zeros((1, 1), np.int32), edges))
+    atoms, labels = segment(edges, mode.ks)
     start, _ = _regions.bins(len(planes))
-    return [
+    boxes = [
         _grouping.group(*leaves, len(planes), DIRECTIONS, start, pixels, sum(CUES[cue] for cue in cues))[1]
         for leaves in describe(planes, smoothed, atoms, labels)
         for cues in mode.cues
     ]
+    return Space(boxes, Evidence(labels[int(np.argmax(mode.ks))][atoms], edges))
 
 
-def segment(smoothed: NDArray[np.int16], ks: Sequence[int]) -> tuple[Int32, Int32]:
+def segment(weights: NDArray[np.uint16], ks: Sequence[int]) -> tuple[Int32, Int32]:
     """Return atoms (h, w), which no segmentation splits, and each atom's label for each k."""
-    scale = min(1.0, float(np.sqrt(smoothed[0].size / REFERENCE_PIXELS)))
+    scale = min(1.0, float(np.sqrt(weights[0].size / REFERENCE_PIXELS)))
     least = [max(1, round(k * scale)) for k in ks]
-    weights = _segmentation.edge_weights(smoothed)
     return _segmentation.segment(weights, np.array(ks, np.int32) * LEVELS, np.array(least, np.int32))
 
 
@@ -145,14 +207,3 @@ def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Int32, labels: 
         if n_regions > MAX_REGIONS:
             raise InputError(f"k must be so large that at most {MAX_REGIONS} regions are left, got {n_regions}.")
         yield Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))
-
-
-def ranked(hierarchy: Sequence[Int32], seed: int) -> Int32:
-    """Return all boxes in the paper's order (section 3.3): large regions first, with randomised order.
-
-    The j-th last region of a strategy gets the key j x u with u uniform in [0, 1); small keys come first.
-    """
-    boxes = np.concatenate(hierarchy)
-    height = np.concatenate([np.arange(len(strategy), 0, -1) for strategy in hierarchy])
-    order = np.argsort(height * np.random.default_rng(seed).random(len(boxes)), kind="stable")
-    return boxes[order]

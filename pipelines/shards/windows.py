@@ -13,6 +13,8 @@ from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
 from .reduction import enlarged_boxes, reduced
 
+WINDOWS_VERSION = 2  # raised when proposals of equal settings change, so that old and new shards do not mix
+
 
 def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
     """Return a picture; with `skip_bad` None if it cannot be read whole."""
@@ -30,7 +32,7 @@ def windows_provenance(settings: WindowSettings) -> dict[str, Any]:
     limits = {name: getattr(settings, name) for name in names}
     if settings.method == FILE:
         return {"method": FILE, **limits, "source": source_provenance(settings.source)}
-    return {"method": settings.method, "mode": settings.mode, **limits}
+    return {"method": settings.method, "mode": settings.mode, "version": WINDOWS_VERSION, **limits}
 
 
 def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: str = "") -> Array:

@@ -101,9 +101,10 @@ def test_the_same_seed_gives_the_same_boxes_in_another_process():
     assert runs == {f"{propose(noise((60, 80)), seed=7).tolist()}\n".encode()}
 
 
-def test_another_seed_gives_the_same_set_in_another_order():
+def test_another_seed_gives_the_same_set_in_another_random_order():
     image, _ = scene()
-    first, second = (propose(image, seed=seed, max_windows=None) for seed in (0, 1))
+    mode = Mode(("hsv", "lab"), (50, 100), ("CTSF",), order="random")
+    first, second = (propose(image, mode=mode, seed=seed, max_windows=None) for seed in (0, 1))
     assert first.tolist() != second.tolist()
     assert set(map(tuple, first.tolist())) == set(map(tuple, second.tolist()))
 
@@ -114,8 +115,9 @@ def test_max_windows_takes_the_first():
     np.testing.assert_array_equal(propose(image, max_windows=17), every[:17])
 
 
-def test_large_windows_come_first():
-    sizes = areas(propose(noise((120, 160)), max_windows=None))
+def test_large_windows_come_first_in_the_random_order():
+    mode = Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF"), order="random")
+    sizes = areas(propose(noise((120, 160)), mode=mode, max_windows=None))
     assert sizes[: len(sizes) // 10].mean() > 2 * sizes.mean()
 
 
@@ -130,7 +132,7 @@ def test_the_default_least_side_shrinks_with_the_picture():
     sides = propose(noise((64, 64)), max_windows=None)
     assert (sides[:, 2:] - sides[:, :2]).min() >= 64 / 16
     large = propose(noise((400, 420)), max_windows=None)
-    assert (large[:, 2:] - large[:, :2]).min() >= 20
+    assert (large[:, 2:] - large[:, :2]).min() >= 12
 
 
 def test_the_callers_picture_is_left_alone_and_need_not_be_contiguous():
