@@ -41,5 +41,6 @@ def test_two_thousand_windows_fit_the_objects(overlaps):
 
 
 @pytest.mark.slow
-def test_the_first_windows_are_the_better_ones(overlaps):
-    assert overlaps[:, :500].max(axis=1).mean() >= overlaps[:, -500:].max(axis=1).mean() + 0.2
+def test_the_first_windows_fit_better_than_in_the_random_order(overlaps):
+    # .771 with the paper's order; near-duplicates of the best windows come last, so the last windows are no yardstick
+    assert overlaps[:, :500].max(axis=1).mean() >= 0.78
