@@ -152,7 +152,7 @@ def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None
 
 
 class ContrastStarts:
-    """The starts of many problems, of which those with equal labels share one, and what guards the trainings.
+    """The starts of many problems, of which those that differ in C alone share one, and what guards the trainings.
 
     Parameters
     ----------
@@ -178,9 +178,9 @@ class ContrastStarts:
         return is_flipped(self._contrast.evidence(problem, solution), self.of(problem).evidence)
 
 
-def _key(problem: LatentProblem) -> bytes:
-    """Return what tells problems of different labels apart."""
-    return np.asarray(problem.y).tobytes()
+def _key(problem: LatentProblem) -> tuple[bytes, str, float]:
+    """Return what tells problems apart whose trainings differ in more than C."""
+    return np.asarray(problem.y).tobytes(), repr(problem.risk), problem.trim
 
 
 def start_sentence(title: str, names: Sequence[str], starts: Sequence[Started]) -> str:

@@ -12,7 +12,7 @@ from lapsvm.pipelines.fitting.training_bags import Halves
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
-from lapsvm.latent import LatentProblem
+from lapsvm.latent import HingeRisk, LatentProblem
 
 CELLS, SIZE, FEATURES = 14, 4, 12
 SPANS = [(first, end) for first in range(CELLS) for end in range(first + 2, min(CELLS, first + 7) + 1)]
@@ -127,3 +127,18 @@ def test_a_training_that_chose_a_start_is_not_repeated(planted, monkeypatch):
     assert same is starts.of(problem).solution
     (expected,) = trainer.fit([replace(problem, C=1.0, init=starts.of(problem).weights)], bags)
     np.testing.assert_array_equal(other.coef, expected.coef)
+
+
+@pytest.mark.parametrize("other", [{"risk": HingeRisk(3.0)}, {"trim": 0.4}])
+def test_problems_of_equal_labels_but_other_constants_have_their_own_training(planted, monkeypatch, other):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0,))
+    one = replace(problem, risk=HingeRisk(1.0))
+    problems, trainer = [one, replace(one, **other)], Trainer(candidates=0)
+    starts = ContrastStarts(start, problems, 10.0, trainer)
+    train = fit.TrainSettings(init="contrast", C=(10.0,), candidates=0)
+    solved = fit._solve_from(starts, train, [(each, [10.0]) for each in problems], bags, trainer)
+    for each, (solution,) in zip(problems, solved, strict=True):
+        (expected,) = trainer.fit([replace(each, init=starts.of(each).weights)], bags)
+        np.testing.assert_array_equal(solution.coef, expected.coef)
+    assert not np.array_equal(solved[0][0].coef, solved[1][0].coef)
