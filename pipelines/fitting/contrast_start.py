@@ -173,6 +173,10 @@ class ContrastStarts:
         """Return the start of a problem."""
         return self._found[_key(problem)]
 
+    def any_flipped(self, problem: LatentProblem, solutions: Sequence[LatentSolution]) -> bool:
+        """Return whether any training flipped that did not start from content alone."""
+        return self.of(problem).contrast > 0 and any(self.is_flipped(problem, solution) for solution in solutions)
+
     def is_flipped(self, problem: LatentProblem, solution: LatentSolution) -> bool:
         """Return whether a training takes windows beside the objects, which its start did not."""
         return is_flipped(self._contrast.evidence(problem, solution), self.of(problem).evidence)
@@ -181,6 +185,12 @@ class ContrastStarts:
 def _key(problem: LatentProblem) -> tuple[bytes, str, float]:
     """Return what tells problems apart whose trainings differ in more than C."""
     return np.asarray(problem.y).tobytes(), repr(problem.risk), problem.trim
+
+
+def start_names(problems: Sequence[LatentProblem], classes: Sequence[str]) -> list[str]:
+    """Return the class of each training with which `ContrastStarts` chooses the starts of problems."""
+    first = {_key(problem): name for problem, name in zip(reversed(problems), reversed(classes), strict=True)}
+    return [first[key] for key in dict.fromkeys(map(_key, problems))] * len(CONTRASTS)
 
 
 def start_sentence(title: str, names: Sequence[str], starts: Sequence[Started]) -> str:
