@@ -13,7 +13,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.features import open_shards
+from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, LatentSolution, fit_many
 from lapsvm.latent.evidence import content_evidence, is_flipped, strongest_unflipped
 
@@ -134,6 +134,13 @@ def _ranking_weights(problems: Sequence[LatentProblem], vectors: Float64) -> lis
     return [solution.coef for solution in fit_many(loose, Bags(vectors, np.arange(len(vectors) + 1)), candidates=0)]
 
 
+def obstacle(shards: ShardSet, bags: Bags) -> str:
+    """Return why training on `bags` cannot start from windows against their surroundings; empty if it can."""
+    if not any(shards.provenance["features"]["extractor"]["halves"]):
+        return "features of networks with --beside"
+    return "" if bags.n_windows == shards.n_windows else "all windows, not those of --keep-windows"
+
+
 def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None:
     """Return what chooses starts on training pictures, None where features have no surroundings or windows are missing.
 
@@ -141,7 +148,7 @@ def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None
     """
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     halves = Halves.of(shards, context.settings.features.contrast)
-    if not any(halves.halved) or bags.n_windows != shards.n_windows:
+    if obstacle(shards, bags):
         return None
     memory = context.memory if context.cluster else 0
     stored = Bags.open(

@@ -77,9 +77,9 @@ def fit_requests(
     ]
     classes = [names[indices[0]] for indices, _ in paths for _ in range(n_init)]
     with replay_log(context, title, requests, bags) as log:
-        starts = with_initial_weights(context, starts, bags, log)
+        begun = with_initial_weights(context, starts, bags, log)
         options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
-        solved = _guarded(_Training(context, bags, options), title, starts, classes, len(requests))
+        solved = _guarded(_Training(context, bags, options), title, begun, classes, len(requests))
     solutions: dict[int, LatentSolution] = {}
     for number, (indices, values) in enumerate(paths):
         restarts = solved[number * n_init : (number + 1) * n_init]

@@ -152,7 +152,10 @@ def test_problems_that_differ_in_C_alone_are_shown_once(planted):
 
 
 def test_without_surroundings_training_starts_from_the_mean(run_copy, finished, command):
-    assert command("train", "--out", run_copy, "--init", "contrast", "--redo").status == 0
+    said = command("train", "--out", run_copy, "--init", "contrast", "--redo")
+    assert said.status == 0
+    sentence = "--init contrast needs features of networks with --beside; training starts as with --init mean."
+    assert (said.out + said.err).count(sentence) == 1
     for path in (finished / "models").glob("*.safetensors"):
         np.testing.assert_array_equal(Detector.load(run_copy / "models" / path.name).coef, Detector.load(path).coef)
     with (run_copy / "history.csv").open() as file:
@@ -184,3 +187,15 @@ def test_problems_of_equal_labels_but_other_constants_have_their_own_training(pl
         (expected,) = trainer.fit([replace(each, init=starts.of(each).weights)], bags)
         np.testing.assert_array_equal(solution.coef, expected.coef)
     assert not np.array_equal(solved[0][0].coef, solved[1][0].coef)
+
+
+@pytest.mark.parametrize(
+    ("halves", "n_windows", "reason"),
+    [((False,), 4, "features of networks with --beside"), ((True,), 5, "all windows, not those of --keep-windows")],
+)
+def test_what_the_start_needs_is_named(halves, n_windows, reason):
+    provenance = {"features": {"extractor": {"halves": halves}}}
+    shards = SimpleNamespace(provenance=provenance, n_windows=n_windows)
+    assert contrast_start.obstacle(shards, Bags(np.ones((4, 2)), np.array([0, 4]))) == reason
+    shards = SimpleNamespace(provenance={"features": {"extractor": {"halves": (True,)}}}, n_windows=4)
+    assert contrast_start.obstacle(shards, Bags(np.ones((4, 2)), np.array([0, 4]))) == ""
