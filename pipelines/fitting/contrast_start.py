@@ -13,7 +13,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.features import open_shards
+from lapsvm.features import ShardSet, open_shards
 from lapsvm.latent import LatentProblem, LatentSolution, fit_many
 from lapsvm.latent.evidence import content_evidence, is_flipped, strongest_unflipped
 
@@ -134,6 +134,13 @@ def _ranking_weights(problems: Sequence[LatentProblem], vectors: Float64) -> lis
     return [solution.coef for solution in fit_many(loose, Bags(vectors, np.arange(len(vectors) + 1)), candidates=0)]
 
 
+def obstacle(shards: ShardSet, bags: Bags) -> str:
+    """Return why training on `bags` cannot start from windows against their surroundings; empty if it can."""
+    if not any(shards.provenance["features"]["extractor"]["halves"]):
+        return "features of networks with --beside"
+    return "" if bags.n_windows == shards.n_windows else "all windows, not those of --keep-windows"
+
+
 def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None:
     """Return what chooses starts on training pictures, None where features have no surroundings or windows are missing.
 
@@ -141,7 +148,7 @@ def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None
     """
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     halves = Halves.of(shards, context.settings.features.contrast)
-    if not any(halves.halved) or bags.n_windows != shards.n_windows:
+    if obstacle(shards, bags):
         return None
     memory = context.memory if context.cluster else 0
     stored = Bags.open(
@@ -152,7 +159,7 @@ def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None
 
 
 class ContrastStarts:
-    """The starts of many problems, of which those with equal labels share one, and what guards the trainings.
+    """The starts of many problems, of which those that differ in C alone share one, and what guards the trainings.
 
     Parameters
     ----------
@@ -173,14 +180,24 @@ class ContrastStarts:
         """Return the start of a problem."""
         return self._found[_key(problem)]
 
+    def any_flipped(self, problem: LatentProblem, solutions: Sequence[LatentSolution]) -> bool:
+        """Return whether any training flipped that did not start from content alone."""
+        return self.of(problem).contrast > 0 and any(self.is_flipped(problem, solution) for solution in solutions)
+
     def is_flipped(self, problem: LatentProblem, solution: LatentSolution) -> bool:
         """Return whether a training takes windows beside the objects, which its start did not."""
         return is_flipped(self._contrast.evidence(problem, solution), self.of(problem).evidence)
 
 
-def _key(problem: LatentProblem) -> bytes:
-    """Return what tells problems of different labels apart."""
-    return np.asarray(problem.y).tobytes()
+def _key(problem: LatentProblem) -> tuple[bytes, str, float]:
+    """Return what tells problems apart whose trainings differ in more than C."""
+    return np.asarray(problem.y).tobytes(), repr(problem.risk), problem.trim
+
+
+def start_names(problems: Sequence[LatentProblem], classes: Sequence[str]) -> list[str]:
+    """Return the class of each training with which `ContrastStarts` chooses the starts of problems."""
+    first = {_key(problem): name for problem, name in zip(reversed(problems), reversed(classes), strict=True)}
+    return [first[key] for key in dict.fromkeys(map(_key, problems))] * len(CONTRASTS)
 
 
 def start_sentence(title: str, names: Sequence[str], starts: Sequence[Started]) -> str:

@@ -16,9 +16,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
+from lapsvm.errors import OptionError
 from lapsvm.latent import LatentProblem, fit_many
 
 from ..run.dataset import Labels
+from ..run.settings import TrainSettings
 from .fit import Constants
 from .selection import Trial, held_out_folds, mean_score
 
@@ -48,6 +50,17 @@ def mean_probe_image_aps(bags: Bags, labels: Mapping[str, Labels], seed: int) ->
     for column, trial in enumerate(trials):
         scores.setdefault(trial.class_name, []).append(trial.score(best[:, column]))
     return {name: mean_score(values) for name, values in scores.items()}
+
+
+def check_constants(train: TrainSettings) -> None:
+    """Raise OptionError if there are several values of constants that the mean probe does not choose."""
+    values = {"--J": train.J, "--trim": train.trim} if train.learner == "latent_svm" else {}
+    for option, given in values.items():
+        if len(set(given)) > 1:
+            raise OptionError(
+                f"option {option} must be one value with --criterion mean_probe, which chooses C alone, got "
+                f"{', '.join(f'{value:g}' for value in given)}; give --criterion image_ap to choose by folds."
+            )
 
 
 def by_mean_probe(candidates: Sequence[Constants], probe_ap: float | None) -> Constants:

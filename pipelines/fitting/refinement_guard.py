@@ -1,14 +1,17 @@
 """Guards refinement against models that take windows beside the objects (see `lapsvm.latent.evidence`)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from lapsvm.arrays import Float64, Index
+from lapsvm.bags.scoring import BestWindows
 from lapsvm.latent import Refinement
 from lapsvm.latent.evidence import is_flipped
 
 from .contrast_start import StoredContent
+from .fold_scores import FoldPart, FoldScores
 
 
 class RefinementGuard:
@@ -41,15 +44,34 @@ class RefinementGuard:
         return self._content.evidence(weights, pictures, windows[pictures])
 
 
-def without_flipped(refinement: Refinement, flipped: list[int], weights: Float64, windows: Index) -> Refinement:
-    """Return a round in which models that flipped have `weights`, and the pictures these chose for have `windows`."""
+def without_flipped(
+    refinement: Refinement, flipped: Sequence[int], weights: Float64, intercept: float, windows: Index
+) -> Refinement:
+    """Return a round in which models that flipped have `weights`, and the pictures these chose for have `windows`.
+
+    If the model of all pictures flipped, it has `intercept` too; its history and certificate are those of training.
+    """
     models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
-    models[:, flipped] = weights[:, None]
+    models[:, list(flipped)] = weights[:, None]
     kept = np.isin(refinement.fold, [number for number in flipped if number])
+    solution = replace(refinement.solution, coef=models[:, 0].copy())
     return replace(
         refinement,
-        solution=replace(refinement.solution, coef=models[:, 0].copy()),
+        solution=replace(solution, intercept=intercept) if 0 in flipped else solution,
         mean_coef=models.mean(axis=1),
         windows=np.where(kept, windows, refinement.windows),
         fold_coef=models[:, 1:].copy(),
+    )
+
+
+def held_out_folds(refinement: Refinement, flipped: Sequence[int]) -> list[int]:
+    """Return the folds whose models did not see them; what replaced a flipped model was trained with all pictures."""
+    return [number for number in range(1, refinement.fold_coef.shape[1] + 1) if number not in flipped]
+
+
+def held_out_scores(refinement: Refinement, folds: Sequence[int], best: BestWindows) -> FoldScores:
+    """Return the held-out scores of some folds; `best` has the best windows of all pictures, column k by fold k."""
+    fold = np.where(np.isin(refinement.fold, folds), refinement.fold, 0)
+    return FoldScores.join(
+        [FoldPart.of(fold == k, (fold > 0) & (fold != k), best.score[:, k], best.index[:, k]) for k in folds]
     )

@@ -1,9 +1,11 @@
 """Initial weights from the central window of every picture, for ``--init centre``."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Index
 from lapsvm.bags import Bags
@@ -31,7 +33,9 @@ def with_initial_weights(
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     central = bags.narrowed(most_central(shards))
     loose = [replace(problem, C=values[0], tol=max(problem.tol, _LOOSE), top=1) for problem, values in starts]
-    solutions = Trainer(pass_counts=context.pass_counts, log=log).fit(loose, central)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # only the first windows depend on these weights
+        solutions = Trainer(pass_counts=context.pass_counts, log=log).fit(loose, central)
     return [
         (replace(problem, init=solution.coef), values)
         for (problem, values), solution in zip(starts, solutions, strict=True)

@@ -125,16 +125,20 @@ def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dic
 
 def fitted_detector(
     task: FitTask, result: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None,
-    mean: Mean | None = None,
+    mean: Mean | None = None, *, is_certified: bool = True,
 ) -> Detector:  # fmt: skip
     """Return the detector of a class; its provenance contains `result` and the certificate of the solution.
 
     With `mean` the weights are the mean of several models. The certificate does not apply to them, so the provenance
-    stores it as that of the model before averaging.
+    stores it as that of the model before averaging. It is left out if `is_certified` is False: the solution's weights
+    are not those that its training found.
     """
     certificate: dict[str, Any] = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
     if mean is not None:
-        certificate = {"averaged_models": mean.n_models, "certificate": None, "before_averaging": certificate}
+        before = {"before_averaging": certificate} if is_certified else {}
+        certificate = {"averaged_models": mean.n_models, "certificate": None, **before}
+    elif not is_certified:
+        certificate = {"certificate": None}
     cost = {"cccp_steps": len(solution.history), "calls": solution.n_calls}
     coef = solution.coef if mean is None else mean.coef
     unfolded = None if projection is None else projection.unfold(coef * scale)

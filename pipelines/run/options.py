@@ -232,8 +232,8 @@ OPTIONS: tuple[Option, ...] = (
         Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
                rule=POSITIVE, main="train tune"),
         Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the same against their "
-               "surroundings (contrast), the whole image, the central window, or a random one.", "train.init",
-               rule=INITS, main="train"),
+               "surroundings (contrast; needs --beside), the whole image, the central window, or a random one.",
+               "train.init", rule=INITS, main="train"),
         Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
         Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "

@@ -9,7 +9,6 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.bags.scoring import BestWindows
 from lapsvm.boxes import as_boxes
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, OneClassError
@@ -19,10 +18,9 @@ from lapsvm.latent import LatentProblem, Refinement, refine
 from ..fitting.agreement import Proposals
 from ..fitting.contrast_start import StoredContent
 from ..fitting.fit import Constants, FitRequest, problem
-from ..fitting.fold_scores import FoldPart, FoldScores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
-from ..fitting.refinement_guard import RefinementGuard, without_flipped
+from ..fitting.refinement_guard import RefinementGuard, held_out_folds, held_out_scores, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
@@ -36,6 +34,8 @@ from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.files import is_of_another_program
 from ..shards.projection import projection_of
+
+_LEAST_FOLDS = 2  # with held-out scores: these are brought to one scale by pictures of other folds
 
 
 class _Pictures(NamedTuple):
@@ -113,6 +113,13 @@ class _First(NamedTuple):
     windows: Index
 
 
+class _Refined(NamedTuple):
+    """The last round of a class, and its models that flipped: 0 for that of all pictures, k for that without fold k."""
+
+    refinement: Refinement
+    flipped: Sequence[int] = ()
+
+
 def _refine(
     context: RunContext,
     shards: ShardSet,
@@ -135,36 +142,40 @@ def _refine(
     starts = _starts(detectors, pictures)
     for task in tasks:
         first = starts[task.name]
-        refinement, rows = _rounds(context, task, pictures, first)
+        refined, rows = _rounds(context, task, pictures, first)
         write_history(context, rows, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first.detector, "result"))}
-        mean = _mean(context, task, refinement)
-        detector = fitted_detector(task, result, refinement.solution, scale, projection, mean)
-        _calibrated(context, task, detector, refinement, pictures).save(task.path)
+        mean, solution = _mean(context, task, refined.refinement), refined.refinement.solution
+        is_certified = 0 not in refined.flipped
+        detector = fitted_detector(task, result, solution, scale, projection, mean, is_certified=is_certified)
+        _calibrated(context, task, detector, refined, pictures).save(task.path)
 
 
 def _calibrated(
-    context: RunContext, task: FitTask, detector: Detector, refinement: Refinement, pictures: _Pictures
+    context: RunContext, task: FitTask, detector: Detector, refined: _Refined, pictures: _Pictures
 ) -> Detector:
     """Return a refined detector with its calibration, if its folds hold enough positives and negatives."""
-    reason = too_few_pictures(task.name, task.y, max(HELD_OUT_FOLDS, _folds(context, task)))
+    refinement, folds = refined.refinement, held_out_folds(*refined)
+    reason = _without_probabilities(context, task, folds)
     if reason:
         context.run.remove([context.run.held_out(task.name)])
         context.reporter.say(f"refine: {reason}")
         return detector
     best = pictures.bags.best(np.column_stack([detector.coef, refinement.fold_coef]))
-    parts = [
-        FoldPart.of(refinement.fold == k, (refinement.fold > 0) & (refinement.fold != k), *_column(best, k))
-        for k in range(1, refinement.fold_coef.shape[1] + 1)
-    ]
-    proposals = Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1])
-    known = TrainingPictures(pictures.ids, proposals)
-    return save_held_out(context, detector, task.y, known, FoldScores.join(parts), best.column(0))
+    known = TrainingPictures(pictures.ids, Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1]))
+    scores = held_out_scores(refinement, folds, best)
+    return save_held_out(context, detector, task.y, known, scores, best.column(0))
 
 
-def _column(best: BestWindows, column: int) -> tuple[Float64, Index]:
-    """Return the best scores and windows of one model."""
-    return best.score[:, column], best.index[:, column]
+def _without_probabilities(context: RunContext, task: FitTask, folds: Sequence[int]) -> str:
+    """Return a sentence that says why a class has no held-out scores of these folds; empty if it has."""
+    reason = too_few_pictures(task.name, task.y, max(HELD_OUT_FOLDS, _folds(context, task)))
+    if reason or len(folds) >= _LEAST_FOLDS:
+        return reason
+    return (
+        f"scores of {task.name} have no probabilities, which need {_LEAST_FOLDS} folds whose models did not flip, "
+        f"got {len(folds)}."
+    )
 
 
 def _move(final: Path, trained: Path) -> None:
@@ -205,36 +216,47 @@ def _stored_weights(detector: Detector, scale: Float64) -> Float64:
 
 def _rounds(
     context: RunContext, task: FitTask, pictures: _Pictures, first: _First
-) -> tuple[Refinement, list[dict[str, Any]]]:
+) -> tuple[_Refined, list[dict[str, Any]]]:
     """Return the last round of one class, and the rows of its history."""
     settings, rows = context.settings.refine, []
-    folds, positives = _folds(context, task), np.flatnonzero(task.y > 0)
-    weights, guard = first.weights, _guard(pictures, positives, first)
+    positives = np.flatnonzero(task.y > 0)
+    weights, intercept, guard = first.weights, first.detector.intercept, _guard(pictures, positives, first)
     windows = _voted(context, pictures, weights, positives, first.windows)
     for number in range(1, settings.rounds + 1):
-        subset = _with_candidates(pictures, task.y, settings.candidates, weights)
-        title, names = f"refine {task.name}, round {number} of {settings.rounds}", [task.name] * (folds + 1)
-        with training_progress(context.reporter, title, names, context.settings.train.tol) as progress:
-            refinement = refine(
-                _problem(context, task, first.detector),
-                subset.bags,
-                subset.boxes,
-                windows,
-                pos_iou=settings.pos_iou,
-                neg_iou=settings.neg_iou,
-                neg_min_iou=settings.neg_min_iou,
-                folds=folds,
-                progress=progress.update,
-            )
+        title = f"refine {task.name}, round {number} of {settings.rounds}"
+        refinement = _round(context, task, pictures, _First(first.detector, weights, windows), title)
         flipped = [] if guard is None else guard.flipped(refinement)
         if flipped:
-            context.reporter.say(f"{title}: {len(flipped)} of {folds + 1} models flipped and are left out.")
-            refinement = without_flipped(refinement, flipped, weights, windows)
+            count = refinement.fold_coef.shape[1] + 1
+            context.reporter.say(f"{title}: {len(flipped)} of {count} models flipped and are left out.")
+            refinement = without_flipped(refinement, flipped, weights, intercept, windows)
+        refined = _Refined(refinement, flipped)
         if number < settings.rounds:
-            windows = _held_out_windows(context, pictures, refinement, positives)
+            windows = _held_out_windows(context, pictures, refined, positives)
         weights = refinement.mean_coef if settings.average else refinement.solution.coef
-        rows += history_rows(task.name, f"round {number}", Constants(settings.C), refinement.solution)
-    return refinement, rows
+        intercept = refinement.solution.intercept
+        role = f"round {number}, flipped" if 0 in flipped else f"round {number}"
+        rows += history_rows(task.name, role, Constants(settings.C), refinement.solution)
+    return refined, rows
+
+
+def _round(context: RunContext, task: FitTask, pictures: _Pictures, start: _First, title: str) -> Refinement:
+    """Return a round of one class from the weights and windows of `start`, whose detector has the constants."""
+    settings, folds = context.settings.refine, _folds(context, task)
+    subset = _with_candidates(pictures, task.y, settings.candidates, start.weights)
+    names = [task.name] * (folds + 1)
+    with training_progress(context.reporter, title, names, context.settings.train.tol) as progress:
+        return refine(
+            _problem(context, task, start.detector),
+            subset.bags,
+            subset.boxes,
+            start.windows,
+            pos_iou=settings.pos_iou,
+            neg_iou=settings.neg_iou,
+            neg_min_iou=settings.neg_min_iou,
+            folds=folds,
+            progress=progress.update,
+        )
 
 
 def _guard(pictures: _Pictures, positives: Index, first: _First) -> RefinementGuard | None:
@@ -244,12 +266,12 @@ def _guard(pictures: _Pictures, positives: Index, first: _First) -> RefinementGu
     return RefinementGuard(pictures.content, positives, first.weights, first.windows)
 
 
-def _held_out_windows(context: RunContext, pictures: _Pictures, refinement: Refinement, positives: Index) -> Index:
+def _held_out_windows(context: RunContext, pictures: _Pictures, refined: _Refined, positives: Index) -> Index:
     """Return the windows of the next round: those that held-out models choose, moved by box voting."""
-    windows = refinement.windows
-    for number, weights in enumerate(refinement.fold_coef.T, start=1):
+    refinement, windows = refined.refinement, refined.refinement.windows
+    for number in held_out_folds(*refined):
         own = positives[refinement.fold[positives] == number]
-        windows = _voted(context, pictures, weights, own, windows)
+        windows = _voted(context, pictures, refinement.fold_coef[:, number - 1], own, windows)
     return windows
 
 

@@ -16,10 +16,11 @@ from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
 from ..fitting.agreement import Proposals
+from ..fitting.contrast_start import obstacle
 from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.fold_scores import FoldScores
 from ..fitting.history import CONSTANTS, history_rows, write_history
-from ..fitting.mean_probe import by_mean_probe, data_warnings, mean_probe_image_aps
+from ..fitting.mean_probe import by_mean_probe, check_constants, data_warnings, mean_probe_image_aps
 from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, grid, held_out_scores
 from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector
@@ -89,11 +90,14 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     """Choose constants where there are candidates, then train all classes side by side on the whole set."""
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    if context.settings.train.criterion != "mean_probe":
+    if context.settings.train.criterion == "mean_probe":
+        check_constants(context.settings.train)
+    else:
         check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
+    _say_obstacle(context, shards, subsets)
     projection = projection_of(context.run, shards)
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
@@ -123,6 +127,13 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     for task in tasks:
         detectors[task.name].save(task.path)
     context.run.remove_training()
+
+
+def _say_obstacle(context: RunContext, shards: ShardSet, subsets: Sequence[WindowSubset]) -> None:
+    """Report once if training starts elsewhere than ``--init contrast`` asks for."""
+    reason = next(filter(None, (obstacle(shards, bags) for bags, _ in subsets)), "")
+    if context.settings.train.init == "contrast" and reason:
+        context.reporter.say(f"train: --init contrast needs {reason}; training starts as with --init mean.")
 
 
 def _calibrated(

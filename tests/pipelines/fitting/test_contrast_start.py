@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ from lapsvm.pipelines.fitting import contrast_start, fit
 from lapsvm.pipelines.fitting.contrast_start import ContrastStart, ContrastStarts, StoredContent
 from lapsvm.pipelines.fitting.trainer import Trainer
 from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
-from lapsvm.latent import LatentProblem
+from lapsvm.latent import HingeRisk, LatentProblem
 
 CELLS, SIZE, FEATURES = 14, 4, 12
 SPANS = [(first, end) for first in range(CELLS) for end in range(first + 2, min(CELLS, first + 7) + 1)]
@@ -90,27 +92,70 @@ def test_means_are_those_of_content_less_surroundings(planted):
     np.testing.assert_allclose(start._stored.means(0.8), rows[:, 0] - 0.8 * rows[:, 1], atol=1e-5)
 
 
+def training(bags, said, **settings):
+    """Return what trains on these bags, and appends what it reports to `said`."""
+    reporter = Reporter(quiet=True)
+    reporter.say = said.append
+    context = SimpleNamespace(
+        settings=SimpleNamespace(train=fit.TrainSettings(init="contrast", candidates=0, **settings)), reporter=reporter
+    )
+    return fit._Training(context, bags, {"candidates": 0})
+
+
 def test_what_flips_is_trained_from_content_alone(planted, monkeypatch):
     start, bags, problem, _ = planted
     monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
     monkeypatch.setattr(fit, "open_contrast_start", lambda *_: start)
     monkeypatch.setattr(ContrastStarts, "is_flipped", lambda *_: True)
     said = []
-
-    class Context:
-        settings = type("Settings", (), {"train": fit.TrainSettings(init="contrast", C=(10.0,), candidates=0)})
-        reporter = type("Reporter", (), {"say": staticmethod(said.append)})
-
+    ((solution,),) = fit._guarded(training(bags, said, C=(10.0,)), "train", [(problem, [10.0])], ["eight"], 1)
     trainer = Trainer(candidates=0)
-    ((solution,),) = fit._guarded(Context, "train", [(problem, [10.0])], ["eight"], bags, trainer, trainer)
     (plain,) = start.starts([problem], trainer)
     (expected,) = trainer.fit([replace(problem, init=plain.plain)], bags)
     np.testing.assert_array_equal(solution.coef, expected.coef)
     assert said[1:] == ["train: eight flipped and was trained from the content of windows alone."]
+    assert all("seconds" in step for step in solution.history)
+
+
+def test_what_started_from_content_alone_is_not_trained_again(planted, monkeypatch):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0,))
+    monkeypatch.setattr(fit, "open_contrast_start", lambda *_: start)
+    monkeypatch.setattr(ContrastStarts, "is_flipped", lambda *_: True)
+    said = []
+    fit._guarded(training(bags, said, C=(10.0,)), "train", [(problem, [10.0])], ["eight"], 1)
+    assert said == ["train: starts at the strongest contrast before training flips: eight 0."]
+
+
+def test_every_training_is_shown_with_its_class_and_its_steps_have_seconds(planted, monkeypatch):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
+    monkeypatch.setattr(fit, "open_contrast_start", lambda *_: start)
+    shown, show = [], fit.training_progress
+
+    def noted(reporter, title, names, *rest):
+        shown.append((title, names))
+        return show(reporter, title, names, *rest)
+
+    monkeypatch.setattr(fit, "training_progress", noted)
+    starts = [(problem, [10.0]), (replace(problem, y=-problem.y), [1.0])]
+    solved = fit._guarded(training(bags, [], C=(10.0,)), "train", starts, ["eight", "nine"], 2)
+    assert shown[:2] == [("train: starts", ["eight", "nine"] * 2), ("train", ["nine"])]
+    assert all("seconds" in step for path in solved for solution in path for step in solution.history)
+
+
+def test_problems_that_differ_in_C_alone_are_shown_once(planted):
+    _, _, problem, _ = planted
+    other = replace(problem, y=-problem.y)
+    names = contrast_start.start_names([problem, replace(problem, C=1.0), other], ["one", "two", "three"])
+    assert names == ["one", "three"] * len(contrast_start.CONTRASTS)
 
 
 def test_without_surroundings_training_starts_from_the_mean(run_copy, finished, command):
-    assert command("train", "--out", run_copy, "--init", "contrast", "--redo").status == 0
+    said = command("train", "--out", run_copy, "--init", "contrast", "--redo")
+    assert said.status == 0
+    sentence = "--init contrast needs features of networks with --beside; training starts as with --init mean."
+    assert (said.out + said.err).count(sentence) == 1
     for path in (finished / "models").glob("*.safetensors"):
         np.testing.assert_array_equal(Detector.load(run_copy / "models" / path.name).coef, Detector.load(path).coef)
     with (run_copy / "history.csv").open() as file:
@@ -122,8 +167,35 @@ def test_a_training_that_chose_a_start_is_not_repeated(planted, monkeypatch):
     monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0, 0.8))
     trainer = Trainer(candidates=0)
     starts = ContrastStarts(start, [problem], 10.0, trainer)
-    train = fit.TrainSettings(init="contrast", C=(10.0, 1.0), candidates=0)
-    (same,), (other,) = fit._solve_from(starts, train, [(problem, [10.0]), (problem, [1.0])], bags, trainer)
+    paths = [(problem, [10.0]), (problem, [1.0])]
+    (same,), (other,) = fit._solve_from(starts, training(bags, [], C=(10.0, 1.0)), "train", paths, ["eight"] * 2)
     assert same is starts.of(problem).solution
     (expected,) = trainer.fit([replace(problem, C=1.0, init=starts.of(problem).weights)], bags)
     np.testing.assert_array_equal(other.coef, expected.coef)
+
+
+@pytest.mark.parametrize("other", [{"risk": HingeRisk(3.0)}, {"trim": 0.4}])
+def test_problems_of_equal_labels_but_other_constants_have_their_own_training(planted, monkeypatch, other):
+    start, bags, problem, _ = planted
+    monkeypatch.setattr(contrast_start, "CONTRASTS", (0.0,))
+    one = replace(problem, risk=HingeRisk(1.0))
+    problems, trainer = [one, replace(one, **other)], Trainer(candidates=0)
+    starts = ContrastStarts(start, problems, 10.0, trainer)
+    paths = [(each, [10.0]) for each in problems]
+    solved = fit._solve_from(starts, training(bags, [], C=(10.0,)), "train", paths, ["eight"] * 2)
+    for each, (solution,) in zip(problems, solved, strict=True):
+        (expected,) = trainer.fit([replace(each, init=starts.of(each).weights)], bags)
+        np.testing.assert_array_equal(solution.coef, expected.coef)
+    assert not np.array_equal(solved[0][0].coef, solved[1][0].coef)
+
+
+@pytest.mark.parametrize(
+    ("halves", "n_windows", "reason"),
+    [((False,), 4, "features of networks with --beside"), ((True,), 5, "all windows, not those of --keep-windows")],
+)
+def test_what_the_start_needs_is_named(halves, n_windows, reason):
+    provenance = {"features": {"extractor": {"halves": halves}}}
+    shards = SimpleNamespace(provenance=provenance, n_windows=n_windows)
+    assert contrast_start.obstacle(shards, Bags(np.ones((4, 2)), np.array([0, 4]))) == reason
+    shards = SimpleNamespace(provenance={"features": {"extractor": {"halves": (True,)}}}, n_windows=4)
+    assert contrast_start.obstacle(shards, Bags(np.ones((4, 2)), np.array([0, 4]))) == ""

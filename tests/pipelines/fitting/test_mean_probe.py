@@ -142,3 +142,15 @@ def test_digits_with_the_same_background_cause_no_warning(finished):
         result = Detector.load(finished / "models" / f"{name}.safetensors").provenance["result"]
         assert 0 < result["mean_probe_image_ap"] < 0.95
     assert 'class="warnings"' not in (finished / "page" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(("option", "values"), [("--J", "1,3"), ("--trim", "0,0.25")])
+def test_the_mean_probe_chooses_C_alone(run_copy, command, option, values):
+    line = ["train", "--out", run_copy, "--learner", "latent_svm", "--criterion", "mean_probe", "--redo"]
+    said = command(*line, option, values)
+    assert said.status == 2
+    got = values.replace(",", ", ")
+    assert (
+        f"option {option} must be one value with --criterion mean_probe, which chooses C alone, got {got};" in said.err
+    )
+    assert command(*line, option, values.split(",")[0], "--C", "1,10").status == 0

@@ -1,14 +1,16 @@
 """The stage of refinement: after training, resumed like the others."""
 
+import csv
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
-from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, without_flipped
+from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, held_out_scores, without_flipped
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
+from lapsvm.pipelines.results.held_out import HeldOut
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
@@ -65,8 +67,6 @@ def test_the_history_has_rows_of_both_stages(refined):
 
 
 def test_the_page_plots_the_steps_of_the_last_round(refined):
-    import csv
-
     with (refined / "history.csv").open() as file:
         rows = {row["role"]: row for row in csv.DictReader(file) if row["class"] == "six"}
     page = (refined / "page" / "index.html").read_text()
@@ -178,8 +178,10 @@ def stored_refinement(n_bags: int, dim: int, folds: int, rng) -> Refinement:
 def test_models_that_flipped_are_replaced_by_what_the_round_began_with():
     rng = np.random.default_rng(1)
     found, weights, before = stored_refinement(12, 4, 3, rng), rng.normal(size=4), np.full(12, 9)
-    kept = without_flipped(found, [0, 2], weights, before)
+    kept = without_flipped(found, [0, 2], weights, 0.5, before)
     np.testing.assert_array_equal(kept.solution.coef, weights)
+    assert kept.solution.intercept == 0.5
+    assert without_flipped(found, [2], weights, 0.5, before).solution.intercept == found.solution.intercept
     np.testing.assert_array_equal(kept.fold_coef[:, 1], weights)
     np.testing.assert_array_equal(kept.fold_coef[:, [0, 2]], found.fold_coef[:, [0, 2]])
     np.testing.assert_allclose(kept.mean_coef, (2 * weights + found.fold_coef[:, [0, 2]].sum(axis=1)) / 4)
@@ -201,3 +203,78 @@ def test_the_guard_finds_the_models_whose_content_lost_its_evidence():
     assert guard.flipped(replace(right, fold_coef=same)) == [2]
     beside = np.where(found.fold == 3, 1, 0)
     assert guard.flipped(replace(right, fold_coef=np.tile(weights[:, None], 3), windows=beside)) == [3]
+
+
+def test_scores_of_a_fold_whose_model_flipped_are_not_held_out():
+    rng = np.random.default_rng(3)
+    found, bags = stored_refinement(12, 4, 3, rng), Bags(rng.normal(size=(60, 4)), np.arange(0, 61, 5))
+    best = bags.best(np.column_stack([found.solution.coef, found.fold_coef]))
+    scores = held_out_scores(found, [1, 3], best)
+    np.testing.assert_array_equal(scores.fold, np.array([1, 0, 2] * 4))
+    np.testing.assert_array_equal(scores.score[2::3], best.score[2::3, 3])
+    np.testing.assert_array_equal(scores.center, [best.score[2::3, 1].mean(), best.score[::3, 3].mean()])
+
+
+class FlippedModels:
+    """A guard to which the same models of every round have flipped."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = list(numbers)
+
+    def flipped(self, refinement: Refinement) -> list[int]:
+        return self.numbers
+
+
+@pytest.fixture
+def refined_with_flips(run_copy, command, monkeypatch):
+    from lapsvm.pipelines.stages import refine
+
+    def refined(*numbers, options=("--refine-folds", "3")):
+        monkeypatch.setattr(refine, "_guard", lambda *_: FlippedModels(*numbers))
+        said = command("refine", "--out", run_copy, "--refine", "2", *options)
+        assert said.status == 0
+        return Detector.load(run_copy / "models" / "six.safetensors"), said.err
+
+    return refined
+
+
+def test_a_fold_whose_model_flipped_takes_no_part_in_calibration(refined_with_flips, run_copy):
+    detector, _ = refined_with_flips(2)
+    assert detector.calibration is not None
+    held_out = HeldOut.load(run_copy / "heldout" / "six.safetensors")
+    labels = Detector.load(run_copy / "first" / "six.safetensors").provenance["data"]
+    assert len(held_out.ids) < labels["positives"] + labels["negatives"]
+    assert set(held_out.fold) == {1, 2}
+
+
+def test_one_fold_that_did_not_flip_gives_no_probabilities(refined_with_flips, run_copy):
+    detector, said = refined_with_flips(1, 3)
+    assert detector.calibration is None
+    assert not (run_copy / "heldout" / "six.safetensors").exists()
+    assert "scores of six have no probabilities, which need 2 folds whose models did not flip, got 1." in said
+
+
+@pytest.mark.parametrize("options", [(), ("--average",)])
+def test_a_model_that_flipped_leaves_no_certificate(refined_with_flips, run_copy, command, options):
+    detector, _ = refined_with_flips(0, options=options)
+    first = Detector.load(run_copy / "first" / "six.safetensors")
+    result = detector.provenance["result"]
+    assert result["certificate"] is None
+    assert not {"objective", "dual", "duality_gap", "before_averaging"} & result.keys()
+    if not options:
+        assert detector.intercept == first.intercept
+        np.testing.assert_allclose(detector.coef * detector.scale, first.coef * first.scale)
+    with (run_copy / "history.csv").open() as file:
+        roles = {row["role"] for row in csv.DictReader(file) if row["class"] == "six"}
+    assert {role for role in roles if role.startswith("round")} == {"round 1, flipped", "round 2, flipped"}
+    assert all(command(stage, "--out", run_copy).status == 0 for stage in ("detect", "evaluate", "report"))
+
+
+def test_a_fold_whose_model_flipped_keeps_its_windows(refined_with_flips, run_copy, monkeypatch):
+    from lapsvm.pipelines.stages import refine
+
+    owns = []
+    monkeypatch.setattr(refine, "voted_windows", lambda *given: owns.append(len(given[3])) or given[4])
+    refined_with_flips(1, 2, options=("--refine-folds", "3", "--refine-voting"))
+    n_classes = len(list((run_copy / "models").glob("*.safetensors")))
+    assert len(owns) == 2 * n_classes  # of every class: all pictures before the first round, one fold after it
