@@ -15,7 +15,7 @@ import torch
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.nn.bounds import BOUNDS, AnyLoss, solve_one
-from lapsvm.nn.rankings import Solved, make_batch, solve_rankings
+from lapsvm.nn.rankings import Batch, Solved, make_batch, solve_rankings
 from lapsvm.ranking.losses import NAMED
 
 _LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -76,18 +76,11 @@ def _rank_loss(
     if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
         found = solve_one(bound, kept, array, targets, scale)
     if found is None:
-        batch = make_batch(
-            array,
-            targets,
-            None if mask is None else to_array("mask", mask),
-            None if groups is None else to_array("groups", groups),
-            scale=scale,
-            ignore_index=ignore_index,
-            n_groups=n_groups,
+        optional = (
+            None if part is None else to_array(name, part) for name, part in (("mask", mask), ("groups", groups))
         )
-        solved = solve_rankings(batch, partial(BOUNDS[bound], kept), torch.get_num_threads(), raise_on_empty)
-        if bound == "delta":
-            solved.values[~solved.valid] = np.nan
+        batch = make_batch(array, targets, *optional, scale=scale, ignore_index=ignore_index, n_groups=n_groups)
+        solved = _solve_batch(batch, bound, kept, raise_on_empty)
         weights = _ranking_weights(solved, array.shape, class_weight, reduction)
         each = _as_shape(solved.values, array.ndim, groups is not None)
         value = each if reduction == "none" else float((solved.values * weights).sum())
@@ -96,6 +89,14 @@ def _rank_loss(
     if scores.is_cpu:
         return value_tensor, gradient
     return value_tensor.to(scores.device), gradient.to(scores.device)
+
+
+def _solve_batch(batch: Batch, bound: str, loss: AnyLoss, raise_on_empty: bool) -> Solved:
+    """Return what the bound gives for each ranking."""
+    solved = solve_rankings(batch, partial(BOUNDS[bound], loss), torch.get_num_threads(), raise_on_empty)
+    if bound == "delta":
+        solved.values[~solved.valid] = np.nan
+    return solved
 
 
 def _ranking_weights(

@@ -41,6 +41,20 @@ def test_scores_and_bytes_survive(heads, tmp_path):
     assert loaded.weights_hash() == heads.weights_hash()
 
 
+def test_parameters_may_be_numpy_numbers(tmp_path):
+    model = OICR(np.int64(1), lr=np.float32(0.25), min_iou=np.float32(0.5)).fit(BAGS, Y, BOXES)
+    TrainedHeads(model, ("cat", "dog"), np.ones(5), {"cat": {}, "dog": {}}).save(tmp_path / "a.safetensors")
+    params = load_heads(tmp_path / "a.safetensors").model.get_params()
+    assert (params["epochs"], params["lr"], params["min_iou"]) == (1, 0.25, 0.5)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_training_under_no_grad_is_the_same(kind):
+    with pytest.importorskip("torch").no_grad():
+        model = FITS[kind]()
+    np.testing.assert_array_equal(model.class_coef_, FITS[kind]().class_coef_)
+
+
 def test_the_hash_depends_on_weights_and_scale(heads):
     before = heads.weights_hash()
     other = TrainedHeads(heads.model, heads.classes, heads.scale * 2, {})

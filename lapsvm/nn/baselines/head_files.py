@@ -71,7 +71,7 @@ class TrainedHeads:
             "format": FORMAT,
             "version": VERSION,
             "head": type(self.model).__name__,
-            "params": {name: value for name, value in params.items() if name not in _LEFT_OUT},
+            "params": {name: _plain(value) for name, value in params.items() if name not in _LEFT_OUT},
             "history": self.model.history_,
             "classes": list(self.classes),
             "provenance": dict(self.provenance),
@@ -102,6 +102,11 @@ def load_heads(path: str | Path) -> TrainedHeads:
         return TrainedHeads(model, classes, scale, provenance)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, InputError) as error:
         raise ModelFileError(f"model {path} is damaged: {error}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy number as a number of Python, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _fitted(model: WindowHeads) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """WSDDN with OICR's refinement heads on fixed window features."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -110,7 +111,7 @@ class OICR(WindowHeads):
     def _check(self) -> None:
         super()._check()
         check_count("n_refinements", self.n_refinements)
-        if not (isinstance(self.min_iou, int | float) and 0 <= self.min_iou < 1):
+        if not isinstance(self.min_iou, Real) or isinstance(self.min_iou, bool) or not 0 <= self.min_iou < 1:
             raise InputError(f"min_iou must be at least 0 and below 1, got {self.min_iou!r}.")
 
     def _start(self, generator: Any, d: int, k: int) -> Parameters:

@@ -80,7 +80,8 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
         pictures, self.history_ = _Pictures(data), []
         for epoch, order in enumerate(_orders(labels, self.epochs, seed), start=1):
             losses = []
-            with threadpool_limits(1):  # steps are too small for threads, and the rounding stays reproducible
+            # steps are too small for threads, and the rounding stays reproducible; the caller may be in no_grad
+            with threadpool_limits(1), torch.enable_grad():
                 for bag in order:
                     of_picture = None if boxes is None else boxes[data.offsets[bag] : data.offsets[bag + 1]]
                     adam.zero_grad()

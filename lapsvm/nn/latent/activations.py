@@ -15,6 +15,7 @@ from lapsvm.errors import InputError, ModelFileError, NotFiniteError, SettingsEr
 from lapsvm.features.extractors.picture import clip_boxes
 from lapsvm.files import NOT_PARSED, is_named, read_regular, write_atomically
 from lapsvm.model_files import read_model, write_model
+from lapsvm.nn.rank_op import to_array
 
 Tensor = torch.Tensor
 Picture = tuple[Tensor, ArrayLike, tuple[int, int]]
@@ -55,7 +56,7 @@ class ActivationCache(Sequence[Activation]):
         if not is_named(self.folder / _LIST):
             raise StageError(f"folder {folder} holds no finished activations; call cache_activations first.")
         try:
-            self._keys = json.loads(read_regular(self.folder / _LIST, "list"))["keys"]
+            self._keys = _as_keys(json.loads(read_regular(self.folder / _LIST, "list"))["keys"])
         except (*NOT_PARSED, KeyError, TypeError):
             raise ModelFileError(f"list {self.folder / _LIST} is damaged; call cache_activations again.") from None
         self.fingerprint = blake2b(" ".join(self._keys).encode(), digest_size=16).hexdigest()
@@ -139,6 +140,13 @@ def cache_activations(
     return ActivationCache(folder)
 
 
+def _as_keys(value: Any) -> list[str]:
+    """Return a list of keys; raise TypeError if it is anything else."""
+    if not isinstance(value, list) or not all(isinstance(key, str) for key in value):
+        raise TypeError("keys must be a list of texts")
+    return value
+
+
 def _file(folder: Path, number: int) -> Path:
     """Return the file of a picture."""
     return folder / f"{number:07d}.safetensors"
@@ -146,8 +154,10 @@ def _file(folder: Path, number: int) -> Path:
 
 def _key(name: str, dtype: str, inputs: Tensor, windows: Float64) -> str:
     """Return the hash of what an activation depends on."""
-    pixels = np.ascontiguousarray(inputs.detach().cpu().numpy())
-    digest = blake2b(f"{name}\n{dtype}\n{pixels.dtype.str} {pixels.shape} {windows.shape}\n".encode(), digest_size=16)
+    kept, bfloat16 = inputs.detach().cpu(), inputs.dtype == torch.bfloat16  # a type that NumPy does not have
+    pixels = np.ascontiguousarray((kept.view(torch.int16) if bfloat16 else kept).numpy())
+    kind = "bfloat16" if bfloat16 else pixels.dtype.str
+    digest = blake2b(f"{name}\n{dtype}\n{kind} {pixels.shape} {windows.shape}\n".encode(), digest_size=16)
     digest.update(pixels.tobytes())
     digest.update(windows.tobytes())
     return digest.hexdigest()
@@ -173,7 +183,7 @@ def _computed(lower: Callable[[Tensor], Tensor], inputs: Tensor, number: int, dt
     if values.ndim != 4 or len(values) != 1:
         raise ShapeError(f"lower must return shape (1, c, h, w), got {tuple(values.shape)} for picture {number}.")
     with np.errstate(over="ignore"):
-        kept = values[0].cpu().numpy().astype(_DTYPES[dtype])
+        kept = to_array("activations", values[0]).astype(_DTYPES[dtype])
     if not np.isfinite(kept).all():
         raise NotFiniteError(f"activations of picture {number} must be finite as {dtype}, got NaN or infinity.")
     return np.asarray(kept)

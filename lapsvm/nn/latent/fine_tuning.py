@@ -123,6 +123,9 @@ class LatentFineTuning:
         """
         check_count("epochs", epochs)
         targets = self._labels(labels, len(pictures))
+        before = sum(map(len, self._windows))
+        if self._windows and len(pictures) != before:
+            raise ShapeError(f"pictures must be as many as before, {before}, got {len(pictures)}.")
         if self._checkpoint is not None:
             self._checkpoint.describe(self._settings(pictures, targets))
             self._resume()
@@ -152,7 +155,6 @@ class LatentFineTuning:
     def _epoch(self, pictures: Pictures, labels: Tensor) -> None:
         """Take one step of the optimiser along the gradient of the whole set."""
         self._optimiser.zero_grad()
-        old = self._windows
         imputes = len(self.history) % self.impute_every == 0
         scorer = _Scorer(self, pictures, labels, imputes)
         risk = two_pass_backward(scorer, scorer.batches, lambda *call: self.head.C * self.head.risk(*call))
@@ -160,6 +162,7 @@ class LatentFineTuning:
         if penalty.requires_grad:
             penalty.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
+        old, self._windows = self._windows, scorer.windows
         self.history.append(
             {
                 "epoch": len(self.history) + 1,
@@ -182,6 +185,10 @@ class LatentFineTuning:
 
     def _map(self, values: Tensor) -> Tensor:
         """Return the block's map of a picture."""
+        if not isinstance(values, Tensor):
+            raise InputError(f"activations must be tensors, got {type(values).__name__}.")
+        if values.ndim != 3:
+            raise ShapeError(f"activations must have shape (c, h, w), got {tuple(values.shape)}.")
         found: Tensor = self.block(values[None].to(self.head.weight))
         if found.ndim != 4 or len(found) != 1:
             raise ShapeError(f"block must return shape (1, channels, h, w), got {tuple(found.shape)}.")
@@ -254,8 +261,7 @@ class _Scorer(torch.nn.Module):
         self.block, self._tuning, self._pictures = tuning.block, tuning, pictures
         self.batches = list(enumerate(torch.split(labels, tuning.chunk)))
         self._imputes = imputes
-        if imputes:
-            tuning._windows = [torch.empty(0)] * len(self.batches)
+        self.windows = [torch.empty(0)] * len(self.batches) if imputes else tuning._windows
 
     def forward(self, number: int) -> Tensor:
         """Return the scores of the pictures of a chunk."""
@@ -267,8 +273,8 @@ class _Scorer(torch.nn.Module):
         device = window_scores.device
         offsets = torch.tensor([0, *(len(part) for part in parts)], device=device).cumsum(0)
         if self._imputes and not torch.is_grad_enabled():
-            tuning._windows[number] = tuning.head.impute_scores(window_scores, offsets, labels.to(device)).cpu()
-        scores: Tensor = tuning.head.bag_scores(window_scores, offsets, tuning._windows[number].to(device))
+            self.windows[number] = tuning.head.impute_scores(window_scores, offsets, labels.to(window_scores)).cpu()
+        scores: Tensor = tuning.head.bag_scores(window_scores, offsets, self.windows[number].to(device))
         return scores
 
 
@@ -281,8 +287,14 @@ def _changed(old: list[Tensor], new: list[Tensor]) -> int:
     """Return how many pairs of a picture and a class have other windows, in any order; all of them at first."""
     if not old:
         return sum(int((windows >= 0).any(dim=-1).sum()) for windows in new)
-    pairs = zip(old, new, strict=True)
+    pairs = (_equally_wide(*pair) for pair in zip(old, new, strict=True))
     return sum(int((a.sort(dim=-1).values != b.sort(dim=-1).values).any(dim=-1).sum()) for a, b in pairs)
+
+
+def _equally_wide(*windows: Tensor) -> list[Tensor]:
+    """Return both with -1 behind the last windows of the narrower: other pictures may have more windows."""
+    width = max(part.shape[-1] for part in windows)
+    return [torch.nn.functional.pad(part, (0, width - part.shape[-1]), value=-1) for part in windows]
 
 
 def _line(record: dict[str, Any], epochs: int, spent: float, each: float) -> str:

@@ -49,8 +49,6 @@ class LatentRankHead(torch.nn.Module):
         fit.
     """
 
-    scale: Tensor
-
     def __init__(
         self,
         n_features: int,
@@ -67,7 +65,7 @@ class LatentRankHead(torch.nn.Module):
             raise InputError(f"top must be a share below 1 or a whole number, got {top}.")
         rows = 1 if n_classes is None else check_count("n_classes", n_classes)
         self.weight = torch.nn.Parameter(torch.zeros(rows, check_count("n_features", n_features)))
-        self.register_buffer("scale", torch.tensor(check_positive("scale", scale), dtype=torch.float64))
+        self.scale = check_positive("scale", scale)  # not a buffer, which half() would round
         self._hinge = RankHingeLoss(loss, reduction="none", on_empty="raise")
 
     def score_windows(self, features: Tensor) -> Tensor:
@@ -133,7 +131,12 @@ class LatentRankHead(torch.nn.Module):
 
     def class_risks(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the hinge of the rank loss of each class (k,), for scores and labels of the shape of `forward`'s."""
+        _check_tensor("scores", scores)
+        if scores.ndim != (1 if self.n_classes is None else 2):
+            raise ShapeError(f"scores must have the shape of labels, got {tuple(scores.shape)}.")
         targets = self._labels(labels, len(scores))
+        if scores.numel() != targets.numel():
+            raise ShapeError(f"scores must have shape {tuple(labels.shape)}, got {tuple(scores.shape)}.")
         hinges: Tensor = self._hinge(scores.reshape(targets.shape), targets > 0, targets != 0)
         return hinges
 
@@ -156,7 +159,7 @@ class LatentRankHead(torch.nn.Module):
     @property
     def coef_(self) -> Float64:
         """Weights of the unscaled features, (d,) or (k, d): a `Detector`'s `coef`, and `LatentRankSVM`'s `coef_`."""
-        coef = (self.weight.detach().double() * self.scale.double()).cpu().numpy()
+        coef = (self.weight.detach().cpu().double() * self.scale).numpy()
         return np.asarray(coef[0] if self.n_classes is None else coef)
 
     @torch.no_grad()
@@ -165,25 +168,42 @@ class LatentRankHead(torch.nn.Module):
         array = as_floats("coef", coef, 1 if self.n_classes is None else 2)
         if array.shape != self.coef_.shape:
             raise ShapeError(f"coef must have shape {self.coef_.shape}, got {array.shape}.")
-        unscaled = torch.from_numpy(np.array(array)).to(self.weight.device).reshape(self.weight.shape)
-        self.weight.copy_(unscaled / self.scale.double())
+        self.weight.copy_(torch.from_numpy(array / self.scale).reshape(self.weight.shape))
+
+    def get_extra_state(self) -> Tensor:
+        """Return the scale, which is part of the state, as float64."""
+        return torch.tensor(self.scale, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Set the scale to that of a state."""
+        self.scale = check_positive("scale", float(state))
 
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
-        shape = f"{self.weight.shape[1]}, C={self.C:g}, top={self.top:g}, scale={self.scale.item():g}"
+        shape = f"{self.weight.shape[1]}, C={self.C:g}, top={self.top:g}, scale={self.scale:g}"
         return shape + ("" if self.n_classes is None else f", n_classes={self.n_classes}")
 
     def _window_scores(self, features: Tensor) -> Tensor:
         """Return the windows' scores (n, k)."""
+        _check_tensor("features", features)
         if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
             raise ShapeError(f"features must have shape (n, {self.weight.shape[1]}), got {tuple(features.shape)}.")
         if not features.dtype.is_floating_point:
             raise InputError(f"features must be floating-point numbers, got {features.dtype}.")
+        if features.dtype != self.weight.dtype and not torch.is_autocast_enabled(features.device.type):
+            raise InputError(f"features must be {self.weight.dtype} like the weights, got {features.dtype}.")
         return self.scale * (features @ self.weight.T)
 
     def _bags(self, window_scores: Tensor, offsets: Tensor) -> "_Bags":
         """Return the windows' scores bag by bag."""
-        scores = window_scores.reshape(len(window_scores), -1)
+        _check_tensor("window_scores", window_scores)
+        _check_tensor("offsets", offsets)
+        scores = window_scores[:, None] if window_scores.ndim == 1 else window_scores
+        if scores.ndim != 2 or scores.shape[1] != len(self.weight):
+            expected = "(n,)" if self.n_classes is None else f"(n, {self.n_classes})"
+            raise ShapeError(f"window_scores must have shape {expected}, got {tuple(window_scores.shape)}.")
+        if not scores.dtype.is_floating_point:
+            raise InputError(f"window_scores must be floating-point numbers, got {scores.dtype}.")
         if offsets.dtype.is_floating_point or offsets.dtype == torch.bool or offsets.ndim != 1:
             raise InputError(
                 f"offsets must be whole numbers in one dimension, got {offsets.dtype} of shape {tuple(offsets.shape)}."
@@ -198,11 +218,14 @@ class LatentRankHead(torch.nn.Module):
 
     def _represented(self, bags: "_Bags", best: Tensor, windows: Tensor) -> Tensor:
         """Return the mean scores of the given windows, and the best ones where none is given."""
+        _check_tensor("windows", windows)
         leading = (len(best),) if self.n_classes is None else tuple(best.shape)
         if windows.ndim != len(leading) + 1 or tuple(windows.shape[:-1]) != leading:
             expected = ", ".join(map(str, leading))
             raise ShapeError(f"windows must have shape ({expected}, ...), got {tuple(windows.shape)}.")
-        index = windows.reshape(*best.shape, -1).transpose(1, 2)
+        if windows.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"windows must be whole numbers, got {windows.dtype}.")
+        index = windows.long().reshape(*best.shape, -1).transpose(1, 2)
         beyond = index >= bags.sizes[:, None, None]
         if beyond.any():
             size = bags.sizes[beyond.flatten(1).any(dim=1)][0]
@@ -214,12 +237,15 @@ class LatentRankHead(torch.nn.Module):
 
     def _counts(self, sizes: Tensor) -> Tensor:
         """Return how many windows represent bags of these sizes."""
-        wanted = torch.ceil(self.top * sizes.double() - 1e-9) if self.top < 1 else torch.full_like(sizes, int(self.top))
-        return torch.minimum(wanted.long().clamp(min=1), sizes)
+        if self.top >= 1:
+            return sizes.clamp(max=int(self.top))
+        wanted = torch.ceil(self.top * sizes.cpu().double() - 1e-9).long().clamp(min=1)
+        return torch.minimum(wanted.to(sizes.device), sizes)
 
     def _labels(self, labels: Tensor, n_bags: int) -> Tensor:
         """Return the labels (n_bags, k), checked."""
         expected = (n_bags,) if self.n_classes is None else (n_bags, self.n_classes)
+        _check_tensor("labels", labels)
         if tuple(labels.shape) != expected:
             raise ShapeError(f"labels must have shape {expected}, got {tuple(labels.shape)}.")
         wrong = labels[(labels != 1) & (labels != -1) & (labels != 0)]
@@ -237,3 +263,9 @@ class _Bags(NamedTuple):
 
     scores: Tensor
     sizes: Tensor
+
+
+def _check_tensor(name: str, value: object) -> None:
+    """Raise InputError unless the value is a tensor."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"{name} must be a tensor, got {type(value).__name__}.")

@@ -108,7 +108,7 @@ class _Solved(NamedTuple):
 
 def _solve(head: LatentRankHead, batches: Iterable[Any], tol: float, max_calls: int) -> _Solved:
     """Minimise the convex objective over the weights, for all classes side by side on the same passes."""
-    points = head.weight.detach().double().cpu().numpy()
+    points = head.weight.detach().cpu().double().numpy()
     solvers = [cutting_plane(len(w), head.C, tol, max_calls=max_calls, start=w.copy(), exact=False) for w in points]
     points = np.stack([next(solver) for solver in solvers])
     solutions: dict[int, Solution] = {}
@@ -141,10 +141,10 @@ def _planes(head: LatentRankHead, batches: Iterable[Any], points: Float64) -> li
 
     two_pass_backward(lambda inputs: head(*inputs), batches, loss)
     assert head.weight.grad is not None  # noqa: S101 - for the type checker
-    gradients = head.weight.grad.double().cpu().numpy()
-    touched = head.weight.detach().double().cpu().numpy()  # the point as the weights' type rounds it
+    gradients = head.weight.grad.cpu().double().numpy()
+    touched = head.weight.detach().cpu().double().numpy()  # the point as the weights' type rounds it
     head.weight.grad = None
-    offsets = risks[0].double().cpu().numpy() - (gradients * touched).sum(axis=1)
+    offsets = risks[0].cpu().double().numpy() - (gradients * touched).sum(axis=1)
     return [Plane(gradient, float(offset)) for gradient, offset in zip(gradients, offsets, strict=True)]
 
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from lapsvm.arrays import Array, Float64, check_count, check_positive, check_switch
-from lapsvm.errors import InputError
+from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn.layerwise.activations import run
 from lapsvm.nn.layerwise.data import as_inputs, as_targets, split
 from lapsvm.nn.layerwise.descent import Descent, Effort, Record
@@ -185,7 +185,8 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         self.network_ = copy.deepcopy(self.network).eval().requires_grad_(False)
         layers = chain(self.network_)
         tensor = as_inputs(inputs, *network_type(layers))
-        targets = as_targets(labels, self._n_scores(tensor), len(tensor))
+        self.n_scores_ = self._probe(tensor)
+        targets = as_targets(labels, self.n_scores_, len(tensor))
         rng = np.random.default_rng(check_count("seed", self.seed, least=0))
         blocks = split(targets, check_count("batch_size", self.batch_size), rng)
         self.history_: list[Record] = []
@@ -203,6 +204,9 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         layers = chain(self.network_)
         tensor = as_inputs(inputs, *network_type(layers))
+        found = self._probe(tensor)
+        if found != self.n_scores_:
+            raise ShapeError(f"inputs must give {self.n_scores_} score(s) each, got {found} for {tuple(tensor.shape)}.")
         scores: Array = as_float64(as_columns(self._run(layers, tensor)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -237,7 +241,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
             parts = torch.split(inputs, self.batch_size)
             return torch.cat([run(modules, part) for part in parts]) if modules else inputs
 
-    def _n_scores(self, inputs: torch.Tensor) -> int:
+    def _probe(self, inputs: torch.Tensor) -> int:
         """Return the number of scores per sample, from the first ones."""
         probe = inputs[:2]
         try:
@@ -251,8 +255,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
                 f"network must return (n, K) or (n,) scores, got {tuple(found.shape)} for inputs of shape "
                 f"{tuple(probe.shape)}."
             )
-        self.n_scores_ = found.numel() // len(probe)
-        return self.n_scores_
+        return found.numel() // len(probe)
 
     def _mu(self) -> float:
         return 10 * float(self.lam) if self.mu is None else float(self.mu)

@@ -65,7 +65,8 @@ class LayerProblem:
     def plane(self, block: int, w: Float64) -> Plane:
         """Return the plane that touches the block's convex hinge at `w`, as rounded to the network's type."""
         weights = {name: value.requires_grad_() for name, value in self._weights(w).items()}
-        scores = self._convex_scores(block, weights)
+        with torch.enable_grad():  # the caller may have switched gradients off
+            scores = self._convex_scores(block, weights)
         value, slopes = self._value(block, scores)
         gradients = torch.autograd.grad(scores, list(weights.values()), slopes)
         gradient = np.concatenate([as_float64(part).ravel() for part in gradients])

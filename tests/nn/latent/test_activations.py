@@ -66,9 +66,23 @@ def test_an_activation_in_anothers_place_is_refused(tmp_path):
     (tmp_path / "0000000.safetensors").write_bytes((tmp_path / "0000001.safetensors").read_bytes())
     with pytest.raises(ModelFileError, match="must be of picture 0"):
         cache[0]
-    (tmp_path / "activations.json").write_text("[")
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"keys": 5}', '{"keys": [5]}'])
+def test_a_damaged_list_is_named(tmp_path, text):
+    (tmp_path / "activations.json").write_text(text)
     with pytest.raises(ModelFileError, match=r"activations\.json is damaged"):
         ActivationCache(tmp_path)
+
+
+def test_networks_of_bfloat16(tmp_path):
+    pictures = [(inputs.bfloat16(), *rest) for inputs, *rest in make_pictures()]
+    cache = cache_activations(tmp_path, Lower(), pictures, name="means", dtype="float32")
+    for found, (inputs, _, _) in zip(cache, pictures, strict=True):
+        assert torch.equal(found.values, Lower()(inputs[None])[0].float())
+    others = [(inputs + 1, *rest) for inputs, *rest in pictures]
+    with pytest.raises(SettingsError, match="must be of the same picture"):
+        cache_activations(tmp_path, Lower(), others, name="means", dtype="float32")
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,33 @@ def broken(values=None, windows=None):
     return pictures
 
 
+def test_other_pictures_are_as_many_as_before():
+    pictures, labels = make_pictures()
+    tuning = make_tuning().fit(pictures, labels, 1)
+    before = parameters(tuning)
+    with pytest.raises(ShapeError, match=r"pictures must be as many as before, 12, got 9\."):
+        tuning.fit(pictures[:9], labels[:9], 2)
+    assert len(tuning.history) == 1
+    assert all(torch.equal(old, new) for old, new in zip(before, parameters(tuning), strict=True))
+
+
+def test_other_pictures_may_have_more_windows():
+    pictures, labels = make_pictures()
+    few = [(values, windows[:4]) for values, windows in pictures]
+    tuning = make_tuning(head=make_head(top=0.4)).fit(few, labels, 1)
+    tuning.fit(pictures, labels, 2)
+    assert tuning.history[1]["changed"] == (labels > 0).sum()
+
+
+def test_a_failed_epoch_changes_nothing():
+    pictures, labels = make_pictures()
+    whole, tuning = make_tuning().fit(pictures, labels, 2), make_tuning().fit(pictures, labels, 1)
+    with pytest.raises(InputError, match="windows must lie in the unit square"):
+        tuning.fit([*pictures[:11], broken(windows=np.full((1, 4), 7))[2]], labels, 2)
+    tuning.fit(pictures, labels, 2)
+    assert tuning.history == whole.history
+
+
 def with_norm():
     return torch.nn.Sequential(torch.nn.Conv2d(4, 5, 1), torch.nn.BatchNorm2d(5)).double()
 
@@ -238,6 +265,8 @@ def with_norm():
         (lambda: fitted(block=torch.nn.Conv2d(4, 3, 1).double()), ShapeError, "as the pooled block gives, 3, got 5"),
         (lambda: fitted(block=with_norm()), InputError, "batch normalisation must be frozen"),
         (lambda: fitted(broken(torch.full((4, 5, 6), torch.nan).double())), NotFiniteError, "scores of column 0 must"),
+        (lambda: fitted(broken(np.zeros((4, 5, 6)))), InputError, "activations must be tensors, got ndarray"),
+        (lambda: fitted(broken(torch.zeros(4, 5))), ShapeError, r"activations must have shape \(c, h, w\), got \(4, 5"),
         (lambda: fitted(broken(windows=np.zeros((0, 4)))), InputError, "offsets must rise"),
         (lambda: fitted(broken(windows=np.full((1, 4), 7))), InputError, "windows must lie in the unit square, got 7"),
         (lambda: fitted(checkpoint="/nowhere/state"), MissingError, "folder /nowhere is not there"),

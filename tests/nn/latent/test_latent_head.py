@@ -194,6 +194,14 @@ def test_weights_move_to_detectors_and_estimators_and_back():
     assert copied.coef_.tolist() == made_head(scale=0.25).coef_.tolist()  # the scale is part of the state
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_scale_survives_other_types(dtype):
+    head = made_head(scale=0.1).to(dtype)
+    assert head.scale == 0.1
+    head.double()
+    assert head.coef_.tolist() == (head.weight[0] * 0.1).tolist()
+
+
 def test_two_passes_through_a_network_are_one():
     bags, labels = make_bags(10)
     features, offsets, targets = as_tensors(bags, labels)
@@ -235,6 +243,26 @@ FEATURES, OFFSETS, LABELS = torch.zeros(6, 5), torch.tensor([0, 2, 6]), torch.te
         (lambda: LatentRankHead(5)(FEATURES, OFFSETS[:2]), InputError, "offsets must rise from 0 to 6, got"),
         (lambda: LatentRankHead(5)(FEATURES, torch.tensor([0, 0, 6])), InputError, "offsets must rise from 0 to 6"),
         (lambda: LatentRankHead(5)(FEATURES, OFFSETS.double()), InputError, "offsets must be whole numbers"),
+        (lambda: LatentRankHead(5)(FEATURES.numpy(), OFFSETS), InputError, "features must be a tensor, got ndarray"),
+        (lambda: LatentRankHead(5)(FEATURES, [0, 2, 6]), InputError, "offsets must be a tensor, got list"),
+        (lambda: LatentRankHead(5)(FEATURES.double(), OFFSETS), InputError, "features must be torch.float32 like the"),
+        (lambda: LatentRankHead(5).bag_scores(FEATURES, OFFSETS), ShapeError, r"window_scores must have shape \(n,\)"),
+        (
+            lambda: LatentRankHead(5, n_classes=3).bag_scores(FEATURES[:, 0], OFFSETS),
+            ShapeError,
+            r"window_scores must have shape \(n, 3\), got \(6,\)",
+        ),
+        (lambda: LatentRankHead(5).bag_scores(OFFSETS, OFFSETS), InputError, "window_scores must be floating-point"),
+        (lambda: LatentRankHead(5)(FEATURES, OFFSETS, [[0], [0]]), InputError, "windows must be a tensor, got list"),
+        (lambda: LatentRankHead(5)(FEATURES, OFFSETS, torch.zeros(2, 1)), InputError, "windows must be whole numbers"),
+        (lambda: LatentRankHead(5).impute(FEATURES, OFFSETS, [1, -1]), InputError, "labels must be a tensor, got list"),
+        (lambda: LatentRankHead(5).risk([0.0, 1.0], LABELS), InputError, "scores must be a tensor, got list"),
+        (lambda: LatentRankHead(5).risk(FEATURES[:2], LABELS), ShapeError, "scores must have the shape of labels, got"),
+        (
+            lambda: LatentRankHead(5, n_classes=2).risk(FEATURES[:2], torch.ones(2, 2)),
+            ShapeError,
+            r"scores must have shape \(2, 2\), got \(2, 5\)",
+        ),
         (
             lambda: LatentRankHead(5)(FEATURES, OFFSETS, torch.zeros(3, 1, dtype=torch.long)),
             ShapeError,
