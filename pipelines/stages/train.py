@@ -89,8 +89,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     """Choose constants where there are candidates, then train all classes side by side on the whole set."""
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    if context.settings.train.criterion != "mean_probe":
-        check_folds(context.settings, labels)
+    check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
