@@ -10,6 +10,7 @@ from ..fitting.selection import check_folds
 from ..fitting.tasks import (
     PARTS,
     FitTask,
+    check_other_learners,
     fit_tasks,
     is_done,
     labels_provenance,
@@ -30,6 +31,7 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     """
     tasks = _tasks(context, shards_are_done)
     if "train" in context.stages:
+        check_other_learners(context)
         check_folds(context.settings, {task.name: task.y for task in tasks})
         for task in tasks:
             subset_provenance(context.settings.train, task.name)
