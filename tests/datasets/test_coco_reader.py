@@ -116,8 +116,8 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
     assert dataset.unusable_boxes("trainval") == (
         "6 of 10 annotations are left out of evaluation (2 with an empty box, 1 with a mask in run lengths and no box, "
         "1 without a box, 1 with a box that is not four finite numbers, 1 of a category that the file does not list); "
-        "2 crowd regions count as difficult; 1 pictures with annotations of a category that the file does not list take "
-        "no part in the training of classes that their other annotations do not name"
+        "2 crowd regions count as difficult; 1 pictures with annotations of a category that the file does not list "
+        "take no part in the training of classes that their other annotations do not name"
     )
     write(tmp_path / "annotations.json", content(annotations=[OBJECTS[0]]))
     assert open_dataset("coco", tmp_path).unusable_boxes("trainval") == ""
