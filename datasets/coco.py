@@ -8,7 +8,8 @@
 
 A picture is positive for the categories of its annotations and negative for the others. A category of which it has only
 crowd regions has label 0: training leaves it out. Crowd regions are difficult in evaluation, which leaves out
-annotations without a usable box; those of no category of the file are left out of the labels, too.
+annotations without a usable box. A picture with an annotation of a category that the file does not list may show any
+class, so that its label is 0 for every class without an annotation of its own.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -88,10 +89,13 @@ class CocoDataset:
             ((name, folder / name, positive.get(key, empty)) for key, name in names.items()), self.classes
         )
         classes = {*self.classes}
-        crowd_only = [crowd.get(key, empty) & classes for key in names]
+        unknown = [
+            (classes - positive.get(key, empty)) if key in file.without_category else crowd.get(key, empty) & classes
+            for key in names
+        ]
         return [
             replace(record, labels={**record.labels, **dict.fromkeys(zeros, 0)}) if zeros else record
-            for record, zeros in zip(records, crowd_only, strict=True)
+            for record, zeros in zip(records, unknown, strict=True)
         ]
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
@@ -120,8 +124,14 @@ class CocoDataset:
         }
 
     def unusable_boxes(self, set_name: str) -> str:
-        """Return what evaluation does not take from the annotations of a set, as the end of a sentence, or ""."""
-        return fault_sentence(self._file(set_name))
+        """Return what is not taken from the annotations of a set, as the end of a sentence, or ""."""
+        file = self._file(set_name)
+        if not file.without_category:
+            return fault_sentence(file)
+        return (
+            f"{fault_sentence(file)}; {len(file.without_category):,} pictures with annotations of a category that the "
+            "file does not list take no part in the training of classes that their other annotations do not name"
+        )
 
     def _file(self, set_name: str) -> CocoFile:
         """Return the annotations of a set without boxes; a second call does not read the file again."""

@@ -57,6 +57,8 @@ class CocoFile:
     annotations : tuple of CocoAnnotation
     faults : mapping of str to int
         How many annotations have no usable box or no category, by fault, and how many are crowd regions.
+    without_category : frozenset of image id
+        The pictures with an annotation of a category that the file does not list; what they show is not known.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class CocoFile:
     categories: Mapping[Hashable, str]
     annotations: tuple[CocoAnnotation, ...]
     faults: Mapping[str, int] = field(default_factory=dict)
+    without_category: frozenset[Hashable] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
         Whether to read boxes. Segmentations are ignored.
     strict : bool, default True
         Whether a box that is not usable, and a category that the file does not list, is an error; if not, `faults`
-        counts them, and annotations without a category are left out.
+        counts them, and annotations without a category are left out; `without_category` names their pictures.
 
     Returns
     -------
@@ -112,10 +115,12 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     rows = _listed(content, "annotations", path)
     faults = Counter[str]()
     annotations = []
+    without_category = set[Hashable]()
     for index, row in enumerate(rows):
         where = f"{path}: annotation {row.get('id', index)}"
         if not strict and not _is_listed(row.get("category_id"), names):
             faults[NO_CATEGORY] += 1
+            without_category |= {row["image_id"]} if _is_listed(row.get("image_id"), images) else set()
             continue
         one, fault = _annotation(row, where, images, names), _box_fault(row)
         if boxes and strict:
@@ -124,7 +129,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
         annotations.append(_with_box(one, row) if boxes and not fault else one)
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
-    return CocoFile(path, files, names, tuple(annotations), +faults)
+    return CocoFile(path, files, names, tuple(annotations), +faults, frozenset(without_category))
 
 
 def fault_sentence(file: CocoFile) -> str:

@@ -26,6 +26,7 @@ from ..run.recipes import AUTO
 from ..run.settings import FILE, IMPORTED, DetectSettings, WindowSettings
 from ..shards.extractors import open_settings_extractor, with_network_settings
 from ..shards.prepared import prepare_windows
+from ..shards.windows import WINDOWS_VERSION
 from .detected import Detected
 from .draw import draw_boxes
 from .drawn_boxes import PROBABLE, drawn_boxes
@@ -191,6 +192,7 @@ def _open_predictor(
     _check_threshold(detectors, files, threshold)
     first = detectors[0]
     settings = _window_settings(first, files[0], windows)
+    _warn_of_other_windows(first, files[0], settings, reporter)
     extractor = _open_extractor(first, files[0], specs, device)
     detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
     shards = provenance_value(first, "shards")
@@ -246,6 +248,17 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
     unreduced = {"proposal_side": MAX_NUMBER, "max_side": MAX_NUMBER}  # models of older versions
     recorded = unreduced | {name: windows[name] for name in names if name in windows}
     return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
+
+
+def _warn_of_other_windows(detector: Detector, file: Path, settings: WindowSettings, reporter: Reporter) -> None:
+    """Report that a model was trained on the selective search of another version, whose windows are others."""
+    windows = provenance_value(detector, "shards", "windows")
+    version = windows.get("version", 1)
+    if settings.method == windows["method"] == "selective_search" and version != WINDOWS_VERSION:
+        reporter.warn(
+            f"model {file} was trained on windows of version {version} of selective_search, predict proposes those of "
+            f"version {WINDOWS_VERSION}: scores may differ; extract and train again for equal windows."
+        )
 
 
 def _open_extractor(detector: Detector, file: Path, specs: Sequence[str] | None, device: str) -> Extractor:

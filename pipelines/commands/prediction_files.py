@@ -10,6 +10,7 @@ from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import MissingError, OptionError, SettingsError
 
 from ..run.folder import RunFolder
+from ..run.settings import HEADS
 from .draw import is_drawing
 
 MODEL_SUFFIX = ".safetensors"
@@ -26,7 +27,7 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for path in paths:
         run = RunFolder(path)
-        if run.heads.is_file():
+        if run.heads.is_file() and (not run.settings_file.is_file() or run.settings().train.learner in HEADS):
             raise SettingsError(f"run {path} has heads of a baseline, which score the windows of their own run alone.")
         if run.settings_file.is_file() and not run.models.is_dir():
             raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")

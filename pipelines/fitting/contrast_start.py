@@ -150,11 +150,8 @@ def open_contrast_start(context: RunContext, bags: Bags) -> ContrastStart | None
     halves = Halves.of(shards, context.settings.features.contrast)
     if obstacle(shards, bags):
         return None
-    memory = context.memory if context.cluster else 0
-    stored = Bags.open(
-        context.run.path, context.settings.data.train_set, memory=memory, threads=context.threads,
-        cluster=context.cluster,
-    )  # fmt: skip
+    # never on a cluster: workers hold one store, so a second one would make them reload their shards in turns
+    stored = Bags.open(context.run.path, context.settings.data.train_set, memory=0, threads=context.threads)
     return ContrastStart(StoredContent(stored, halves), bags)
 
 

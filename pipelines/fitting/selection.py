@@ -140,10 +140,9 @@ def held_out_scores(
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
-    """Raise OneClassError if a class with several candidates has fewer positives or negatives than folds."""
-    for name, y in labels.items():
-        if len(grid(settings, y)) > 1:
-            held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+    """Raise OneClassError if folds choose constants and a class has fewer positives or negatives than folds."""
+    for name, y in labels.items() if settings.train.needs_folds else ():
+        held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
 
 
 def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:

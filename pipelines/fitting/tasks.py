@@ -105,6 +105,31 @@ def is_done(task: FitTask, parts: Sequence[str] = PARTS) -> bool:
     return True
 
 
+def files_of_other_learners(context: RunContext) -> list[Path]:
+    """Return the files of the run that another kind of learner has left, which this one would neither read nor replace.
+
+    Latent learners leave held-out scores and models before refinement, heads a file for all classes.
+    """
+    run, learner, names = context.run, context.settings.train.learner, context.data.classes
+    files = [] if learner in HEADS else [run.heads]
+    if learner in BASELINES:
+        files += [path(name) for name in names for path in (run.first_model, run.held_out)]
+    else:
+        files += [run.baseline_file]
+    if learner in HEADS:
+        files += [run.model(name) for name in names]
+    return [path for path in files if run.files.owns(path)]
+
+
+def check_other_learners(context: RunContext) -> None:
+    """Raise SettingsError if another kind of learner has left its files, unless they are made again (--redo)."""
+    for path in files_of_other_learners(context) if not context.redo else ():
+        raise SettingsError(
+            f"{path} was trained with another learner than {context.settings.train.learner}; use another --out, or "
+            "--redo to train again."
+        )
+
+
 def stored_provenance(path: Path) -> Mapping[str, Any] | None:
     """Return the provenance of a model; None if it is missing or damaged."""
     try:

@@ -1,7 +1,8 @@
-"""The windows that a model chooses, moved as detection moves its boxes.
+"""The windows that a model chooses, moved by box voting.
 
-The best of a thousand windows is partly best by chance. Detection moves it to the mean of the windows around it (see
-`lapsvm.detection.box_voting`); the window nearest to that box serves refinement better than the best one.
+The best of a thousand windows is partly best by chance. Detection moves it to the mean of the windows around it; the
+window nearest to that box serves refinement better than the best one. The constants of voting are the defaults of
+`lapsvm.detection.box_voting`, whatever detection uses.
 """
 
 import numpy as np

@@ -144,6 +144,20 @@ class TrainSettings:
     epochs: tuple[int, ...] = (5, 10, 20)
     head_seed: int = 0
 
+    @property
+    def needs_folds(self) -> bool:
+        """Whether folds are trained to choose constants: there are several candidates, and the criterion compares."""
+        if self.criterion == "mean_probe":
+            return False
+        constants: tuple[tuple[float, ...], ...] = (self.C,)
+        if self.learner in HEADS:
+            constants = (self.epochs,)
+        elif self.learner == "mi_svm":
+            constants = (self.C, self.J)
+        elif self.learner == "latent_svm":
+            constants = (self.C, self.J, self.trim)
+        return any(len(set(values)) > 1 for values in constants)
+
 
 @dataclass(frozen=True)
 class RefineSettings:

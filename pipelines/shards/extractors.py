@@ -1,13 +1,14 @@
 """The extractor of a run's settings, completed by the settings for all networks."""
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from lapsvm.errors import OptionError
+from lapsvm.errors import LapsvmError, OptionError
 from lapsvm.features import Concatenation, Extractor, PooledNetwork, open_extractor
 from lapsvm.features.extractors.extractor import sees_surroundings
-from lapsvm.features.extractors.specs import parse_spec
+from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 
 from ..run.settings import FeatureSettings, Settings
 from ..run.trusted_code import check_trusted
@@ -27,21 +28,39 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
-def check_sizes(settings: Settings) -> None:
+def check_sizes(settings: Settings, device: str = "auto") -> None:
     """Raise OptionError if a network is to see pictures larger than those it gets.
 
     Pictures are reduced to ``--max-side`` first, so that a network would see them blurred at a higher price.
     """
     limit = settings.windows.max_side
     for text in filter(sees_surroundings, settings.features.extractors):
-        own = parse_spec(text).options.get("size", "")
-        largest = int(own) if own.isdecimal() else max(settings.features.sizes, default=0)
-        what = f"size of extractor {text!r}" if own else "option --sizes"
+        own = parse_spec(text).options.get("size")
+        largest = _largest_size(text, settings, device) if own is None else _own_size(own)
+        what = "option --sizes" if own is None else f"size of extractor {text!r}"
         if largest > limit:
             raise OptionError(
                 f"{what} must be at most --max-side, to which pictures are reduced before the network sees them, got "
                 f"{largest} and {limit}; --max-side {largest} keeps their detail."
             )
+
+
+def _own_size(text: str) -> int:
+    """Return the size in an extractor's text; 0 for what is none, which opening the extractor refuses."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
+
+
+def _largest_size(text: str, settings: Settings, device: str) -> int:
+    """Return the largest of ``--sizes`` at which a network sees pictures: none if its size is fixed.
+
+    Only a network that can be opened tells; of others all sizes count, and opening them for extraction fails.
+    """
+    largest = max(settings.features.sizes, default=0)
+    if largest > settings.windows.max_side:
+        with suppress(LapsvmError):
+            seen = [part.describe()["size"] for part in open_extractors(text, settings.features, device)]
+            return max((size for size in seen if isinstance(size, int)), default=0)
+    return largest
 
 
 def network_settings(settings: FeatureSettings) -> dict[str, Any]:

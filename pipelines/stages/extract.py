@@ -19,7 +19,8 @@ from .shard_sets import Make, claim_shards, make_set
 
 def run(context: RunContext) -> None:
     """Extract the shards of every set, after checking the proposals that files hold."""
-    check_sizes(context.settings)
+    if context.redo or not any(context.run.shards(context.settings.data.train_set).glob("*.safetensors")):
+        check_sizes(context.settings, context.device)  # shards that are there were made with these sizes
     check_proposals(context)
     extract_sets(context)
     report_proposals(context)

@@ -10,6 +10,7 @@ from ..fitting.selection import check_folds
 from ..fitting.tasks import (
     PARTS,
     FitTask,
+    check_other_learners,
     fit_tasks,
     is_done,
     labels_provenance,
@@ -19,7 +20,6 @@ from ..fitting.tasks import (
 from ..fitting.window_subset import subset_provenance
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..run.settings import HEADS
 from .refine import check_positives, is_refined, trained_file
 
 
@@ -30,7 +30,8 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     the shards, too.
     """
     tasks = _tasks(context, shards_are_done)
-    if "train" in context.stages and context.settings.train.learner not in HEADS:
+    if "train" in context.stages:
+        check_other_learners(context)
         check_folds(context.settings, {task.name: task.y for task in tasks})
         for task in tasks:
             subset_provenance(context.settings.train, task.name)

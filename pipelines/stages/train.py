@@ -23,7 +23,7 @@ from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import by_mean_probe, check_constants, data_warnings, mean_probe_image_aps
 from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, grid, held_out_scores
 from ..fitting.starts import check_start
-from ..fitting.tasks import FitTask, decisive, fit_tasks, fitted_detector
+from ..fitting.tasks import FitTask, check_other_learners, decisive, files_of_other_learners, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
 from ..fitting.window_subset import WindowSubset, window_subsets
 from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
@@ -45,6 +45,7 @@ def run(context: RunContext) -> None:
         raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
     shards = open_shards(folder)
     tasks = fit_tasks(context, shards)
+    check_other_learners(context)
     if context.settings.train.learner in BASELINES:
         _train_baseline(context, shards, tasks)
         return
@@ -92,8 +93,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     context.run.files.check(task.path for task in tasks)
     if context.settings.train.criterion == "mean_probe":
         check_constants(context.settings.train)
-    else:
-        check_folds(context.settings, labels)
+    check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
@@ -102,6 +102,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
+        context.run.remove(files_of_other_learners(context))
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
     choices = _choices(context, subsets, tasks, probe_aps)

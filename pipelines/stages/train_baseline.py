@@ -10,7 +10,7 @@ from lapsvm.nn import load_heads
 
 from ..fitting.baselines.heads import fit_heads
 from ..fitting.baselines.mi_svm import fit_mi_svm
-from ..fitting.tasks import FitTask, is_done, training_difference
+from ..fitting.tasks import FitTask, files_of_other_learners, is_done, training_difference
 from ..fitting.training_bags import training_bags
 from ..run.context import RunContext
 from ..run.settings import HEADS
@@ -51,6 +51,7 @@ def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTas
         trained, more = fit_heads(context, tasks, bags, scale)
     else:
         detectors, more = fit_mi_svm(context, tasks, bags, scale, halves, projection_of(run, shards))
+    run.remove(files_of_other_learners(context))
     context.save_settings()
     run.files.claim([*files, run.baseline_file])
     if heads:

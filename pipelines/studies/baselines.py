@@ -100,7 +100,8 @@ def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:
     for file in files:
         path = target.path / file.relative_to(source.path)
         target.files.claim([path])
-        copy_shard(file, path)
+        if not path.exists():  # from before an interruption
+            copy_shard(file, path)
 
 
 @study_command

@@ -108,7 +108,7 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
     ]
     write(tmp_path / "annotations.json", content(annotations=[*OBJECTS, *rows]))
     dataset = open_dataset("coco", tmp_path)
-    assert dataset.records("trainval")[2].labels == {"bird": 1, "cat": -1, "dog": -1}
+    assert dataset.records("trainval")[2].labels == {"bird": 1, "cat": 0, "dog": 0}
     truth = dataset.ground_truth("trainval")
     assert {name: sum(len(one.boxes) for one in of.values()) for name, of in truth.items()} == {
         "bird": 0, "cat": 3, "dog": 1,
@@ -116,10 +116,21 @@ def test_annotations_that_evaluation_cannot_take_are_counted_and_nothing_else_is
     assert dataset.unusable_boxes("trainval") == (
         "6 of 10 annotations are left out of evaluation (2 with an empty box, 1 with a mask in run lengths and no box, "
         "1 without a box, 1 with a box that is not four finite numbers, 1 of a category that the file does not list); "
-        "2 crowd regions count as difficult"
+        "2 crowd regions count as difficult; 1 pictures with annotations of a category that the file does not list "
+        "take no part in the training of classes that their other annotations do not name"
     )
     write(tmp_path / "annotations.json", content(annotations=[OBJECTS[0]]))
     assert open_dataset("coco", tmp_path).unusable_boxes("trainval") == ""
+
+
+@pytest.mark.parametrize("category", ["1", 99, None])
+def test_a_picture_with_an_annotation_of_no_listed_category_is_negative_for_no_class(tmp_path, category):
+    write(tmp_path / "annotations.json", content(annotations=[OBJECTS[0] | {"category_id": category}]))
+    records = open_dataset("coco", tmp_path).records("trainval")
+    (image,) = read_coco(tmp_path / "annotations.json", strict=False).without_category
+    assert image == OBJECTS[0]["image_id"]
+    assert [set(record.labels.values()) for record in records].count({0}) == 1
+    assert [set(record.labels.values()) for record in records].count({-1}) == len(records) - 1
 
 
 def changed(**changes):

@@ -10,6 +10,7 @@ import numpy as np
 from lapsvm.errors import OptionError
 
 Value = TypeVar("Value")
+MAX_DIGITS = 18  # of a whole number in a text; Python refuses to read very long ones
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
     """Return the reader of a whole number from `low` to `high`."""
 
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS and low <= int(text) <= high):
             raise ValueError(f"a whole number from {low} to {high}")
         return int(text)
 

@@ -34,7 +34,7 @@ def fit_heads(context: RunContext, tasks: Sequence[FitTask], bags: Bags, scale: 
     labels = np.column_stack([task.y for task in tasks])
     boxes = Proposals.of_training(context).boxes if train.learner == "oicr" else None
     values = sorted(set(train.epochs))
-    folds = joint_folds(labels, names, train.folds, train.head_seed) if len(values) > 1 else []
+    folds = joint_folds(labels, names, train.folds, train.head_seed) if train.needs_folds else []
     with context.reporter.bar(f"train {train.learner}", len(folds) * values[-1] + values[-1], "epochs") as bar:
         candidates = _candidates(context, bags, labels, boxes, folds, bar)
         epochs = best_epochs(candidates, train.margin) if candidates else values[0]

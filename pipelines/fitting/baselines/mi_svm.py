@@ -33,11 +33,11 @@ def fit_mi_svm(
     """Return the detector of every class, and a record of the choice and the training."""
     detectors, classes = [], {}
     train = context.settings.train
-    n_trials = sum(len(_grid(context, task.y)) * train.folds for task in tasks if len(_grid(context, task.y)) > 1)
+    n_trials = sum(len(_grid(context, task.y)) * train.folds for task in tasks) if train.needs_folds else 0
     with context.reporter.bar("train mi_svm", n_trials + len(tasks)) as bar:
         for task in tasks:
             grid = _grid(context, task.y)
-            candidates = _candidates(context, bags, task, bar) if len(grid) > 1 else []
+            candidates = _candidates(context, bags, task, bar) if train.needs_folds else []
             constants = grid[best_candidate(candidates, train.margin)] if candidates else grid[0]
             model, converged = _fitted(bags, task.y, constants)
             bar.step(note=task.name)

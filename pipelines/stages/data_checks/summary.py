@@ -5,11 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
-import numpy as np
-
 from lapsvm.catalog import ImageRecord, PresentClasses
 
-from ...fitting.selection import FOLDS_ADVICE, grid
+from ...fitting.selection import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
 from ...run.settings import Settings
 
@@ -18,8 +16,6 @@ CLOSE = 0.66
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
-
-_ONE_OF_EACH = np.array([1, -1], dtype=np.int8)  # the number of candidates is the same for all labels
 
 
 def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
@@ -75,7 +71,7 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
     Cross-validation needs a positive and a negative picture for each fold, training with given constants one of both.
     """
     folds = settings.train.folds
-    needed = folds if len(grid(settings, _ONE_OF_EACH)) > 1 else 1
+    needed = folds if settings.train.needs_folds else 1
     positive, negative = count_labels(records)
     counts = {name: (positive[name], negative[name]) for name in classes}
     small = [name for name, pair in counts.items() if min(pair) < needed]

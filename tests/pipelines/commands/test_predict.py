@@ -88,6 +88,26 @@ def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, 
     assert f"run {tmp_path / 'RUN'} has no models yet; run lapsvm train --out {tmp_path / 'RUN'}." in said
 
 
+@pytest.mark.parametrize(
+    ("method", "version", "is_told"),
+    [
+        ("selective_search", 1, True),
+        ("selective_search", None, True),
+        ("selective_search", 2, False),
+        ("grid", 1, False),
+    ],
+)
+def test_windows_of_another_version_are_told(models, picture, command, method, version, is_told):
+    for path in models.iterdir():
+        detector = Detector.load(path)
+        windows = detector.provenance["shards"]["windows"] | {"method": method, "mode": "fast", "version": version}
+        windows = {name: value for name, value in windows.items() if value is not None}
+        shards = {**detector.provenance["shards"], "windows": windows}
+        replace(detector, provenance={**detector.provenance, "shards": shards}).save(path)
+    result, _ = found(command, "--model", models, picture, "--quiet")
+    assert ("version 1 of selective_search" in result.err) is is_told
+
+
 # pictures
 
 

@@ -10,7 +10,9 @@ from lapsvm.pipelines.fitting import contrast_start, fit
 from lapsvm.pipelines.fitting.contrast_start import ContrastStart, ContrastStarts, StoredContent
 from lapsvm.pipelines.fitting.trainer import Trainer
 from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
+from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
@@ -100,6 +102,24 @@ def training(bags, said, **settings):
         settings=SimpleNamespace(train=fit.TrainSettings(init="contrast", candidates=0, **settings)), reporter=reporter
     )
     return fit._Training(context, bags, {"candidates": 0})
+
+
+def test_stored_windows_stay_in_their_files_where_a_cluster_holds_the_training_pictures(planted, monkeypatch):
+    start, bags, *_ = planted
+    stored, opened = start._stored._bags, []
+
+    def open_bags(path, set_name, **given):
+        opened.append(given)
+        return stored
+
+    shards = SimpleNamespace(n_windows=bags.n_windows)
+    settings = Settings().with_values({"train.init": "contrast"})
+    context = SimpleNamespace(run=RunFolder("RUN"), settings=settings, threads=1, memory="1 GB", cluster=object())
+    monkeypatch.setattr(contrast_start, "open_shards", lambda _: shards)
+    monkeypatch.setattr(contrast_start.Halves, "of", lambda *_: start._stored.halves)
+    monkeypatch.setattr(contrast_start.Bags, "open", open_bags)
+    assert contrast_start.open_contrast_start(context, bags) is not None
+    assert opened == [{"memory": 0, "threads": 1}]
 
 
 def test_what_flips_is_trained_from_content_alone(planted, monkeypatch):

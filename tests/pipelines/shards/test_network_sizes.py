@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.shards.extractors import check_sizes
+from lapsvm.pipelines.stages import extract
 from PIL import Image
 
 from lapsvm.errors import OptionError
+from lapsvm.features import open_extractor
 
 
 def settings(*extractors, sizes=(), max_side=2048):
@@ -32,6 +34,22 @@ def test_larger_sizes_are_refused_with_the_option_that_helps():
             check_sizes(settings("hog", text, sizes=(640, 3000)))
     with pytest.raises(OptionError, match=re.escape("size of extractor 'onnx:net.onnx?size=2100' must be at most")):
         check_sizes(settings("onnx:net.onnx?size=2100", sizes=(640,)))
+
+
+@pytest.mark.parametrize("size", ["x", "9" * 5000])
+def test_a_size_that_is_none_is_refused_by_its_own_rule(size):
+    check_sizes(settings(f"onnx:net.onnx?size={size}", sizes=(3000,)))
+    with pytest.raises(OptionError, match="size must be a whole number from 4 to 512"):
+        open_extractor(f"hog?size={size}")
+
+
+def test_shards_of_an_older_run_are_not_asked_for_their_sizes(run_copy, command, monkeypatch):
+    def refuse(*_):
+        raise OptionError("too large")
+
+    monkeypatch.setattr(extract, "check_sizes", refuse)
+    assert command("extract", "--out", run_copy, "--quiet").status == 0
+    assert "too large" in command("extract", "--out", run_copy, "--quiet", "--redo").err
 
 
 def test_the_command_line_is_refused_before_a_picture_is_opened(tmp_path, refused):

@@ -5,8 +5,14 @@ import json
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.training_bags import Halves
-from lapsvm.pipelines.run.settings import FeatureSettings
-from lapsvm.pipelines.shards.extractors import completed, network_settings, open_extractors, with_network_settings
+from lapsvm.pipelines.run.settings import FeatureSettings, Settings
+from lapsvm.pipelines.shards.extractors import (
+    check_sizes,
+    completed,
+    network_settings,
+    open_extractors,
+    with_network_settings,
+)
 
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
@@ -23,7 +29,7 @@ def network(tmp_path_factory):
     helper, single = onnx.helper, onnx.TensorProto.FLOAT
     folder = tmp_path_factory.mktemp("networks")
 
-    def write(stride):
+    def write(stride, height="h", width="w"):
         weights = np.random.default_rng(0).normal(size=(6, 3, 1, 1)) * np.ones((6, 3, stride, stride)) / stride**2
         graph = helper.make_graph(
             [
@@ -31,16 +37,16 @@ def network(tmp_path_factory):
                 helper.make_node("Relu", ["sums"], ["map"]),
             ],
             "tiny",
-            [helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])],
+            [helper.make_tensor_value_info("picture", single, [1, 3, height, width])],
             [helper.make_tensor_value_info("map", single, [1, 6, "rows", "columns"])],
             [onnx.numpy_helper.from_array(weights.astype(np.float32), "w")],
         )
-        path = folder / f"stride{stride}.onnx"
+        path = folder / f"stride{stride}_{height}.onnx"
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
         path.write_bytes(model.SerializeToString())
         return path
 
-    return {stride: write(stride) for stride in (16, 32)}
+    return {16: write(16), 32: write(32), "fixed": write(32, 96, 96)}
 
 
 def test_every_network_is_completed_unless_its_text_says_otherwise(network):
@@ -69,6 +75,14 @@ def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
         pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
         for part, extractor in zip(parts, wanted, strict=True):
             np.testing.assert_array_equal(part(pixels, [[3, 4, 50, 60]]), extractor(pixels, [[3, 4, 50, 60]]))
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [("fixed", (3000,)), (16, (640, 3000))])
+def test_sizes_that_a_network_does_not_use_may_be_larger_than_pictures(network, kind, sizes):
+    values = {"features.extractors": (f"onnx:{network[kind]}",), "features.sizes": sizes}
+    check_sizes(Settings().with_values(values))
+    with pytest.raises(OptionError, match="option --sizes must be at most --max-side"):
+        check_sizes(Settings().with_values(values | {"features.extractors": (f"onnx:{network[32]}",)}))
 
 
 def test_a_network_of_several_sizes_is_opened_once(network, monkeypatch):

@@ -175,6 +175,25 @@ def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opene
     assert not (tmp_path / "RUN").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "is_enough"),
+    [
+        (["--criterion", "mean_probe", "--C", "0.3,10"], True),
+        (["--learner", "wsddn", "--epochs", "10"], True),
+        (["--learner", "wsddn", "--C", "1", "--epochs", "5,10"], False),
+        (["--learner", "mi_svm", "--C", "1", "--J", "1,3"], False),
+    ],
+)
+def test_folds_are_asked_for_where_the_learner_trains_them(root, tmp_path, refused, monkeypatch, options, is_enough):
+    forbid_features(monkeypatch)
+    fill(root, ("bird",), 2)
+    spoil(root, "dog/00.jpg")
+    line = ["--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:-1], "bird", "--folds", "3"]
+    told = refused("run", *line, *options)
+    assert ("cannot be read" in told) is is_enough
+    assert ("got 2 and 8; lower --folds" in told) is not is_enough
+
+
 def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extraction(
     root, tmp_path, refused, monkeypatch
 ):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.prediction_files import model_files
 from lapsvm.pipelines.fitting.baselines.heads import best_epochs, joint_folds
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.results.detectors import shard_scorer
@@ -184,6 +185,44 @@ def test_the_learner_of_a_run_may_be_a_baseline(method, digits, finished, fast, 
     evaluation = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())
     assert evaluation["sets"]["test"]["mean"]["ap_area"] is not None
     assert (tmp_path / "RUN" / "page" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("method", [Method.MI_SVM, Method.WSDDN])
+def test_learners_take_over_a_folder_only_with_redo(method, run_copy, command, refused, made):
+    if method is not Method.MI_SVM:
+        pytest.importorskip("torch", reason="torch is not installed")
+    own = ["train", "--out", run_copy, "--quiet", "--folds", 2]
+    latent = [*own, "--learner", "latent_rank_svm", "--C", "1"]
+    baseline = [*own, "--learner", method.value, "--C", "1", "--epochs", "2"]
+    assert command(*latent, "--redo").status == 0
+    before = made(run_copy)
+    assert "--redo to train again" in refused(*baseline)
+    assert made(run_copy) == before
+    assert command(*baseline, "--redo").status == 0
+    assert (run_copy / "baseline.json").is_file()
+    assert (run_copy / "models").is_dir() is (method is Method.MI_SVM)
+    assert not list(run_copy.glob("heldout/*"))
+    before = made(run_copy)
+    assert "--redo to train again" in refused(*latent)
+    assert made(run_copy) == before
+    assert command(*latent, "--redo").status == 0
+    assert not (run_copy / "heads.safetensors").exists()
+    assert not (run_copy / "baseline.json").exists()
+    assert len(model_files([run_copy])) == 2
+
+
+def test_models_beside_forgotten_heads_predict(run_copy):
+    (run_copy / "heads.safetensors").write_bytes(b"")
+    assert len(model_files([run_copy])) == 2
+
+
+def test_an_interrupted_study_goes_on(finished, tmp_path):
+    source, target = RunFolder(finished), RunFolder(tmp_path / "DIR")
+    for _ in range(2):
+        baselines.take_shards(source, target, ["trainval", "test"])
+        for name in ("trainval", "test"):
+            (shard, *_) = sorted(source.shards(name).glob("*.safetensors"))
+            assert (target.shards(name) / shard.name).samefile(shard)
 
 
 def test_with_one_number_of_epochs_nothing_is_chosen(finished, tmp_path):
