@@ -162,7 +162,7 @@ cdef int choose_prefixes(const double* positives, Py_ssize_t n_pos, const double
     """Replace the predicted numbers of negatives above each positive by those with the largest F - Delta.
 
     `positives` [n_pos] and `negatives` [n] are sorted, best first; the latter are those above some positive, of
-    `n_neg` in all.
+    `n_neg` in all. A predicted number may exceed n, where another thread has changed the scores since it was counted.
     """
     cdef Py_ssize_t k
     cdef double total = 0, rest = 0, value, after, centre = positives[(n_pos - 1) // 2]
@@ -185,5 +185,7 @@ cdef int choose_prefixes(const double* positives, Py_ssize_t n_pos, const double
     column.sums = sums.data()
     column.rests = rests.data()
     column.half = 0.5 * n_neg
+    for k in range(n_pos):
+        above[k] = min(above[k], n)  # the arrays end at n
     _place_bands(&column, positives, centre, n_pos, above, lows.data(), highs.data())
     return _choose(&column, positives, centre, n_pos, lows.data(), highs.data(), above)

@@ -35,9 +35,9 @@ static int lapsvm_to_halves(const float* numbers, uint16_t* halves, ptrdiff_t n)
     return (int)misfits;
 }
 
-/* Write n halves as floats: exact, also infinity and NaN. */
+/* Write n halves as floats: exact, also infinity and NaN. A subnormal half begins as a subnormal float. */
 LAPSVM_HALVES_CLONES
-static void lapsvm_from_halves(const uint16_t* halves, float* numbers, ptrdiff_t n) {
+static void lapsvm_from_halves_by_scale(const uint16_t* halves, float* numbers, ptrdiff_t n) {
     for (ptrdiff_t j = 0; j < n; j++) {
         uint32_t half = halves[j], bits = (half & 0x7fffu) << 13;
         float size;
@@ -47,6 +47,31 @@ static void lapsvm_from_halves(const uint16_t* halves, float* numbers, ptrdiff_t
         bits |= (half & 0x8000u) << 16 | ((half & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0u);
         memcpy(&numbers[j], &bits, 4);
     }
+}
+
+/* The same without subnormal floats, in half as much time again. */
+LAPSVM_HALVES_CLONES
+static void lapsvm_from_halves_by_parts(const uint16_t* halves, float* numbers, ptrdiff_t n) {
+    for (ptrdiff_t j = 0; j < n; j++) {
+        uint32_t half = halves[j], size = half & 0x7fffu, sum = size | 0x3f000000u, small, bits;
+        float number;
+        memcpy(&number, &sum, 4);
+        number -= 0.5f;                                      /* its last place is that of a subnormal half */
+        memcpy(&small, &number, 4);
+        bits = ((size << 13) + 0x38000000u) | (size >= 0x7c00u ? 0x7f800000u : 0u);
+        bits = (size < 0x400u ? small : bits) | (half & 0x8000u) << 16;
+        memcpy(&numbers[j], &bits, 4);
+    }
+}
+
+/* Write n halves as floats: exact, also infinity and NaN, and where the processor is set to take subnormal floats for
+   0, as torch.set_flush_denormal does. */
+static void lapsvm_from_halves(const uint16_t* halves, float* numbers, ptrdiff_t n) {
+    volatile float least = 0x1p-149f;
+    if (least * 0x1p112f != 0.0f)
+        lapsvm_from_halves_by_scale(halves, numbers, n);
+    else
+        lapsvm_from_halves_by_parts(halves, numbers, n);
 }
 
 #endif

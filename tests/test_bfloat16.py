@@ -88,6 +88,18 @@ def test_every_half_is_widened_as_numpy_does():
         np.testing.assert_array_equal(as_singles(rows), rows.astype(np.float32))
 
 
+def test_every_half_is_widened_where_subnormal_floats_are_zero():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(64, 1024)
+    expected = halves.astype(np.float32).view(np.uint32)
+    torch.set_flush_denormal(True)
+    try:
+        found = as_singles(halves)
+    finally:
+        torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(found.view(np.uint32), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32, BFLOAT16])
 def test_stored_features_of_any_type_become_singles(dtype):
     numbers = np.arange(12).reshape(3, 4)

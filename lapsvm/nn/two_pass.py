@@ -193,6 +193,12 @@ def _check(model: Any, batches: Any, loss: Any) -> None:
             raise InputError(f"{name} must be callable, got {type(value).__name__}.")
     if iter(batches) is batches:
         raise InputError(f"batches must be iterable twice, as a list is, got {type(batches).__name__}.")
-    for name, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+    if isinstance(model, torch.nn.Module):
+        check_norms(model)
+
+
+def check_norms(model: torch.nn.Module) -> None:
+    """Raise InputError if batch normalisation is in training mode."""
+    for name, module in model.named_modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training:
             raise InputError(f"batch normalisation must be frozen (.eval()), got {name!r} in training mode.")

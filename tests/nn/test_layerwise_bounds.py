@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402
 
+from lapsvm.nn import LayerwiseSVM  # noqa: E402
 from lapsvm.nn.layerwise.activations import bounded_scores, fixed_scores, run  # noqa: E402
 from lapsvm.nn.layerwise.hinge import SummedHinge  # noqa: E402
 from lapsvm.nn.layerwise.network import chain  # noqa: E402
@@ -136,6 +137,16 @@ def test_bounds_are_at_least_as_tight_as_the_linearised_decomposition():
         assert bool((lower >= linearised(0, change) - minus - 1e-10).all())
         tighter += int((upper < plus - linearised(1, change) - 1e-6).sum())
     assert tighter > 0
+
+
+def test_modules_that_work_in_place_leave_the_inputs():
+    inputs = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(12, 2)
+    before, labels = inputs.clone(), np.arange(12) % 3 == 0
+    network = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Linear(2, 1)).double()
+    model = LayerwiseSVM(network, max_epochs=1).fit(inputs, labels)
+    model.decision_function(inputs)
+    assert torch.equal(inputs, before)
+    assert network[0].inplace
 
 
 @pytest.mark.parametrize("bounded", [True, False])

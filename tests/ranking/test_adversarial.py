@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from lapsvm.ranking import most_violated_ranking, most_violated_rankings
+from lapsvm.errors import NotFiniteError
+from lapsvm.ranking import loss_diminished_ranking, most_violated_ranking, most_violated_rankings
 from lapsvm.ranking.losses import as_loss
 
 MILLION = 1_000_000
@@ -107,6 +109,29 @@ def test_concurrent_callers_get_identical_results():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_scores_that_become_nan_during_a_call_are_not_read_beyond_the_end():
+    rng = np.random.default_rng(0)
+    labels = np.arange(MILLION // 2) % 500 == 0
+    scores, negatives = rng.standard_normal(len(labels)), np.flatnonzero(~labels)
+    stop = threading.Event()
+
+    def change():
+        while not stop.wait(0.003):
+            scores[negatives] = np.nan
+            scores[negatives] = 0.5
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(60):
+            with suppress(NotFiniteError):
+                ranks = loss_diminished_ranking(scores, labels, "ap").ranks
+                assert 1 <= ranks.min() <= ranks.max() <= labels.sum() + 1
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_the_gil_is_released():

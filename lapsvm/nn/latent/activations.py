@@ -1,6 +1,7 @@
 """What the frozen lower part of a network computes of pictures, once, on disk."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float64
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, SettingsError, ShapeError, StageError
 from lapsvm.features.extractors.picture import clip_boxes
-from lapsvm.files import NOT_PARSED, is_named, read_regular, write_atomically
+from lapsvm.files import NOT_PARSED, is_named, read_regular, remove_stale, write_atomically
 from lapsvm.model_files import read_model, write_model
 from lapsvm.nn.rank_op import to_array
 
@@ -120,6 +121,7 @@ def cache_activations(
         raise InputError(f"dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder, lambda name: name == _LIST or re.fullmatch(r"\d{7,}\.safetensors", name) is not None)
     keys: list[str] = []
     for inputs, boxes, (height, width) in pictures:
         windows = clip_boxes(boxes, height, width) / np.array([width, height, width, height])

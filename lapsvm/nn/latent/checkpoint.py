@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from lapsvm.errors import ModelFileError, SettingsError
-from lapsvm.files import is_named
+from lapsvm.errors import MissingError, ModelFileError, SettingsError
+from lapsvm.files import is_named, remove_stale
 from lapsvm.model_files import read_model, write_model
 
 _FORMAT, _VERSION = "lapsvm fine-tuning", 1
@@ -39,6 +39,7 @@ class Checkpoint:
         torch.save(state, content)
         description = {"format": _FORMAT, "version": _VERSION, "settings": self._settings, "history": history}
         tensors = {"state": np.frombuffer(content.getvalue(), dtype=np.uint8)}
+        remove_stale(self._path.parent, lambda name: name == self._path.name)
         write_model(self._path, description, tensors, "the training's settings")
 
     def read(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
@@ -46,11 +47,15 @@ class Checkpoint:
 
         Raises
         ------
+        MissingError
+            If its folder does not exist: the first epoch would be lost.
         ModelFileError
             If the file is damaged.
         SettingsError
             If it was made with other settings.
         """
+        if not self._path.parent.is_dir():
+            raise MissingError(f"folder {self._path.parent} is not there, so {self._path.name} cannot be written.")
         if not is_named(self._path):
             return None
         description, tensors = read_model(self._path, _FORMAT, _VERSION)

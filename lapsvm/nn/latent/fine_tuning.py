@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from lapsvm.nn.latent.activations import Activation
 from lapsvm.nn.latent.checkpoint import Checkpoint, digest_of, digest_of_tensors
 from lapsvm.nn.latent.head import LatentRankHead
 from lapsvm.nn.latent.window_pooling import WindowPooling
-from lapsvm.nn.two_pass import two_pass_backward
+from lapsvm.nn.two_pass import check_norms, two_pass_backward
 
 Tensor = torch.Tensor
 Pictures = Sequence[Activation]
@@ -64,7 +65,7 @@ class LatentFineTuning:
     Raises
     ------
     InputError
-        If an option breaks its rule, or nothing can be trained.
+        If an option breaks its rule, nothing can be trained, or a batch norm is in training mode.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class LatentFineTuning:
         self._trained = [parameter for parameter in block.parameters() if parameter.requires_grad]
         if not self._trained:
             raise InputError("block must have a parameter that requires a gradient, got none.")
+        check_norms(block)
         self._first = [parameter.detach().clone() for parameter in self._trained]
         groups: Groups = [{"params": self._trained}, {"params": [head.weight]}]
         self._optimiser = (optimiser or self._adam)(groups)
@@ -103,7 +105,8 @@ class LatentFineTuning:
         Parameters
         ----------
         pictures : sequence of (activations (c, h, w), windows (n, 4))
-            As an `ActivationCache` gives them: windows are shares of the picture's sides.
+            As an `ActivationCache` gives them: windows are shares of the picture's sides. With a checkpoint, pictures
+            without a `fingerprint` are read once more, to be hashed.
         labels : (n_pictures,) or (n_pictures, k)
             +1, -1, or 0 for a picture that a class leaves out.
         epochs : int
@@ -118,8 +121,8 @@ class LatentFineTuning:
             If pictures, labels, the block's maps and the head do not fit.
         SettingsError
             If the checkpoint was made with other options, data or first parameters.
-        ModelFileError, WriteError
-            If the checkpoint is damaged, or cannot be written.
+        ModelFileError, MissingError, WriteError
+            If the checkpoint is damaged, its folder is missing, or it cannot be written.
         """
         check_count("epochs", epochs)
         targets = self._labels(labels, len(pictures))
@@ -141,15 +144,20 @@ class LatentFineTuning:
 
     @torch.no_grad()
     def features(self, pictures: Iterable[Activation]) -> Iterator[Tensor]:
-        """Yield the features (n, d) of each picture's windows at the present parameters."""
+        """Yield the features (n, d) of each picture's windows at the present parameters, without dropout."""
+        check_norms(self.block)
         for values, windows in pictures:
-            yield self.pooling(self._map(values), windows)
+            with _evaluating(self.block):
+                features = self.pooling(self._map(values), windows)
+            yield features
 
     @torch.no_grad()
     def score_windows(self, pictures: Iterable[Activation]) -> Iterator[Tensor]:
-        """Yield the scores, (n,) or (n, k), of each picture's windows at the present weights."""
+        """Yield the scores, (n,) or (n, k), of each picture's windows at the present weights, without dropout."""
+        check_norms(self.block)
         for values, windows in pictures:
-            scores = self._score(values, windows)
+            with _evaluating(self.block):
+                scores = self._score(values, windows)
             yield scores if self.head.n_classes is not None else scores[:, 0]
 
     def _epoch(self, pictures: Pictures, labels: Tensor) -> None:
@@ -189,7 +197,7 @@ class LatentFineTuning:
             raise InputError(f"activations must be tensors, got {type(values).__name__}.")
         if values.ndim != 3:
             raise ShapeError(f"activations must have shape (c, h, w), got {tuple(values.shape)}.")
-        found: Tensor = self.block(values[None].to(self.head.weight))
+        found: Tensor = self.block(values[None].to(self.head.weight, copy=True))  # the block may work in place
         if found.ndim != 4 or len(found) != 1:
             raise ShapeError(f"block must return shape (1, channels, h, w), got {tuple(found.shape)}.")
         n_features = found.shape[1] * (2 if self.pooling.beside else 1)
@@ -226,7 +234,7 @@ class LatentFineTuning:
             "optimiser": f"{type(self._optimiser).__name__} {digest_of(repr(groups))}",
             "first parameters": self._start,
             "labels": digest_of_tensors([labels]),
-            "pictures": getattr(pictures, "fingerprint", str(len(pictures))),
+            "pictures": _fingerprint(pictures),
         }
 
     def _state(self) -> dict[str, Any]:
@@ -276,6 +284,31 @@ class _Scorer(torch.nn.Module):
             self.windows[number] = tuning.head.impute_scores(window_scores, offsets, labels.to(window_scores)).cpu()
         scores: Tensor = tuning.head.bag_scores(window_scores, offsets, self.windows[number].to(device))
         return scores
+
+
+@contextmanager
+def _evaluating(block: torch.nn.Module) -> Iterator[None]:
+    """Put a block into evaluation mode, and each of its modules back: some may be frozen."""
+    modes = [(module, module.training) for module in block.modules()]
+    block.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _fingerprint(pictures: Pictures) -> str:
+    """Return a hash of pictures, which an `ActivationCache` knows."""
+    known = getattr(pictures, "fingerprint", None)
+    if known is not None:
+        return str(known)
+    return digest_of_tensors(tensor for picture in pictures for tensor in _tensors(*picture))
+
+
+def _tensors(values: Tensor, windows: ArrayLike) -> tuple[Tensor, Tensor]:
+    """Return a picture's activations and windows."""
+    return values, torch.from_numpy(np.array(as_floats("windows", windows, 2)))
 
 
 def _shown(module: torch.nn.Module) -> str:

@@ -162,14 +162,14 @@ class _Imputed:
 
     def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
         for (features, offsets, labels), windows in zip(self._batches, self._windows, strict=True):
-            yield (features, offsets, windows), labels
+            yield (features.detach(), offsets, windows), labels  # the first plane would free their graph
 
 
 class _Means:
     """Batches whose bags are the mean of their windows."""
 
     def __init__(self, batches: Iterable[Batch]) -> None:
-        self._means = [(_means(features, offsets), labels) for features, offsets, labels in batches]
+        self._means = [(_means(features.detach(), offsets), labels) for features, offsets, labels in batches]
 
     def __iter__(self) -> Iterator[tuple[Any, Tensor]]:
         for means, labels in self._means:

@@ -182,7 +182,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         """
         places = trained(chain(self.network), self.layers)
         self._check()
-        self.network_ = copy.deepcopy(self.network).eval().requires_grad_(False)
+        self.network_ = _frozen_copy(self.network)
         layers = chain(self.network_)
         tensor = as_inputs(inputs, *network_type(layers))
         self.n_scores_ = self._probe(tensor)
@@ -275,6 +275,16 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
             check_positive("mu", self.mu)
         check_choice("activations", self.activations, ("bounded", "fixed"))
         check_switch("report_primal", self.report_primal)
+
+
+def _frozen_copy(network: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy for evaluation that does not work in place: its first module would overwrite the inputs."""
+    copied = copy.deepcopy(network).eval().requires_grad_(False)
+    module: Any
+    for module in copied.modules():
+        if hasattr(module, "inplace"):
+            module.inplace = False
+    return copied
 
 
 def _square(module: torch.nn.Module) -> float:

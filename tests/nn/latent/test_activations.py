@@ -61,6 +61,14 @@ def test_what_is_there_is_not_computed_again(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
+def test_what_a_kill_during_writing_leaves_is_removed(tmp_path):
+    names = [f".{name}.deadbeef.partial" for name in ("0000001.safetensors", "activations.json", "notes")]
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    cache_activations(tmp_path, Lower(), make_pictures(), name="means")
+    assert [path.name for path in tmp_path.glob(".*")] == names[2:]
+
+
 def test_an_activation_in_anothers_place_is_refused(tmp_path):
     cache = cache_activations(tmp_path, Lower(), make_pictures(), name="means")
     (tmp_path / "0000000.safetensors").write_bytes((tmp_path / "0000001.safetensors").read_bytes())

@@ -25,7 +25,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from lapsvm.nn import train_latent_head  # noqa: E402
 
-from .tuned import EPOCHS, killable, make_head, make_pictures, make_tuning  # noqa: E402
+from .tuned import EPOCHS, killable, make_block, make_head, make_pictures, make_tuning  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("tuned.py")
 
@@ -161,7 +161,9 @@ def other(name):
     if name == "labels":
         labels[0] = 0
     elif name == "pictures":
-        pictures, labels = pictures[:-1], labels[:-1]
+        pictures[3][0][0, 2, 1] += 1e-6
+    elif name == "windows":
+        pictures[3][1][2, 0] /= 2
     elif name == "head":
         tuning.head.C = 3.0
     elif name == "first parameters":
@@ -174,14 +176,29 @@ def other(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["labels", "pictures", "head", "first parameters", "optimiser", "anchor", "impute_every", "chunk"]
+    "name",
+    ["labels", "pictures", "windows", "head", "first parameters", "optimiser", "anchor", "impute_every", "chunk"],
 )
 def test_a_checkpoint_of_another_training_is_refused(tmp_path, name):
     saved = killable(tmp_path / "state").fit(*make_pictures(), 1)
     tuning, pictures, labels = other(name)
     tuning._checkpoint = saved._checkpoint
-    with pytest.raises(SettingsError, match=f"state must be of the same {name if name != 'pictures' else 'labels'}, "):
+    with pytest.raises(SettingsError, match=f"state must be of the same {name if name != 'windows' else 'pictures'}, "):
         tuning.fit(pictures, labels, 2)
+
+
+def test_a_checkpoint_in_a_missing_folder_is_refused_before_the_first_epoch(tmp_path):
+    tuning = killable(tmp_path / "missing" / "state")
+    with pytest.raises(MissingError, match="missing is not there, so state cannot be written"):
+        tuning.fit(*make_pictures(), 1)
+    assert tuning.history == []
+
+
+def test_what_a_kill_during_writing_leaves_is_removed(tmp_path):
+    for name in (".state.deadbeef.partial", ".other.deadbeef.partial"):
+        (tmp_path / name).write_bytes(b"half")
+    killable(tmp_path / "state").fit(*make_pictures(), 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.deadbeef.partial", "state"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
@@ -204,6 +221,39 @@ class _Pair(torch.nn.Module):
 
     def forward(self, values):
         return self.weight * values[0]
+
+
+def test_a_block_that_works_in_place_leaves_the_pictures():
+    pictures, labels = make_pictures()
+    before = copy.deepcopy(pictures)
+    tuning = make_tuning(torch.nn.Sequential(torch.nn.LeakyReLU(0.5, inplace=True), make_block()))
+    tuning.fit(pictures, labels, 1)
+    list(tuning.features(pictures))
+    assert all(torch.equal(now, then) for (now, _), (then, _) in zip(pictures, before, strict=True))
+
+
+def test_features_and_scores_are_without_dropout_and_modes_stay():
+    pictures, _ = make_pictures()
+    block = make_block(dropout=0.5)
+    block[1].eval()
+    modes = [module.training for module in block.modules()]
+    tuning, plain = make_tuning(block), make_tuning()
+    for call in ("features", "score_windows"):
+        for found, expected in zip(getattr(tuning, call)(pictures), getattr(plain, call)(pictures), strict=True):
+            assert [module.training for module in block.modules()] == modes
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("call", ["features", "score_windows"])
+def test_batch_norms_in_training_mode_stay_as_they_are(call):
+    block = with_norm()
+    block.eval()
+    tuning = make_tuning(block)
+    block.train()
+    before = copy.deepcopy(block.state_dict())
+    with pytest.raises(InputError, match="batch normalisation must be frozen"):
+        list(getattr(tuning, call)(make_pictures()[0]))
+    assert all(torch.equal(block.state_dict()[name], value) for name, value in before.items())
 
 
 def fitted(pictures=None, labels=None, epochs=1, **options):
@@ -263,7 +313,7 @@ def with_norm():
         (lambda: fitted(labels=np.ones((12, 2))), OneClassError, "at least one positive and one negative"),
         (lambda: fitted(block=_Pair().double()), ShapeError, r"block must return shape \(1, channels, h, w\), got"),
         (lambda: fitted(block=torch.nn.Conv2d(4, 3, 1).double()), ShapeError, "as the pooled block gives, 3, got 5"),
-        (lambda: fitted(block=with_norm()), InputError, "batch normalisation must be frozen"),
+        (lambda: make_tuning(with_norm()), InputError, "batch normalisation must be frozen"),
         (lambda: fitted(broken(torch.full((4, 5, 6), torch.nan).double())), NotFiniteError, "scores of column 0 must"),
         (lambda: fitted(broken(np.zeros((4, 5, 6)))), InputError, "activations must be tensors, got ndarray"),
         (lambda: fitted(broken(torch.zeros(4, 5))), ShapeError, r"activations must have shape \(c, h, w\), got \(4, 5"),

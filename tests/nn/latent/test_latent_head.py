@@ -153,6 +153,17 @@ def test_training_starts_from_the_bags_means_as_the_estimator_does():
     assert found == pytest.approx(latent_objective(model.coef_, bags, labels, 10.0, "ap", 1), rel=1e-2)
 
 
+@pytest.mark.parametrize("init", ["mean", "weights"])
+def test_features_may_be_part_of_a_graph(init):
+    features, offsets, labels = as_tensors(*make_bags(9))
+    layer = torch.nn.Linear(features.shape[1], 5).double()
+    own, plain = made_head(), made_head()
+    history = train_latent_head(own, [(layer(features), offsets, labels)], init=init)
+    assert history == train_latent_head(plain, [(layer(features).detach(), offsets, labels)], init=init)
+    assert torch.equal(own.weight, plain.weight)
+    assert layer.weight.grad is None
+
+
 def test_batches_that_do_not_fit_at_once_are_one_batch():
     bags, labels = make_bags(7, n_bags=30, gap=3.0)
     whole, halves = made_head(), made_head()
