@@ -112,7 +112,8 @@ def test_stored_windows_stay_in_their_files_where_a_cluster_holds_the_training_p
         opened.append(given)
         return stored
 
-    shards = SimpleNamespace(n_windows=bags.n_windows)
+    made = {"features": {"extractor": {"halves": [True]}}}
+    shards = SimpleNamespace(n_windows=bags.n_windows, provenance=made)
     settings = Settings().with_values({"train.init": "contrast"})
     context = SimpleNamespace(run=RunFolder("RUN"), settings=settings, threads=1, memory="1 GB", cluster=object())
     monkeypatch.setattr(contrast_start, "open_shards", lambda _: shards)
