@@ -8,6 +8,7 @@ of `CONTRASTS`, side by side, and the strongest before the flip is taken. No box
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,12 @@ class StoredContent:
 
     def means(self, contrast: float) -> Float64:
         """Return each picture's mean window less `contrast` times the mean of the surroundings (n_pictures, k)."""
-        return replace(self.halves, contrast=contrast).combine(self._bags.means())
+        return replace(self.halves, contrast=contrast).combine(self._means)
+
+    @cached_property
+    def _means(self) -> Float64:
+        """The mean (n_pictures, d) of each picture's stored windows, from one pass over all of them."""
+        return self._bags.means()
 
     def _content(self, pictures: Index, windows: Index) -> Float64:
         """Return the first halves of windows (m, k)."""

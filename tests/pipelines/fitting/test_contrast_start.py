@@ -94,6 +94,15 @@ def test_means_are_those_of_content_less_surroundings(planted):
     np.testing.assert_allclose(start._stored.means(0.8), rows[:, 0] - 0.8 * rows[:, 1], atol=1e-5)
 
 
+def test_one_pass_over_the_stored_windows_serves_every_contrast(planted, monkeypatch):
+    start, *_ = planted
+    stored, passes, means = StoredContent(start._stored._bags, start._stored.halves), [], Bags.means
+    monkeypatch.setattr(Bags, "means", lambda bags: passes.append(1) or means(bags))
+    for contrast in contrast_start.CONTRASTS:
+        stored.means(contrast)
+    assert len(passes) == 1
+
+
 def training(bags, said, **settings):
     """Return what trains on these bags, and appends what it reports to `said`."""
     reporter = Reporter(quiet=True)
