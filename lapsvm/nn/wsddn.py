@@ -93,10 +93,10 @@ class WSDDN(WindowHeads):
         return two_streams(generator, d, k)
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:  # noqa: ARG002
-        return log_loss(*_streams_of(parameters, features), labels)
+        return log_loss(*streams_of(parameters, features), labels)
 
     def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
-        return log_products(*_streams_of(parameters, features))
+        return log_products(*streams_of(parameters, features))
 
     def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:
         return self._log_scores_of(parameters, features).double().logsumexp(0)
@@ -109,7 +109,8 @@ def two_streams(generator: Any, d: int, k: int) -> Parameters:
     return {"class_coef": heads[0], "class_intercept": torch.zeros(k), "window_coef": heads[1]}
 
 
-def _streams_of(parameters: Parameters, features: Any) -> tuple[Any, Any]:
+def streams_of(parameters: Parameters, features: Any) -> tuple[Any, Any]:
+    """Return the two heads' values (n, k) for parameters as `two_streams` begins them."""
     return streams(features, parameters["class_coef"].T, parameters["class_intercept"], parameters["window_coef"].T)
 
 

@@ -13,7 +13,7 @@ from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 from lapsvm.nn.baselines.pseudo_labels import MIN_IOU, pseudo_labels
 from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch
-from lapsvm.nn.wsddn import log_loss, log_products, streams, two_streams
+from lapsvm.nn.wsddn import log_loss, log_products, streams_of, two_streams
 
 
 class OICR(WindowHeads):
@@ -123,7 +123,7 @@ class OICR(WindowHeads):
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:
         torch = import_torch("OICR")
-        classes, windows = _first(parameters, features)
+        classes, windows = streams_of(parameters, features)
         loss = log_loss(classes, windows, labels)
         of_classes, known = labels.numpy(), as_boxes([] if boxes is None else boxes)
         scores = log_products(classes, windows).detach().exp().numpy()
@@ -145,8 +145,3 @@ class OICR(WindowHeads):
 
     def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:
         return self._log_scores_of(parameters, features).amax(0)
-
-
-def _first(parameters: Parameters, features: Any) -> tuple[Any, Any]:
-    """Return WSDDN's two streams."""
-    return streams(features, parameters["class_coef"].T, parameters["class_intercept"], parameters["window_coef"].T)
