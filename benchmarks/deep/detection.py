@@ -49,7 +49,7 @@ from lapsvm.nn.wsddn import log_loss, streams
 
 SIZE, N_WINDOWS, EPOCHS, TOP = 480, 300, 4, 20
 C = 0.3  # what the run's own folds choose for most classes
-STEPS = {"latent": (3e-4, 3e-3), "wsddn": (1e-5, 1e-4)}
+STEPS = {"latent": (3e-4, 3e-3, 1e-2), "wsddn": (1e-5, 1e-4, 1e-3)}
 HEAD_STEP = {"latent": 0.01, "wsddn": 1e-3}  # the first is a share of the mean magnitude of the head's weights
 POOLING = WindowPooling()
 BELOW, LAYER = "_blocks.15._project_conv.output", "_conv_head"
