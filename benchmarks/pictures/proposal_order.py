@@ -2,11 +2,13 @@
 
 The environment is that of `proposals.py`:
 
-    LAPSVM_TEST_DATA=DIR contrib/bin/python benchmarks/pictures/proposal_order.py SET PICTURES
+    LAPSVM_TEST_DATA=DIR contrib/bin/python benchmarks/pictures/proposal_order.py SET STORE [PICTURES]
 
-SET is voc (pictures with even numbers of voc2007_vehicles_cat; settings were chosen on odd ones), raccoon or bccd.
-Pictures are drawn with seed 1 and reduced to a longer side of 512 pixels. Each cell is MABO / recall at IoU .5 / recall
-at IoU .7; intervals of the difference to OpenCV's better direction are bootstraps over pictures.
+SET is voc (voc2007_vehicles_cat), voc/trainval or voc/test, raccoon or bccd. Settings were chosen on the first 250
+pictures of voc/trainval, 100 of raccoon and 40 of bccd. PICTURES of a set are drawn with seed 1, by default all, and
+reduced to a longer side of 512 pixels. OpenCV's boxes, 1 CPU second per picture, are kept in the folder STORE, so a
+stopped run goes on. Each cell is MABO / recall at IoU .5 / recall at IoU .7; intervals of the difference to
+OpenCV's better direction are bootstraps over pictures.
 """
 
 import os
@@ -27,31 +29,38 @@ from lapsvm.windows import Mode, propose
 FOLDERS = {"voc": "voc2007_vehicles_cat", "raccoon": "raccoon", "bccd": "bccd"}
 CAPS = (300, 500, 1000, 2000, None)
 BEFORE = Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF"), order="random")
-METHODS = {
+OURS = {
     "ours": lambda image: propose(image, max_windows=None),
     "random order": lambda image: propose(
         image, mode=BEFORE, max_windows=None, min_side=min(20, min(image.shape[:2]) / 16)
     ),
-    "OpenCV": lambda image: opencv(image, "fast"),
 }
 MEASURES = {"MABO": lambda best: best, "recall .5": lambda best: best >= 0.5, "recall .7": lambda best: best >= 0.7}
 
 
 def main() -> None:
     cv2.setNumThreads(1)
-    root = Path(os.environ["LAPSVM_TEST_DATA"]) / FOLDERS[sys.argv[1]]
-    names = sorted(path.stem for path in (root / "JPEGImages").glob("*.jpg"))
-    names = [name for name in names if sys.argv[1] != "voc" or int(name) % 2 == 0]
-    chosen = [names[i] for i in np.random.default_rng(1).permutation(len(names))[: int(sys.argv[2])]]
-    found = [row for row in (measure(root, name) for name in chosen) if len(row["difficult"])]
-    for method in METHODS:
+    name, store = sys.argv[1], Path(sys.argv[2])
+    base, _, part = name.partition("/")
+    root = Path(os.environ["LAPSVM_TEST_DATA"]) / FOLDERS[base]
+    ids = sorted(path.stem for path in (root / "JPEGImages").glob("*.jpg"))
+    if part:
+        known = set((root / f"ImageSets/Main/{part}.txt").read_text().split())
+        ids = [one for one in ids if one in known]
+    n = int(sys.argv[3]) if len(sys.argv) > 3 else len(ids)
+    chosen = [ids[i] for i in np.random.default_rng(1).permutation(len(ids))[:n]]
+    (store / base).mkdir(parents=True, exist_ok=True)
+    found = [row for row in (measure(root, one, store / base / f"{one}.npy") for one in chosen) if row]
+    for method in OURS:
         print(f"{method}: {1e3 * np.median([row['seconds'][method] for row in found]):.0f} ms")
+    for method in found[0]["counts"]:
+        print(f"{method}: {np.mean([row['counts'][method] for row in found]):.0f} windows")
     for difficult in (True, False):
         table(found, difficult)
 
 
-def measure(root: Path, name: str) -> dict[str, Any]:
-    """Return the best overlaps of each object of a picture, by method and number of windows."""
+def measure(root: Path, name: str, stored: Path) -> dict[str, Any]:
+    """Return the best overlaps of each object of a picture, by method and number of windows; empty without objects."""
     picture = Image.open(root / f"JPEGImages/{name}.jpg").convert("RGB")
     share = min(1, 512 / max(picture.size))
     if share < 1:
@@ -60,15 +69,28 @@ def measure(root: Path, name: str) -> dict[str, Any]:
     else:
         image = np.array(picture)
     boxes, difficult = objects(root / f"Annotations/{name}.xml")
+    if not len(boxes):
+        return {}
     boxes = boxes * np.tile(np.array(image.shape[1::-1]) / picture.size, 2)
-    best, seconds = {}, {}
-    for method, call in METHODS.items():
+    windows, seconds = {}, {}
+    for method, call in OURS.items():
         start = time.process_time()
-        windows = call(image)
+        windows[method] = call(image)
         seconds[method] = time.process_time() - start
-        best[method] = overlaps(boxes, windows)
-    best["OpenCV, reversed"] = overlaps(boxes, windows[::-1])
-    return {"best": best, "difficult": difficult, "seconds": seconds}
+    windows["OpenCV"] = opencv_once(image, stored)
+    windows["OpenCV, reversed"] = windows["OpenCV"][::-1]
+    best = {method: overlaps(boxes, found) for method, found in windows.items()}
+    counts = {method: len(found) for method, found in windows.items()}
+    return {"best": best, "difficult": difficult, "seconds": seconds, "counts": counts}
+
+
+def opencv_once(image: Any, stored: Path) -> Any:
+    """Return OpenCV's boxes, from the file if there is one."""
+    if not stored.exists():
+        partial = stored.with_name(f"{stored.stem}.part.npy")
+        np.save(partial, opencv(image, "fast").astype(np.int16))
+        partial.replace(stored)
+    return np.load(stored).astype(np.float64)
 
 
 def objects(path: Path) -> tuple[Any, Any]:

@@ -151,7 +151,10 @@ def _localisation_table(contents: Contents, data: SetSummary, entry: Mapping[str
 
 
 def _fit_caption(with_corloc: bool) -> str:
-    windows = "how well the best of all windows fit the objects: no detector finds what no window covers."
+    windows = (
+        "how well the best of all windows fit the objects (the mean of their best overlaps over the classes is MABO): "
+        "no detector finds what no window covers."
+    )
     corloc = "CorLoc is the share of pictures with the class whose best box exceeds an IoU with an object; then "
     return corloc + windows if with_corloc else windows.capitalize()
 
