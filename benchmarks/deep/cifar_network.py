@@ -28,11 +28,10 @@ class Set(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How Adadelta goes over the training pictures."""
+    """How Adadelta goes over the training pictures: with rate 1, and .1 in the last epoch."""
 
     epochs: int
     batch: int
-    rate: float
     bfloat16: bool
 
 
@@ -96,11 +95,11 @@ def as_loss(name: str, scale: float) -> Loss:
 
 def descend(network: nn.Sequential, training: Set, loss: Loss, how: Steps) -> dict[str, float]:
     """Train the network in place by Adadelta; return the CPU seconds in all and in the loss's own forward pass."""
-    steps, labels = torch.optim.Adadelta(network.parameters(), lr=how.rate), torch.from_numpy(training.classes)
+    steps, labels = torch.optim.Adadelta(network.parameters()), torch.from_numpy(training.classes)
     begin, inside, n = time.process_time(), 0.0, len(labels)
     network.train()
     for epoch in range(how.epochs):
-        total = 0.0
+        total, steps.param_groups[0]["lr"] = 0.0, 0.1 if epoch + 1 == how.epochs else 1.0
         for chosen in torch.randperm(n).split(how.batch):
             with torch.autocast("cpu", torch.bfloat16, enabled=how.bfloat16):
                 scores = network(training.pictures[chosen])
@@ -120,7 +119,7 @@ def pretrained(training: Set, seed: int, how: Steps, cache: Path | None) -> nn.S
     """Return the network after cross-entropy."""
     torch.manual_seed(seed)
     network = piecewise_linear()
-    stored = cache / f"network_{len(training.classes)}_{how.epochs}_{seed}.pt" if cache else None
+    stored = cache / f"trained_{len(training.classes)}_{how.epochs}_{seed}.pt" if cache else None
     if stored and stored.exists():
         network.load_state_dict(torch.load(stored, weights_only=True))
         return network.eval()

@@ -1,7 +1,7 @@
 """CIFAR-10 with a piecewise-linear network: cross-entropy, then Adadelta and layerwise training under each loss.
 
     python benchmarks/deep/layerwise_cifar.py choose      the last layer per lam and mu, on held-out training pictures
-    python benchmarks/deep/layerwise_cifar.py steps       an epoch of Adadelta per loss, rate and scale, on the same
+    python benchmarks/deep/layerwise_cifar.py steps       Adadelta per loss and scale, on the same
     python benchmarks/deep/layerwise_cifar.py train       scores of the test pictures after each stage, into --results
     python benchmarks/deep/layerwise_cifar.py report      tables over the seeds, from --results
     python benchmarks/deep/layerwise_cifar.py inference   share of loss-augmented inference in the time of an epoch
@@ -12,6 +12,7 @@ the folder that LAPSVM_TEST_DATA names, or --data. Times are CPU time of the pro
 """
 
 import argparse
+import copy
 import itertools
 import json
 import os
@@ -22,7 +23,7 @@ import cifar_network
 import layerwise_report
 import numpy as np
 import torch
-from cifar_network import Set, Steps, as_loss, outputs, places, tell, tuned
+from cifar_network import Set, Steps, as_loss, outputs, places, tuned
 from layerwise_report import figures
 from torch import nn
 
@@ -41,14 +42,12 @@ def arguments() -> Options:
     parser.add_argument("--pictures", type=int, default=10_000, help="training pictures")
     parser.add_argument("--held-out", type=int, default=2_000, help="other training pictures, for choose and steps")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--losses", nargs="+", default=["zero_one", "ap", "ndcg"])
-    parser.add_argument("--epochs", type=int, default=12, help="of cross-entropy")
+    parser.add_argument("--losses", nargs="+", default=[BASE, "zero_one", "ap", "ndcg"])
+    parser.add_argument("--epochs", type=int, default=6, help="of cross-entropy")
     parser.add_argument("--bfloat16", action="store_true", help="cross-entropy and Adadelta in bfloat16")
     parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
     parser.add_argument("--adadelta-epochs", type=int, default=2, help="of the loss itself, and of more cross-entropy")
-    parser.add_argument("--adadelta-rate", type=float, default=0.1)
     parser.add_argument("--adadelta-scale", type=float, default=1.0, help="as --scale")
-    parser.add_argument("--rates", type=float, nargs="+", default=[1.0, 0.1], help="for steps")
     parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 10.0], help="of a rank loss, for steps")
     parser.add_argument("--depth", type=int, default=3, help="how many layers are trained after cross-entropy")
     parser.add_argument("--deep-starts", nargs="*", choices=STARTS, default=STARTS[1:], help="those of deeper layers")
@@ -86,7 +85,7 @@ def sets(options: Options, seed: int, held_out: int = 0) -> tuple[Set, Set]:
 
 
 def pretrained(options: Options, training: Set, seed: int) -> nn.Sequential:
-    how = Steps(options.epochs, 100, 1.0, options.bfloat16)
+    how = Steps(options.epochs, 100, options.bfloat16)
     return cifar_network.pretrained(training, seed, how, options.cache)
 
 
@@ -112,10 +111,10 @@ def train(options: Options) -> None:
         start = Start(pretrained(options, training, seed), training, test, BASE).before_last(options.depth)
         if BASE in options.starts:
             keep(options, {"seed": seed, "stage": BASE, "loss": BASE}, start, probabilities(scored(start)))
-            for loss in options.losses:
+            for loss in (loss for loss in options.losses if loss != BASE):
                 layerwise(options, start, loss, seed)
-        if "Adadelta" in options.starts:
-            for loss in [BASE, *options.losses]:
+        if STARTS[1] in options.starts:
+            for loss in options.losses:
                 by_adadelta(options, start, loss, seed)
 
 
@@ -125,12 +124,19 @@ def scored(start: Start) -> np.ndarray:
 
 def by_adadelta(options: Options, start: Start, loss: str, seed: int) -> None:
     """Train the layers under a loss, all at once and then one by one; cross-entropy is the control of the first."""
-    how = Steps(options.adadelta_epochs, options.batch_size, options.adadelta_rate, options.bfloat16)
-    network, took = tuned(start.network, start.training, seed, as_loss(loss, options.adadelta_scale), how)
-    after = start._replace(network=network, name="Adadelta")
-    scores = scored(after)
-    row = {"seed": seed, "stage": after.name, "loss": loss} | took
-    keep(options, row, after, probabilities(scores) if loss == BASE else scores)
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16)
+    name = f"adadelta_{options.depth}_{len(start.training.classes)}_{options.epochs}_{how.epochs}_{loss}_{seed}.pt"
+    if options.cache and (options.cache / name).exists():
+        network = copy.deepcopy(start.network)
+        network.load_state_dict(torch.load(options.cache / name, weights_only=True))
+    else:
+        network, took = tuned(start.network, start.training, seed, as_loss(loss, options.adadelta_scale), how)
+        scores = scored(start._replace(network=network))
+        row = {"seed": seed, "stage": STARTS[1], "loss": loss} | took
+        keep(options, row, start, probabilities(scores) if loss == BASE else scores)
+        if options.cache:
+            torch.save(network.state_dict(), options.cache / name)
+    after = start._replace(network=network, name=STARTS[1])
     if loss != BASE:
         layerwise(options, after, loss, seed)
 
@@ -138,7 +144,7 @@ def by_adadelta(options: Options, start: Start, loss: str, seed: int) -> None:
 def layerwise(options: Options, start: Start, loss: str, seed: int) -> None:
     """Train the last layer until it is left, then if wanted those before it; keep the scores of both."""
     at_last = start.before_last(1)
-    last = learner(options, at_last.network, loss, seed, callback=tell)
+    last = learner(options, at_last.network, loss, seed)
     last.fit(at_last.training.pictures, at_last.training.classes)
     about = {"seed": seed, "loss": loss, "activations": options.activations}
     row = about | {"stage": f"{start.name}, last layer"} | course(last)
@@ -146,7 +152,7 @@ def layerwise(options: Options, start: Start, loss: str, seed: int) -> None:
     if start.name in options.deep_starts and options.depth > 1:
         network = nn.Sequential(*start.network[:-1], *last.network_)
         names = [str(place) for place in places(network)[:-1]]
-        chosen = {"layers": names, "mu": options.earlier_mu, "max_epochs": options.max_epochs, "callback": tell}
+        chosen = {"layers": names, "mu": options.earlier_mu, "max_epochs": options.max_epochs}
         model = learner(options, network, loss, seed, **chosen)
         model.fit(start.training.pictures, start.training.classes)
         row = about | {"stage": f"{start.name}, last {options.depth} layers"} | course(model)
@@ -164,7 +170,7 @@ def choose(options: Options) -> None:
     training, held_out = sets(options, seed, options.held_out)
     last = Start(pretrained(options, training, seed), training, held_out, BASE).before_last(1)
     for loss in options.losses:
-        for lam, ratio in itertools.product((1e-3, 1e-2, 1e-1, 1.0), options.ratios):
+        for lam, ratio in [] if loss == BASE else itertools.product((1e-3, 1e-2, 1e-1, 1.0), options.ratios):
             model = learner(options, last.network, loss, seed, lam=lam, mu=ratio * lam)
             model.fit(last.training.pictures, last.training.classes)
             found = figures(model.decision_function(last.test.pictures), held_out.classes).tolist()
@@ -176,12 +182,12 @@ def steps(options: Options) -> None:
     training, held_out = sets(options, seed, options.held_out)
     start = Start(pretrained(options, training, seed), training, held_out, BASE).before_last(options.depth)
     show({"figures": figures(probabilities(scored(start)), held_out.classes).tolist()})
-    for loss, rate, scale in itertools.product(options.losses, options.rates, options.scales):
-        how = Steps(1, options.batch_size, rate, options.bfloat16)
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16)
+    for loss, scale in itertools.product(options.losses, options.scales):
         network, took = tuned(start.network, start.training, seed, as_loss(loss, scale), how)
         scores = scored(start._replace(network=network))
         values = figures(probabilities(scores) if loss == BASE else scores, held_out.classes).tolist()
-        show({"loss": loss, "rate": rate, "scale": scale, "figures": values} | took)
+        show({"loss": loss, "scale": scale, "figures": values} | took)
 
 
 def course(model: LayerwiseSVM) -> dict[str, Any]:
