@@ -28,11 +28,12 @@ class Set(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How Adadelta goes over the training pictures: with rate 1, and .1 in the last epoch."""
+    """How Adadelta goes over the training pictures: with rate 1 until the last epoch."""
 
     epochs: int
     batch: int
     bfloat16: bool
+    last_rate: float
 
 
 def decoded(data: Path, cache: Path | None) -> dict[str, np.ndarray]:
@@ -99,7 +100,7 @@ def descend(network: nn.Sequential, training: Set, loss: Loss, how: Steps) -> di
     begin, inside, n = time.process_time(), 0.0, len(labels)
     network.train()
     for epoch in range(how.epochs):
-        total, steps.param_groups[0]["lr"] = 0.0, 0.1 if epoch + 1 == how.epochs else 1.0
+        total, steps.param_groups[0]["lr"] = 0.0, how.last_rate if epoch + 1 == how.epochs else 1.0
         for chosen in torch.randperm(n).split(how.batch):
             with torch.autocast("cpu", torch.bfloat16, enabled=how.bfloat16):
                 scores = network(training.pictures[chosen])
@@ -119,7 +120,7 @@ def pretrained(training: Set, seed: int, how: Steps, cache: Path | None) -> nn.S
     """Return the network after cross-entropy."""
     torch.manual_seed(seed)
     network = piecewise_linear()
-    stored = cache / f"trained_{len(training.classes)}_{how.epochs}_{seed}.pt" if cache else None
+    stored = cache / f"network_{len(training.classes)}_{how.epochs}_{how.last_rate:g}_{seed}.pt" if cache else None
     if stored and stored.exists():
         network.load_state_dict(torch.load(stored, weights_only=True))
         return network.eval()

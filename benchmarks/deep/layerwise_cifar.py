@@ -44,6 +44,7 @@ def arguments() -> Options:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--losses", nargs="+", default=[BASE, "zero_one", "ap", "ndcg"])
     parser.add_argument("--epochs", type=int, default=6, help="of cross-entropy")
+    parser.add_argument("--last-rate", type=float, default=0.1, help="of Adadelta in its last epoch; 1 before it")
     parser.add_argument("--bfloat16", action="store_true", help="cross-entropy and Adadelta in bfloat16")
     parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
     parser.add_argument("--adadelta-epochs", type=int, default=2, help="of the loss itself, and of more cross-entropy")
@@ -85,7 +86,7 @@ def sets(options: Options, seed: int, held_out: int = 0) -> tuple[Set, Set]:
 
 
 def pretrained(options: Options, training: Set, seed: int) -> nn.Sequential:
-    how = Steps(options.epochs, 100, options.bfloat16)
+    how = Steps(options.epochs, 100, options.bfloat16, options.last_rate)
     return cifar_network.pretrained(training, seed, how, options.cache)
 
 
@@ -124,8 +125,10 @@ def scored(start: Start) -> np.ndarray:
 
 def by_adadelta(options: Options, start: Start, loss: str, seed: int) -> None:
     """Train the layers under a loss, all at once and then one by one; cross-entropy is the control of the first."""
-    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16)
-    name = f"adadelta_{options.depth}_{len(start.training.classes)}_{options.epochs}_{how.epochs}_{loss}_{seed}.pt"
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16, options.last_rate)
+    before = (options.pictures, options.epochs, options.last_rate)
+    about = (*before, how.epochs, how.batch, options.depth, options.adadelta_scale, loss, seed)
+    name = "_".join(["adadelta", *map(str, about)]) + ".pt"
     if options.cache and (options.cache / name).exists():
         network = copy.deepcopy(start.network)
         network.load_state_dict(torch.load(options.cache / name, weights_only=True))
@@ -182,7 +185,7 @@ def steps(options: Options) -> None:
     training, held_out = sets(options, seed, options.held_out)
     start = Start(pretrained(options, training, seed), training, held_out, BASE).before_last(options.depth)
     show({"figures": figures(probabilities(scored(start)), held_out.classes).tolist()})
-    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16)
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16, options.last_rate)
     for loss, scale in itertools.product(options.losses, options.scales):
         network, took = tuned(start.network, start.training, seed, as_loss(loss, scale), how)
         scores = scored(start._replace(network=network))
