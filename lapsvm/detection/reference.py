@@ -54,7 +54,7 @@ def smooth_scores(boxes: Sequence[Box], scores: Sequence[float], amount: float =
     top, smoothed = max(scores), [float(score) for score in scores]
     best = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:200]
     for i in best:
-        mass = sum(math.exp((scores[j] - top) / unit) for j in best if j == i or overlap(boxes[i], boxes[j]) >= 0.6)
+        mass = sum(math.exp((scores[j] - top) / unit) for j in best if j == i or overlap(boxes[i], boxes[j]) >= 0.7)
         smoothed[i] = (1 - amount) * scores[i] + amount * (top + unit * math.log(max(mass, 1e-300)))
     highest = max(smoothed)
     return [score - highest + top for score in smoothed]

@@ -9,7 +9,7 @@ from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
 
 AMOUNT = 0.5
-TEMPERATURE, MIN_IOU = 0.5, 0.6
+TEMPERATURE, MIN_IOU = 0.5, 0.7
 BEST = 200  # windows beyond these have weights near 0, and all pairs of a picture's windows take long
 
 
@@ -18,7 +18,7 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
 
     The best of a thousand windows is partly best by chance. A window among many others with high scores is less likely
     to be so. A score s becomes (1 - amount) s + amount t log(mass), where mass is the sum of exp(s' / t) over the
-    windows with an IoU of at least 0.6 with this one, itself included, and t is half the standard deviation of the
+    windows with an IoU of at least 0.7 with this one, itself included, and t is half the standard deviation of the
     picture's scores. Of all windows the 200 best take part; the others keep their scores. Finally all are shifted so
     that the best score of the picture is what it was, and the order of pictures is kept.
 

@@ -2,7 +2,7 @@
 
 Refinement weighs windows' content and surroundings separately, and with its weights the best windows are often too
 large. Weights of the surroundings that are lower than the trained ones choose windows that fit better
-(docs/measurements/box_after_training.md).
+(docs/measurements/evaluation.md).
 """
 
 from dataclasses import replace
