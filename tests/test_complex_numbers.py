@@ -35,6 +35,7 @@ DOORS = {
     "nms scores": lambda: detection.nms(BOXES, bad(SCORES)),
     "detect": lambda: detection.detect(bad(SCORES), BOXES),
     "demote_scores": lambda: detection.demote_scores(bad(SCORES), 1.0),
+    "smooth_scores": lambda: detection.smooth_scores(BOXES, bad(SCORES)),
     "box_voting": lambda: detection.box_voting(BOXES, BOXES, bad(SCORES), 1.0, 0.4),
     "box_voting boxes": lambda: detection.box_voting(bad(BOXES), BOXES, SCORES, 1.0, 0.4),
     "to_json": lambda: detection.to_json("a", 9, 9, {"c": (BOXES, bad(SCORES))}),

@@ -29,24 +29,29 @@ Picture = tuple[str, Array, Float64]
 
 def main(folder: str) -> None:
     """Print the table."""
-    run = RunFolder(Path(folder))
-    context = RunContext(run, run.settings(), 1, Reporter(True))
-    detectors, set_name = load_detectors(context, "voting"), context.settings.data.train_set
-    pictures: list[Picture] = []
-    for shard in open_shards(run.shards(set_name)):
-        scores, cuts = score_many(detectors, shard.features), shard.offsets[1:-1]
-        pictures += zip(shard.image_ids, np.split(shard.boxes, cuts), np.split(scores, cuts), strict=True)
-    truth = context.data.dataset.ground_truth(set_name)
-    names = [detector.class_name for detector in detectors]
+    context, names, pictures = scored_pictures(folder)
+    truth = context.data.dataset.ground_truth(context.settings.data.train_set)
     print("| temperature | overlap | AP 11-point | CorLoc |\n|---|---|---|---|")
     grid = [(0.0, OVERLAPS[0]), *((temperature, iou) for iou in OVERLAPS for temperature in TEMPERATURES)]
     for temperature, iou in grid:
         settings = replace(context.settings.detect, box_voting=temperature, box_voting_iou=iou)
-        ap, located = _measured(pictures, names, settings, truth)
+        ap, located = measured(pictures, names, settings, truth)
         print(f"| {temperature:g} | {iou:g} | {ap:.3f} | {located:.3f} |", flush=True)
 
 
-def _measured(
+def scored_pictures(folder: str) -> tuple[RunContext, list[str], list[Picture]]:
+    """Return the context of a run, its classes, and its training pictures with the scores of all classes."""
+    run = RunFolder(Path(folder))
+    context = RunContext(run, run.settings(), 1, Reporter(True))
+    detectors = load_detectors(context, "voting")
+    pictures: list[Picture] = []
+    for shard in open_shards(run.shards(context.settings.data.train_set)):
+        scores, cuts = score_many(detectors, shard.features), shard.offsets[1:-1]
+        pictures += zip(shard.image_ids, np.split(shard.boxes, cuts), np.split(scores, cuts), strict=True)
+    return context, [detector.class_name for detector in detectors], pictures
+
+
+def measured(
     pictures: list[Picture], names: list[str], settings: DetectSettings, truth: Mapping[str, Mapping[str, GroundTruth]]
 ) -> tuple[float | None, float | None]:
     """Return the mean AP and the mean CorLoc of detections with these settings."""

@@ -3,6 +3,7 @@
 from lapsvm.detection.calibration import Calibration, Reliability, ReliabilityPoint, reliability
 from lapsvm.detection.detector import Detector, score_many
 from lapsvm.detection.formats import to_json
+from lapsvm.detection.smoothing import smooth_scores
 from lapsvm.detection.suppression import demote_scores, detect, nms
 from lapsvm.detection.voting import box_voting
 
@@ -17,5 +18,6 @@ __all__ = [
     "nms",
     "reliability",
     "score_many",
+    "smooth_scores",
     "to_json",
 ]

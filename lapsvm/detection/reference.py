@@ -1,4 +1,4 @@
-"""Slow, readable twins of compiled non-maximum suppression and box voting."""
+"""Slow, readable twins of non-maximum suppression, box voting and score smoothing."""
 
 import math
 import statistics
@@ -44,3 +44,17 @@ def box_voting(
         sides = [sum(weight * other[side] for weight, other in overlapping) for side in range(4)]
         means.append([side / total for side in sides] if total > 0 else [float(side) for side in box])
     return means
+
+
+def smooth_scores(boxes: Sequence[Box], scores: Sequence[float], amount: float = 0.5) -> list[float]:
+    """Return smoothed scores; see `lapsvm.detection.smooth_scores`."""
+    unit = 0.5 * statistics.pstdev(scores) if scores else 0.0
+    if not unit:
+        return list(scores)
+    top, smoothed = max(scores), [float(score) for score in scores]
+    best = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:200]
+    for i in best:
+        mass = sum(math.exp((scores[j] - top) / unit) for j in best if j == i or overlap(boxes[i], boxes[j]) >= 0.7)
+        smoothed[i] = (1 - amount) * scores[i] + amount * (top + unit * math.log(max(mass, 1e-300)))
+    highest = max(smoothed)
+    return [score - highest + top for score in smoothed]

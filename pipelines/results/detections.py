@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector, box_voting, demote_scores, detect
+from lapsvm.detection import Detector, box_voting, demote_scores, detect, smooth_scores
 from lapsvm.errors import LapsvmError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
@@ -119,7 +119,8 @@ def detect_shards(
 
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
-    lowered = demote_scores(scores, settings.demotion)
+    smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
+    lowered = demote_scores(smoothed, settings.demotion)
     detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
         moved = box_voting(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)

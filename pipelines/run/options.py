@@ -284,6 +284,8 @@ OPTIONS: tuple[Option, ...] = (
                "the voted boxes, not with the best ones.", "refine.box_voting"),
         Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
                "refine.folds", rule=Range(2, MAX_NUMBER)),
+        Option("refine_surroundings", "--refine-surroundings", float, "The share that the weights of windows' "
+               "surroundings keep after refinement.", "refine.surroundings", rule=SHARE),
         main="refine",
     ),
     *_panel(
@@ -296,6 +298,8 @@ OPTIONS: tuple[Option, ...] = (
                rule=COUNT_FROM_1, default=10, verbs="predict"),
         Option("demotion", "--demotion", float, "How much lower a picture's windows below its best one score.",
                "detect.demotion", rule=AT_LEAST_0),
+        Option("score_smoothing", "--score-smoothing", float, "How much windows score by those that nearly coincide "
+               "with them; 0 for not at all.", "detect.score_smoothing", rule=SHARE),
         Option("box_voting", "--box-voting", float, "The temperature at which boxes move to the mean of the windows "
                "around them; 0 for none.", "detect.box_voting", rule=AT_LEAST_0),
         Option("box_voting_iou", "--box-voting-iou", float, "The least overlap of windows that vote.",

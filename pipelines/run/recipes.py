@@ -34,6 +34,7 @@ PLAIN: dict[str, Any] = {
     "train.candidates": 20,
     "refine.rounds": 0,
     "detect.demotion": 0.0,
+    "detect.score_smoothing": 0.0,
     "detect.box_voting": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
@@ -56,11 +57,14 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.top": 5.0,
     "refine.average": True,
     "refine.box_voting": True,
+    "refine.surroundings": 0.8,
     "refine.neg_iou": 0.4,
     "refine.neg_min_iou": 0.1,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
+    "detect.score_smoothing": 0.5,
     "detect.box_voting": 0.7,
+    "detect.box_voting_iou": 0.45,
 }
 """What measured best on photographs, see docs/measurements/results.md."""
 

@@ -166,7 +166,8 @@ class RefineSettings:
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all.
     With ``average`` the detector is the mean of the models of all pictures and of all but a fold, with ``box_voting``
-    a round begins with the windows nearest to the chosen ones after box voting.
+    a round begins with the windows nearest to the chosen ones after box voting. ``surroundings`` is the share that the
+    weights of windows' surroundings keep after the last round.
     """
 
     rounds: int = 0
@@ -179,6 +180,7 @@ class RefineSettings:
     candidates: int = 0
     average: bool = False
     box_voting: bool = False
+    surroundings: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ class DetectSettings:
     nms_threshold: float = 0.3
     max_detections: int = 100
     demotion: float = 0.0
+    score_smoothing: float = 0.0
     box_voting: float = 0.0
     box_voting_iou: float = 0.4
 

@@ -22,6 +22,7 @@ from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement_guard import RefinementGuard, held_out_folds, held_out_scores, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
+from ..fitting.surroundings import with_less_surroundings
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
 from ..fitting.training_bags import Halves, stored_bags
@@ -146,7 +147,7 @@ def _refine(
         write_history(context, rows, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first.detector, "result"))}
         mean, solution = _mean(context, task, refined.refinement), refined.refinement.solution
-        is_certified = 0 not in refined.flipped
+        is_certified = 0 not in refined.flipped and (mean is not None or not _lowers_surroundings(context, pictures))
         detector = fitted_detector(task, result, solution, scale, projection, mean, is_certified=is_certified)
         _calibrated(context, task, detector, refined, pictures).save(task.path)
 
@@ -237,7 +238,20 @@ def _rounds(
         intercept = refinement.solution.intercept
         role = f"round {number}, flipped" if 0 in flipped else f"round {number}"
         rows += history_rows(task.name, role, Constants(settings.C), refinement.solution)
-    return refined, rows
+    return _lowered(context, pictures, refined), rows
+
+
+def _lowered(context: RunContext, pictures: _Pictures, refined: _Refined) -> _Refined:
+    """Return the last round with the share of the weights of surroundings that the settings keep."""
+    if pictures.content is None or not _lowers_surroundings(context, pictures):
+        return refined
+    inside, share = pictures.content.halves.inside, context.settings.refine.surroundings
+    return refined._replace(refinement=with_less_surroundings(refined.refinement, inside, share))
+
+
+def _lowers_surroundings(context: RunContext, pictures: _Pictures) -> bool:
+    """Return whether refined models keep less than all weights of surroundings, if the features have any."""
+    return pictures.content is not None and context.settings.refine.surroundings < 1
 
 
 def _round(context: RunContext, task: FitTask, pictures: _Pictures, start: _First, title: str) -> Refinement:

@@ -69,6 +69,8 @@ VARIANTS: dict[str, Values] = {
     "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},
+    "no-score-smoothing": {"detect.score_smoothing": 0.0},
+    "all-surroundings": {"refine.surroundings": 1.0},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {

@@ -10,7 +10,7 @@ from lapsvm.pipelines.run.settings import DetectSettings
 
 from lapsvm.detection import Detector
 
-CHANGED = ["--box-voting", "8", "--demotion", "0.5", "--nms", "0.4"]
+CHANGED = ["--box-voting", "8", "--demotion", "0.5", "--score-smoothing", "0.7", "--nms", "0.4"]
 
 
 def found(command, model, picture, *more):
@@ -37,7 +37,8 @@ def test_a_model_detects_outside_of_its_run_as_inside(run_copy, tmp_path, pictur
     copied = shutil.copy(run_copy / "models" / "six.safetensors", tmp_path / "copied.safetensors")
     assert found(command, copied, picture) == (inside, "")
     assert inside != plain
-    assert found(command, copied, picture, "--box-voting", 0, "--demotion", 0, "--nms", 0.3)[0] == plain
+    undone = ["--box-voting", 0, "--demotion", 0, "--score-smoothing", 0, "--nms", 0.3]
+    assert found(command, copied, picture, *undone)[0] == plain
 
 
 def test_a_model_copied_into_another_run_keeps_its_detection(run_copy, finished, tmp_path, picture, command):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
 from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, held_out_scores, without_flipped
+from lapsvm.pipelines.fitting.surroundings import with_less_surroundings
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
 from lapsvm.pipelines.results.held_out import HeldOut
@@ -213,6 +214,24 @@ def test_scores_of_a_fold_whose_model_flipped_are_not_held_out():
     np.testing.assert_array_equal(scores.fold, np.array([1, 0, 2] * 4))
     np.testing.assert_array_equal(scores.score[2::3], best.score[2::3, 3])
     np.testing.assert_array_equal(scores.center, [best.score[2::3, 1].mean(), best.score[::3, 3].mean()])
+
+
+def test_all_models_of_a_round_keep_the_same_share_of_the_surroundings():
+    rng = np.random.default_rng(4)
+    found, inside = stored_refinement(12, 4, 3, rng), np.array([True, False, True, False])
+    kept, factors = with_less_surroundings(found, inside, 0.25), np.array([1.0, 0.25, 1.0, 0.25])
+    np.testing.assert_allclose(kept.solution.coef, found.solution.coef * factors)
+    np.testing.assert_allclose(kept.fold_coef, found.fold_coef * factors[:, None])
+    np.testing.assert_allclose(kept.mean_coef, np.column_stack([kept.solution.coef, kept.fold_coef]).mean(axis=1))
+    np.testing.assert_array_equal(kept.windows, found.windows)
+
+
+def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
+    assert command("refine", "--out", run_copy, *REFINEMENT, "--refine-surroundings", "0.5", "--quiet").status == 0
+    for path in (refined / "models").glob("*.safetensors"):
+        found = Detector.load(run_copy / "models" / path.name)
+        np.testing.assert_array_equal(found.coef, Detector.load(path).coef)
+        assert found.provenance["result"]["duality_gap"] >= 0
 
 
 class FlippedModels:

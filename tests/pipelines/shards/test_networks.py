@@ -1,6 +1,7 @@
 """Runs on networks: what the settings ask of each, and surroundings stored beside windows."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -140,6 +141,18 @@ def test_the_first_models_take_the_surroundings_away_and_refined_ones_weigh_them
     np.testing.assert_allclose(around, -0.5 * own, rtol=1e-6)
     own, around = np.split((last.coef * last.scale).reshape(3, 8), 2, axis=1)
     assert not np.allclose(around, -0.5 * own, rtol=0.1)
+
+
+def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_path, command):
+    out = tmp_path / "RUN"
+    shutil.copytree(beside, out)
+    assert command("refine", "--out", out, "--refine-surroundings", "0.25", "--redo", "--quiet").status == 0
+    whole, less = (Detector.load(run / "models" / "six.safetensors") for run in (beside, out))
+    factors = np.tile(np.repeat([1.0, 0.25], 4), 3)
+    np.testing.assert_allclose(less.coef * less.scale, whole.coef * whole.scale * factors)
+    assert less.provenance["training"]["refine"]["surroundings"] == 0.25
+    assert whole.provenance["result"]["duality_gap"] < 0.1
+    assert less.provenance["result"]["certificate"] is None
 
 
 def test_prediction_builds_the_same_features(beside, digits, command):
