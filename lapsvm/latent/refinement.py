@@ -12,14 +12,14 @@ online instance classifier refinement", CVPR 2017, for windows near the chosen o
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
-from lapsvm.boxes import as_boxes, iou
+from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.multifold import assign_folds
@@ -28,6 +28,7 @@ from lapsvm.latent.scheduling.many import fit_many
 
 POS_IOU = 0.7
 NEG_IOU = 0.3
+INSIDE = 0.9  # a window is a part of the chosen one if at least this share of its area lies in it
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,36 @@ class Refinement:
     fold_coef: Float64
 
 
+class _Limits(NamedTuple):
+    """The overlaps with the chosen window that decide what a window of a positive picture is."""
+
+    pos_iou: float
+    neg_iou: float
+    neg_min_iou: float
+    neg_part_iou: float
+
+    def check(self) -> None:
+        """Raise InputError unless the limits are in order."""
+        if not 0 <= self.neg_min_iou < self.neg_iou <= self.pos_iou <= 1:
+            rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
+            raise InputError(f"{rule}, got {self.neg_min_iou}, {self.neg_iou} and {self.pos_iou}.")
+        if not 0 <= self.neg_part_iou <= 1:
+            raise InputError(f"neg_part_iou must be from 0 to 1, got {self.neg_part_iou}.")
+
+    def negative(self, windows: Float64, chosen: Float64, overlaps: Float64) -> NDArray[np.bool_]:
+        """Return which windows (n, 4) of a picture are negatives, for their IoU (n,) with the chosen one (4,)."""
+        far = (overlaps >= self.neg_min_iou) & (overlaps < self.neg_iou)
+        if self.neg_part_iou >= self.neg_iou:
+            return np.asarray(far)
+        return np.asarray(far & ~(inside(windows, chosen) & (overlaps >= self.neg_part_iou)))
+
+
+def inside(windows: Float64, box: Float64) -> NDArray[np.bool_]:
+    """Return which windows (n, 4) lie in a box (4,) with at least nine tenths of their area."""
+    corners = np.column_stack([np.maximum(windows[:, :2], box[:2]), np.minimum(windows[:, 2:], box[2:])])
+    return np.asarray(areas(corners) >= INSIDE * areas(windows))
+
+
 def refine(
     problem: LatentProblem,
     bags: Bags,
@@ -67,6 +98,7 @@ def refine(
     pos_iou: float = POS_IOU,
     neg_iou: float = NEG_IOU,
     neg_min_iou: float = 0.0,
+    neg_part_iou: float = 1.0,
     folds: int = 3,
     candidates: int = CANDIDATES,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
@@ -91,6 +123,9 @@ def refine(
         Its negative windows overlap the chosen one less than this. Where all overlap more, it is a positive only.
     neg_min_iou : float, default 0.0
         Windows that overlap the chosen one less than this are no negatives: they may hold another object of the class.
+    neg_part_iou : float, default 1.0
+        Windows inside the chosen one (nine tenths of their area) that overlap it at least so much are no negatives:
+        they may be the object, where the chosen window is too large. 1 makes no difference between them and others.
     folds : int, default 3
         Number of folds, at most the positives. Models trained without the positives and negatives of a fold choose its
         windows; with fewer negatives than folds, all models are trained with all of them. All share passes.
@@ -109,7 +144,7 @@ def refine(
         If boxes or windows do not fit the bags.
     InputError
         If a window lies outside its bag, there are more folds than positives, or not
-        0 <= neg_min_iou < neg_iou <= pos_iou <= 1.
+        0 <= neg_min_iou < neg_iou <= pos_iou <= 1 and 0 <= neg_part_iou <= 1.
 
     Warns
     -----
@@ -119,12 +154,11 @@ def refine(
     labels, box_array = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
     chosen = _checked_windows(bags, box_array, windows, positives)
-    if not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1:
-        rule = "neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
-        raise InputError(f"{rule}, got {neg_min_iou}, {neg_iou} and {pos_iou}.")
+    limits = _Limits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
+    limits.check()
     held_out = assign_folds(positives, folds, problem.seed)
     fold = _fold_numbers(held_out, labels, problem.seed)
-    excluded, has_far = _excluded(bags, box_array, positives, chosen, (pos_iou, neg_iou, neg_min_iou))
+    excluded, has_far = _excluded(bags, box_array, positives, chosen, limits)
     pictures = np.append(np.arange(bags.n_bags), positives)
     twice = bags.subset(pictures).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
@@ -169,20 +203,20 @@ def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: 
 
 
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: tuple[float, float, float]
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: _Limits
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
     In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
     """
-    pos_iou, neg_iou, neg_min_iou = limits
     first, second = np.zeros(bags.n_windows, dtype=np.bool_), []
     for bag in positives:
         own = slice(bags.offsets[bag], bags.offsets[bag + 1])
-        overlaps = iou(boxes[own], boxes[own][chosen[bag]][None])[:, 0]
-        first[own] = overlaps < pos_iou
+        box = boxes[own][chosen[bag]]
+        overlaps = iou(boxes[own], box[None])[:, 0]
+        first[own] = overlaps < limits.pos_iou
         first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
-        second.append((overlaps >= neg_iou) | (overlaps < neg_min_iou))
+        second.append(~limits.negative(boxes[own], box, overlaps))
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far

@@ -268,6 +268,7 @@ def _round(context: RunContext, task: FitTask, pictures: _Pictures, start: _Firs
             pos_iou=settings.pos_iou,
             neg_iou=settings.neg_iou,
             neg_min_iou=settings.neg_min_iou,
+            neg_part_iou=settings.neg_part_iou,
             folds=folds,
             progress=progress.update,
         )

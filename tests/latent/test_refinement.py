@@ -8,6 +8,7 @@ from lapsvm.boxes import iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
 from lapsvm.latent.multifold import assign_folds
+from lapsvm.latent.refinement import inside
 
 NEG_IOU, POS_IOU = 0.3, 0.7
 POSITIONS, WIDTHS = (0, 10, 20, 30, 40), (8, 9, 10)  # of one position every two windows overlap at least .8
@@ -32,12 +33,16 @@ def refined(windows, y, boxes, chosen, **options):
     return problem, refine(problem, Bags.from_arrays(windows), np.tile(boxes, (len(windows), 1)), chosen, **options)
 
 
-def by_hand(windows, y, boxes, chosen, out=()):
-    """The same problem, its bags written out: positives' near windows, negatives, positives' far windows."""
+def by_hand(windows, y, boxes, chosen, out=(), parts=()):
+    """The same problem, its bags written out: positives' near windows, negatives, positives' far windows.
+
+    `parts` are windows that are no negatives.
+    """
     near, far = (
         [pick(iou(boxes, boxes[chosen[i]][None])[:, 0]) for i in range(len(y))]
         for pick in (lambda overlap: overlap >= POS_IOU, lambda overlap: overlap < NEG_IOU)
     )
+    far = [own & ~np.isin(np.arange(len(boxes)), parts) for own in far]
     positives = [i for i in np.flatnonzero(y > 0) if i not in out]
     arrays = [windows[i][near[i]] for i in positives]
     start = [int(np.flatnonzero(near[i]).tolist().index(chosen[i])) for i in positives]
@@ -158,6 +163,8 @@ def test_the_same_seed_gives_the_same():
         ({"neg_iou": 0}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
         ({"pos_iou": 1.5}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
         ({"neg_min_iou": 0.3}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
+        ({"neg_part_iou": -0.1}, InputError, "neg_part_iou must be from 0 to 1, got -0.1"),
+        ({"neg_part_iou": float("nan")}, InputError, "neg_part_iou must be from 0 to 1, got nan"),
     ],
 )
 def test_options_that_break_their_rule_are_refused(options, error, sentence):
@@ -188,3 +195,53 @@ def test_windows_apart_may_hold_another_object():
     _, open_ = refined(windows, y, around, chosen, neg_min_iou=0.05)
     strong = windows[y > 0, 9:12].mean(axis=(0, 1))
     assert open_.solution.coef @ strong > strict.solution.coef @ strong
+
+
+def with_a_large_window():
+    """The first window covers position 1 wholly, with an IoU of .27 to .33, and a part of positions 0 and 2."""
+    windows, y, boxes = planted()
+    boxes[0] = [2, 0, 32, 10]
+    windows[y > 0, 0, :3] += [1, 0, 1]  # a weaker object, and what is around it
+    return windows, y, boxes, np.zeros(len(y), dtype=int)
+
+
+def test_windows_inside_the_chosen_one_are_no_negatives_from_an_iou_on():
+    windows, y, boxes, chosen = with_a_large_window()
+    within = [i for i in range(1, len(boxes)) if is_inside(boxes[i], boxes[0])]
+    overlaps = iou(boxes, boxes[:1])[:, 0]
+    for limit in (0.0, 0.28):
+        spared = [i for i in within if overlaps[i] >= limit]
+        assert spared
+        _, found = refined(windows, y, boxes, chosen, neg_part_iou=limit)
+        bags, labels, start = by_hand(windows, y, boxes, chosen, parts=spared)
+        alone = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
+        np.testing.assert_allclose(found.solution.coef, alone.coef, atol=0.05)
+        assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
+
+
+def test_the_object_in_a_chosen_window_that_is_too_large_is_no_negative():
+    windows, y, boxes, chosen = with_a_large_window()
+    strong = windows[y > 0, 3:6].mean(axis=(0, 1))
+    scores = [
+        refined(windows, y, boxes, chosen, neg_iou=0.4, **options)[1].solution.coef @ strong
+        for options in ({}, {"neg_part_iou": 0.4}, {"neg_part_iou": 0.25})
+    ]
+    assert scores[0] == scores[1] < scores[2]
+
+
+def is_inside(window, box):
+    """Nine tenths of a window's area, by its sides."""
+    width = min(window[2], box[2]) - max(window[0], box[0])
+    height = min(window[3], box[3]) - max(window[1], box[1])
+    area = (window[2] - window[0]) * (window[3] - window[1])
+    return max(width, 0) * max(height, 0) >= 0.9 * area
+
+
+def test_inside_is_nine_tenths_of_the_area():
+    rng = np.random.default_rng(0)
+    corners = rng.integers(0, 20, size=(500, 2))
+    boxes = np.hstack([corners, corners + rng.integers(1, 15, size=(500, 2))]).astype(float)
+    for box in boxes[:20]:
+        found = inside(boxes, box)
+        assert found.tolist() == [is_inside(window, box) for window in boxes]
+    assert inside(np.array([[0.0, 0, 10, 10], [0, 0, 10, 12]]), np.array([1.0, 0, 20, 10])).tolist() == [True, False]

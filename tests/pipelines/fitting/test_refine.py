@@ -110,12 +110,23 @@ def test_other_constants_are_refused(refined, command):
         (["--candidates", "-2"], "option --candidates must be from 0 to 2147483647, got -2."),
         (["--refine-folds", "1"], "option --refine-folds must be from 2 to 2147483647, got 1."),
         (["--neg-iou", "0.8"], "must be 0 <= neg-min-iou < neg-iou <= pos-iou <= 1, got 0, 0.8, 0.7."),
+        (["--neg-part-iou", "1.5"], "option --neg-part-iou must be from 0 to 1, got 1.5."),
         (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0."),
     ],
 )
 def test_constants_that_break_their_rule_are_refused(refined, command, options, sentence):
     said = command("refine", "--out", refined, *options)
     assert (said.status, sentence in said.err) == (2, True)
+
+
+def test_windows_inside_the_chosen_one_may_be_spared(run_copy, command):
+    options = ("--refine", "1", "--refine-folds", "2", "--quiet", "--redo")
+    weights = []
+    for given in ("1", "0.3", "0"):  # an IoU of 0.3 is that below which a window is negative anyway
+        assert command("refine", "--out", run_copy, *options, "--neg-part-iou", given).status == 0
+        weights.append(Detector.load(run_copy / "models" / "six.safetensors").coef)
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[1], weights[2])
 
 
 def test_of_few_positives_each_is_a_fold(run_copy, command):
