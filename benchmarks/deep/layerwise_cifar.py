@@ -1,7 +1,9 @@
-"""CIFAR-10 with a piecewise-linear network: cross-entropy, then layerwise training under each loss.
+"""CIFAR-10 with a piecewise-linear network: cross-entropy, then Adadelta and layerwise training under each loss.
 
     python benchmarks/deep/layerwise_cifar.py choose      the last layer per lam and mu, on held-out training pictures
-    python benchmarks/deep/layerwise_cifar.py train       mean AP and NDCG on the test pictures, before and after
+    python benchmarks/deep/layerwise_cifar.py steps       Adadelta per loss and scale, on the same
+    python benchmarks/deep/layerwise_cifar.py train       scores of the test pictures after each stage, into --results
+    python benchmarks/deep/layerwise_cifar.py report      tables over the seeds, from --results
     python benchmarks/deep/layerwise_cifar.py inference   share of loss-augmented inference in the time of an epoch
 
 Six 3x3 convolutions (32-32-pool-64-64-pool-128-128-pool, batch normalisation after each) and a linear layer, half the
@@ -10,266 +12,229 @@ the folder that LAPSVM_TEST_DATA names, or --data. Times are CPU time of the pro
 """
 
 import argparse
-import io
+import copy
 import itertools
 import json
 import os
-import sys
-import time
-import zipfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import cifar_network
+import layerwise_report
 import numpy as np
 import torch
-from PIL import Image
+from cifar_network import Set, Steps, as_loss, outputs, places, tuned
+from layerwise_report import figures
 from torch import nn
 
 from lapsvm.nn import LayerwiseSVM
-from lapsvm.ranking import average_precision, ndcg
 
-SHOWN = 10  # classes
 TIMES = ("seconds", "inference_seconds")
+BASE = "cross-entropy"
+STARTS = [BASE, "Adadelta"]
+Options = argparse.Namespace
 
 
-class Set(NamedTuple):
-    """Normalised pictures (n, 3, 32, 32) float32 and their classes (n,)."""
-
-    pictures: torch.Tensor
-    classes: np.ndarray
-
-
-def arguments() -> argparse.Namespace:
+def arguments() -> Options:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["choose", "train", "inference"])
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("LAPSVM_TEST_DATA", ".")) / "cifar10_jpg")
-    parser.add_argument("--pictures", type=int, default=5_000, help="training pictures")
-    parser.add_argument("--held-out", type=int, default=2_000, help="other training pictures, for choose")
+    parser.add_argument("--pictures", type=int, default=10_000, help="training pictures")
+    parser.add_argument("--held-out", type=int, default=2_000, help="other training pictures, for choose and steps")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--losses", nargs="+", default=["zero_one", "ap", "ndcg"])
-    parser.add_argument("--activations", nargs="+", default=["fixed"])
-    parser.add_argument("--epochs", type=int, default=15, help="of cross-entropy")
-    parser.add_argument("--layers", type=int, default=7, help="how many layers to train, from the last one")
-    parser.add_argument("--max-epochs", type=int, default=5, help="of a layer")
+    parser.add_argument("--losses", nargs="+", default=[BASE, "zero_one", "ap", "ndcg"])
+    parser.add_argument("--epochs", type=int, default=6, help="of cross-entropy")
+    parser.add_argument("--last-rate", type=float, default=0.1, help="of Adadelta in its last epoch; 1 before it")
+    parser.add_argument("--bfloat16", action="store_true", help="cross-entropy and Adadelta in bfloat16")
+    parser.add_argument("--starts", nargs="*", choices=STARTS, default=STARTS)
+    parser.add_argument("--adadelta-epochs", type=int, default=2, help="of the loss itself, and of more cross-entropy")
+    parser.add_argument("--adadelta-scale", type=float, default=1.0, help="as --scale")
+    parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 10.0], help="of a rank loss, for steps")
+    parser.add_argument("--depth", type=int, default=3, help="how many layers are trained after cross-entropy")
+    parser.add_argument("--deep-starts", nargs="*", choices=STARTS, default=STARTS[1:], help="those of deeper layers")
+    parser.add_argument("--activations", choices=["fixed", "bounded"], default="fixed")
+    parser.add_argument("--max-epochs", type=int, default=5, help="of a layer before the last one")
     parser.add_argument("--batch-size", type=int, default=200)
     parser.add_argument("--lam", type=float, default=1e-2)
     parser.add_argument("--mu", type=float, default=1e-3, help="of the last layer")
     parser.add_argument("--earlier-mu", type=float, default=1e-1, help="of the layers before it")
     parser.add_argument("--ratios", type=float, nargs="+", default=[10.0, 0.1], help="mu / lam, for choose")
     parser.add_argument("--scale", type=float, default=1.0, help="of the scores in a rank loss; the 0-1 loss has 1")
-    parser.add_argument("--bfloat16", action="store_true", help="cross-entropy in bfloat16")
     parser.add_argument("--cache", type=Path, help="folder for pictures and pre-trained weights")
-    parser.add_argument("--rows", type=Path, help="file to append results to, as JSON lines")
-    parser.add_argument("--resamples", type=int, default=200)
+    parser.add_argument("--results", type=Path, default=Path("layerwise_results"), help="folder of rows and scores")
+    parser.add_argument("--resamples", type=int, default=200, help="of the test pictures, for report")
     return parser.parse_args()
 
 
-def decoded(data: Path, cache: Path | None) -> dict[str, np.ndarray]:
-    """Return all pictures as bytes, and their classes, per set."""
-    stored = cache / "pictures.npz" if cache else None
-    if stored and stored.exists():
-        return dict(np.load(stored))
-    found: dict[str, list] = {"train": [], "test": [], "train_classes": [], "test_classes": []}
-    with zipfile.ZipFile(next(data.glob("*.zip"))) as archive:
-        names = sorted(name for name in archive.namelist() if name.endswith(".jpg"))
-        classes = sorted({name.split("/")[-2] for name in names})
-        for name in names:
-            part = "train" if "train/" in name else "test"
-            found[part].append(np.asarray(Image.open(io.BytesIO(archive.read(name))).convert("RGB")))
-            found[f"{part}_classes"].append(classes.index(name.split("/")[-2]))
-    arrays = {name: np.array(values, dtype=np.uint8) for name, values in found.items()}
-    if stored:
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(stored, **arrays)
-    return arrays
+class Start(NamedTuple):
+    """A network that layerwise training starts from, its pictures, and the name of the training before."""
+
+    network: nn.Sequential
+    training: Set
+    test: Set
+    name: str
+
+    def before_last(self, n_layers: int) -> "Start":
+        """Return the last layers that are trained and what follows them, with what they get for the pictures."""
+        place = places(self.network)[-n_layers]
+        parts = (part._replace(pictures=outputs(self.network[:place], part.pictures)) for part in (self[1], self[2]))
+        return Start(self.network[place:], *parts, self.name)
 
 
-def sets(arguments: argparse.Namespace, seed: int) -> tuple[Set, Set]:
-    """Return training pictures drawn at random, and all test pictures or held-out training pictures."""
-    arrays = decoded(arguments.data, arguments.cache)
-    order = np.random.default_rng(seed).permutation(len(arrays["train"]))
-    chosen, held_out = order[: arguments.pictures], order[len(order) - arguments.held_out :]
-    mean = arrays["train"][chosen].mean(axis=(0, 1, 2))
-    deviation = arrays["train"][chosen].std(axis=(0, 1, 2))
-
-    def made(pictures: np.ndarray, classes: np.ndarray) -> Set:
-        values = ((pictures - mean) / deviation).astype(np.float32).transpose(0, 3, 1, 2)
-        return Set(torch.from_numpy(values).contiguous(memory_format=torch.channels_last), classes.astype(np.int64))
-
-    training = made(arrays["train"][chosen], arrays["train_classes"][chosen])
-    if arguments.command == "choose":
-        return training, made(arrays["train"][held_out], arrays["train_classes"][held_out])
-    return training, made(arrays["test"], arrays["test_classes"])
+def sets(options: Options, seed: int, held_out: int = 0) -> tuple[Set, Set]:
+    return cifar_network.sets(cifar_network.decoded(options.data, options.cache), seed, options.pictures, held_out)
 
 
-def piecewise_linear() -> nn.Sequential:
-    modules: list[nn.Module] = []
-    for n_in, n_out in ((3, 32), (32, 64), (64, 128)):
-        for n in (n_in, n_out):
-            modules += [nn.Conv2d(n, n_out, 3, padding=1), nn.BatchNorm2d(n_out), nn.ReLU()]
-        modules.append(nn.MaxPool2d(2))
-    return nn.Sequential(*modules, nn.Flatten(), nn.Linear(2_048, SHOWN)).to(memory_format=torch.channels_last)
+def pretrained(options: Options, training: Set, seed: int) -> nn.Sequential:
+    how = Steps(options.epochs, 100, options.bfloat16, options.last_rate)
+    return cifar_network.pretrained(training, seed, how, options.cache)
 
 
-def pretrained(arguments: argparse.Namespace, training: Set, seed: int) -> nn.Sequential:
-    """Return the network after cross-entropy with Adadelta, batches of 100."""
-    torch.manual_seed(seed)
-    network, n = piecewise_linear(), len(training.classes)
-    stored = arguments.cache / f"network_{n}_{arguments.epochs}_{seed}.pt" if arguments.cache else None
-    if stored and stored.exists():
-        network.load_state_dict(torch.load(stored, weights_only=True))
-        return network.eval()
-    steps, labels = torch.optim.Adadelta(network.parameters(), lr=1.0), torch.from_numpy(training.classes)
-    for epoch in range(arguments.epochs):
-        begin, total = time.process_time(), 0.0
-        for chosen in torch.randperm(n).split(100):
-            with torch.autocast("cpu", torch.bfloat16, enabled=arguments.bfloat16):
-                scores = network(training.pictures[chosen])
-            value = nn.functional.cross_entropy(scores.float(), labels[chosen])
-            steps.zero_grad()
-            value.backward()
-            steps.step()
-            total += value.item() * len(chosen) / n
-        tell(f"seed {seed}, epoch {epoch}: cross-entropy {total:.3f}, {time.process_time() - begin:.0f} s")
-    if stored:
-        torch.save(network.state_dict(), stored)
-    return network.eval()
-
-
-def trained_names(network: nn.Sequential, n_layers: int) -> list[str]:
-    return [name for name, module in network.named_children() if isinstance(module, nn.Conv2d | nn.Linear)][-n_layers:]
-
-
-def learner(arguments: argparse.Namespace, network: nn.Sequential, loss: str, activations: str, seed: int, **others):
-    options = {
-        "lam": arguments.lam,
-        "mu": arguments.mu,
-        "batch_size": arguments.batch_size,
-        "max_epochs": arguments.max_epochs,
-        "layers": trained_names(network, arguments.layers),
-        "scale": 1.0 if loss == "zero_one" else arguments.scale,
+def learner(options: Options, network: nn.Sequential, loss: str, seed: int, **others: Any) -> LayerwiseSVM:
+    chosen = {
+        "lam": options.lam,
+        "mu": options.mu,
+        "batch_size": options.batch_size,
+        "activations": options.activations,
+        "scale": 1.0 if loss == "zero_one" else options.scale,
     }
-    return LayerwiseSVM(network, loss, seed=seed, activations=activations, **(options | others))
+    return LayerwiseSVM(network, loss, seed=seed, **(chosen | others))
 
 
-def scored(network: nn.Sequential, pictures: torch.Tensor) -> np.ndarray:
-    with torch.no_grad():
-        return torch.cat([network(part) for part in pictures.split(200)]).double().numpy()
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Return the log of the softmax, which ranks better after cross-entropy than the scores do."""
+    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
-def figures(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Mean AP, mean NDCG and accuracy, in per cent."""
-    wanted = classes[:, None] == np.arange(SHOWN)
-    means = [
-        np.mean([metric(scores[:, k], wanted[:, k]) for k in range(SHOWN)]) for metric in (average_precision, ndcg)
-    ]
-    return 100 * np.array([*means, (scores.argmax(axis=1) == classes).mean()])
+def train(options: Options) -> None:
+    for seed in options.seeds:
+        training, test = sets(options, seed)
+        start = Start(pretrained(options, training, seed), training, test, BASE).before_last(options.depth)
+        if BASE in options.starts:
+            keep(options, {"seed": seed, "stage": BASE, "loss": BASE}, start, probabilities(scored(start)))
+            for loss in (loss for loss in options.losses if loss != BASE):
+                layerwise(options, start, loss, seed)
+        if STARTS[1] in options.starts:
+            for loss in options.losses:
+                by_adadelta(options, start, loss, seed)
 
 
-def change(before: np.ndarray, after: np.ndarray, classes: np.ndarray, n_resamples: int) -> np.ndarray:
-    """95 % intervals (2, 3) of the differences of the figures, pictures resampled in pairs."""
-    rng = np.random.default_rng(0)
-    drawn = (rng.integers(len(classes), size=len(classes)) for _ in range(n_resamples))
-    found = [figures(after[chosen], classes[chosen]) - figures(before[chosen], classes[chosen]) for chosen in drawn]
-    return np.percentile(found, [2.5, 97.5], axis=0)
+def scored(start: Start) -> np.ndarray:
+    return outputs(start.network, start.test.pictures).double().numpy()
 
 
-def train(arguments: argparse.Namespace) -> None:
-    for seed in arguments.seeds:
-        training, test = sets(arguments, seed)
-        network = pretrained(arguments, training, seed)
-        features, unseen = (torch.from_numpy(scored(network[:-1], part.pictures)).float() for part in (training, test))
-        logits = scored(network[-1:], unseen)
-        before = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)  # ranks better than the logits do
-        for name, scores in (("cross-entropy, logits", logits), ("cross-entropy", before)):
-            report(arguments, {"seed": seed, "loss": name, "figures": figures(scores, test.classes).tolist()})
-        for activations in arguments.activations:
-            for loss in arguments.losses:
-                options = {"layers": None, "max_epochs": 50, "callback": tell}
-                last = learner(arguments, network[-1:], loss, activations, seed, **options)
-                last.fit(features, training.classes)
-                about = {"seed": seed, "loss": loss, "activations": activations}
-                row = about | {"layers": 1} | course(last)
-                report(arguments, row | compared(before, last.decision_function(unseen), test.classes, arguments))
-                if arguments.layers > 1:
-                    earlier = trained_names(network, arguments.layers)[:-1]
-                    whole = nn.Sequential(*network[:-1], *last.network_)
-                    options = {"layers": earlier, "mu": arguments.earlier_mu, "callback": tell}
-                    model = learner(arguments, whole, loss, activations, seed, **options)
-                    model.fit(training.pictures, training.classes)
-                    row = about | {"layers": arguments.layers} | course(model)
-                    after = model.decision_function(test.pictures)
-                    report(arguments, row | compared(before, after, test.classes, arguments))
+def by_adadelta(options: Options, start: Start, loss: str, seed: int) -> None:
+    """Train the layers under a loss, all at once and then one by one; cross-entropy is the control of the first."""
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16, options.last_rate)
+    before = (options.pictures, options.epochs, options.last_rate)
+    about = (*before, how.epochs, how.batch, options.depth, options.adadelta_scale, loss, seed)
+    name = "_".join(["adadelta", *map(str, about)]) + ".pt"
+    if options.cache and (options.cache / name).exists():
+        network = copy.deepcopy(start.network)
+        network.load_state_dict(torch.load(options.cache / name, weights_only=True))
+    else:
+        network, took = tuned(start.network, start.training, seed, as_loss(loss, options.adadelta_scale), how)
+        scores = scored(start._replace(network=network))
+        row = {"seed": seed, "stage": STARTS[1], "loss": loss} | took
+        keep(options, row, start, probabilities(scores) if loss == BASE else scores)
+        if options.cache:
+            torch.save(network.state_dict(), options.cache / name)
+    after = start._replace(network=network, name=STARTS[1])
+    if loss != BASE:
+        layerwise(options, after, loss, seed)
 
 
-def choose(arguments: argparse.Namespace) -> None:
-    seed = arguments.seeds[0]
-    training, held_out = sets(arguments, seed)
-    network = pretrained(arguments, training, seed)
-    features, unseen = (torch.from_numpy(scored(network[:-1], part.pictures)).float() for part in (training, held_out))
-    for loss in arguments.losses:
-        for lam, ratio in itertools.product((1e-3, 1e-2, 1e-1, 1.0), arguments.ratios):
-            options = {"layers": None, "max_epochs": 50, "lam": lam, "mu": ratio * lam}
-            model = learner(arguments, network[-1:], loss, "fixed", seed, **options).fit(features, training.classes)
-            found = figures(model.decision_function(unseen), held_out.classes).tolist()
-            report(arguments, {"loss": loss, "lam": lam, "ratio": ratio, "figures": found, **course(model)})
+def layerwise(options: Options, start: Start, loss: str, seed: int) -> None:
+    """Train the last layer until it is left, then if wanted those before it; keep the scores of both."""
+    at_last = start.before_last(1)
+    last = learner(options, at_last.network, loss, seed)
+    last.fit(at_last.training.pictures, at_last.training.classes)
+    about = {"seed": seed, "loss": loss, "activations": options.activations}
+    row = about | {"stage": f"{start.name}, last layer"} | course(last)
+    keep(options, row, start, last.decision_function(at_last.test.pictures))
+    if start.name in options.deep_starts and options.depth > 1:
+        network = nn.Sequential(*start.network[:-1], *last.network_)
+        names = [str(place) for place in places(network)[:-1]]
+        chosen = {"layers": names, "mu": options.earlier_mu, "max_epochs": options.max_epochs}
+        model = learner(options, network, loss, seed, **chosen)
+        model.fit(start.training.pictures, start.training.classes)
+        row = about | {"stage": f"{start.name}, last {options.depth} layers"} | course(model)
+        keep(options, row, start, model.decision_function(start.test.pictures))
 
 
-def course(model: LayerwiseSVM) -> dict:
+def keep(options: Options, row: dict[str, Any], start: Start, scores: np.ndarray) -> None:
+    """Store the test scores, and a row with their figures; `report` reads both."""
+    classes = start.test.classes
+    layerwise_report.store(options.results, row | {"figures": figures(scores, classes).tolist()}, scores, classes)
+
+
+def choose(options: Options) -> None:
+    seed = options.seeds[0]
+    training, held_out = sets(options, seed, options.held_out)
+    last = Start(pretrained(options, training, seed), training, held_out, BASE).before_last(1)
+    for loss in options.losses:
+        for lam, ratio in [] if loss == BASE else itertools.product((1e-3, 1e-2, 1e-1, 1.0), options.ratios):
+            model = learner(options, last.network, loss, seed, lam=lam, mu=ratio * lam)
+            model.fit(last.training.pictures, last.training.classes)
+            found = figures(model.decision_function(last.test.pictures), held_out.classes).tolist()
+            show({"loss": loss, "lam": lam, "ratio": ratio, "figures": found, **course(model)})
+
+
+def steps(options: Options) -> None:
+    seed = options.seeds[0]
+    training, held_out = sets(options, seed, options.held_out)
+    start = Start(pretrained(options, training, seed), training, held_out, BASE).before_last(options.depth)
+    show({"figures": figures(probabilities(scored(start)), held_out.classes).tolist()})
+    how = Steps(options.adadelta_epochs, options.batch_size, options.bfloat16, options.last_rate)
+    for loss, scale in itertools.product(options.losses, options.scales):
+        network, took = tuned(start.network, start.training, seed, as_loss(loss, scale), how)
+        scores = scored(start._replace(network=network))
+        values = figures(probabilities(scores) if loss == BASE else scores, held_out.classes).tolist()
+        show({"loss": loss, "scale": scale, "figures": values} | took)
+
+
+def course(model: LayerwiseSVM) -> dict[str, Any]:
     """What training did: CPU seconds of its epochs, in all and in inference; objectives; weights kept per layer."""
+    ends = [record for record in model.history_ if record["kept"]]
     return {
         **{name: sum(record[name] for record in model.history_) for name in TIMES},
-        "objectives": [model.start_objective_, model.objective_],
-        "duals": [record["dual"] for record in model.history_ if record["kept"]],
-        "kept": [record["kept"] for record in model.history_ if record["kept"]],
-        "epochs": [record["epoch"] for record in model.history_ if record["kept"]],
+        "objectives": [model.start_objective_, *(record["objective"] for record in ends)],
+        "duals": [record["dual"] for record in ends],
+        "kept": [record["kept"] for record in ends],
+        "epochs": [record["epoch"] for record in ends],
     }
 
 
-def compared(before: np.ndarray, after: np.ndarray, classes: np.ndarray, arguments: argparse.Namespace) -> dict:
-    """Return the figures after training, and their change with its interval."""
-    found = figures(after, classes)
-    return {
-        "figures": found.tolist(),
-        "change": (found - figures(before, classes)).tolist(),
-        "interval": change(before, after, classes, arguments.resamples).tolist(),
-    }
-
-
-def inference(arguments: argparse.Namespace) -> None:
+def inference(options: Options) -> None:
     """Epochs of the last layer, on the features before it: seconds in all, and in inference, per method."""
-    seed = arguments.seeds[0]
-    training, _ = sets(arguments, seed)
-    network = pretrained(arguments, training, seed)
-    features, last = torch.from_numpy(scored(network[:-1], training.pictures)).float(), nn.Sequential(network[-1])
-    for size in (arguments.batch_size, len(training.classes)):
+    seed = options.seeds[0]
+    training, _ = sets(options, seed)
+    network = pretrained(options, training, seed)
+    features, last = outputs(network[:-1], training.pictures), network[-1:]
+    for size in (options.batch_size, len(training.classes)):
         for loss, methods in (("ap", ["auto", "search", "greedy"]), ("ndcg", ["auto", "greedy"])):
             for method in methods:
-                options = {"batch_size": size, "method": method, "layers": None, "tol": 1e-9}
-                records = (
-                    learner(arguments, last, loss, "fixed", seed, **options).fit(features, training.classes).history_
-                )
+                chosen = {"batch_size": size, "method": method, "tol": 1e-9, "max_epochs": options.max_epochs}
+                records = learner(options, last, loss, seed, **chosen).fit(features, training.classes).history_
                 row = {"batch": size, "loss": loss, "method": method, "epochs": len(records)}
-                row |= {name: np.median([record[name] for record in records]) for name in TIMES}
-                report(arguments, row)
+                show(row | {name: float(np.median([record[name] for record in records])) for name in TIMES})
 
 
-def report(arguments: argparse.Namespace, row: dict) -> None:
-    line = json.dumps(row, default=lambda value: round(float(value), 6))
-    print(line, flush=True)
-    if arguments.rows:
-        with arguments.rows.open("a") as file:
-            file.write(line + "\n")
+def report(options: Options) -> None:
+    layerwise_report.show(options.results, options.resamples)
 
 
-def tell(message: object) -> None:
-    print(message, file=sys.stderr, flush=True)
+def show(row: dict[str, Any]) -> None:
+    print(json.dumps(row), flush=True)
+
+
+COMMANDS = {"choose": choose, "steps": steps, "train": train, "report": report, "inference": inference}
 
 
 def main() -> None:
     torch.set_num_threads(1)
     chosen = arguments()
-    {"choose": choose, "train": train, "inference": inference}[chosen.command](chosen)
+    COMMANDS[chosen.command](chosen)
 
 
 if __name__ == "__main__":
