@@ -22,7 +22,8 @@ class LatentRankSVM(LatentEstimator):
     C : float, default 1.0
         Weight of the loss, > 0.
     tol : float, default 1e-3
-        Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP, unless
+        the fall is above a twentieth of the decrease from w = 0 so far.
     init : str or array, default "mean"
         Choice of the first windows, see `LatentProblem`. "mean" makes no assumption about the bags; "whole_image" is
         for bags whose window 0 is the whole image. An array holds weights of the unscaled features, like `coef_`.

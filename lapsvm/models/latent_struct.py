@@ -21,7 +21,8 @@ class LatentStructSVM(LatentEstimator):
     C : float, default 1.0
         Weight of the loss, > 0.
     tol : float, default 1e-3
-        Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP.
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends CCCP, unless
+        the fall is above a twentieth of the decrease from w = 0 so far.
     truth : {"imputed", "any"}, default "imputed"
         The negatives' windows in the true ranking R*. "imputed" takes the lowest-scored windows, which maximise F
         (problem 2.9). "any" imposes the constraints for every choice (problem A.1); it penalises every difference

@@ -21,6 +21,9 @@ _EPS = float(np.finfo(float).eps)
 MISSED_GAIN = 0.02
 """Largest gap at convergence, as a share of the decrease from w = 0."""
 
+MISSED_FALL = 0.05
+"""Largest fall of an outer step at convergence, as a share of the decrease from w = 0; measured in learning.md."""
+
 NO_GAIN = 1e-6
 """Share of the tolerance: if the relative decrease from w = 0 is smaller, w = 0 is optimal."""
 
@@ -86,4 +89,19 @@ def allowed_gap(objective: float, dual: float, at_zero: float, tol: float) -> fl
     For small C, the useless w = 0 may be within `tol` of the minimum. The gap must therefore also be a small share of
     the decrease from w = 0 to the minimum.
     """
-    return min(tol * abs(objective), max(MISSED_GAIN * (at_zero - dual), NO_GAIN * tol * abs(objective)))
+    return _allowed(objective, MISSED_GAIN * (at_zero - dual), tol)
+
+
+def allowed_fall(objective: float, at_zero: float, tol: float) -> float:
+    """Return the fall of the objective in an outer step, such as one of CCCP, below which training may end.
+
+    As long as training has hardly left the objective `at_zero` of w = 0, a fall below `tol` of the whole objective can
+    be large beside all that was learned; ending there would leave the first windows as they are. The fall must
+    therefore also be a small share of the decrease from w = 0 so far.
+    """
+    return _allowed(objective, MISSED_FALL * (at_zero - objective), tol)
+
+
+def _allowed(objective: float, share: float, tol: float) -> float:
+    """Return the smaller one of `tol` of the objective and a share of the decrease from w = 0."""
+    return min(tol * abs(objective), max(share, NO_GAIN * tol * abs(objective)))

@@ -74,7 +74,7 @@ def _rate(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _is_converged(records: Sequence[Mapping[str, Any]], tol: float) -> bool:
-    """Return whether a training has ended by the rule of CCCP."""
+    """Return whether a training has ended by `tol`; one that has learned little may go on."""
     last = records[-1]
     fall = records[-2]["objective"] - last["objective"] if len(records) > 1 else math.inf
     is_certified = last["gap"] <= tol and last.get("certified", True)  # on candidates alone a gap is only a bound

@@ -43,7 +43,8 @@ class LatentProblem:
         Whole numbers are the first windows themselves, such as those of `lapsvm.boxes.central_windows`; other numbers
         are weights, whose best windows are the first ones.
     tol : float, default 1e-3
-        Relative duality gap of the last convex problem, and the relative fall of the objective that ends training.
+        Relative duality gap of the last convex problem, and the relative fall of the objective that ends training,
+        unless the fall is above a twentieth of the decrease from w = 0 so far.
     top : float, default 1
         Number of best windows whose mean represents a positive image, or, below 1, their share of its windows,
         rounded up. 1 is the thesis's model; more windows average out the noise of the choice.

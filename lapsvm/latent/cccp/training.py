@@ -11,7 +11,7 @@ Every training is a coroutine that yields a weight vector and receives each bag'
 
 import warnings
 from collections.abc import Generator
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, top_counts, t
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at, run_with_oracle
+from lapsvm.optim.certificate import allowed_fall
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
 Start = tuple[ImputedWindows, list[Plane], float]  # the first windows, planes and proximity
@@ -110,15 +111,24 @@ class Training:
             self._n_steps += 1
             self._record(solution, tol, changed)
             self._check_fall(last, solution.objective)
-            fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
-            converged = changed == 0 or fall <= self._problem.tol
+            converged = changed == 0 or last - solution.objective <= self._allowed_fall(solution.objective)
             if (converged and tol <= final) or self._n_steps >= self._problem.max_iter:
                 return End(solution, imputed, following, changed, converged)
+            fall = (last - solution.objective) / max(abs(solution.objective), np.finfo(float).tiny)
             tol = final if converged else max(final, min(tol, _TIGHTEN * fall, FIRST_GAP))
             planes = self._carried(solution.planes, following) if changed else solution.planes
             # the objective may rise when the mean of several windows replaces one given window
             last = solution.objective if len(following.index) == len(imputed.index) else np.inf
             imputed, proximity = following, solution.proximity
+
+    def _allowed_fall(self, objective: float) -> float:
+        """Return the fall of the objective below which CCCP has converged."""
+        return allowed_fall(objective, self._at_zero, self._problem.tol)
+
+    @cached_property
+    def _at_zero(self) -> float:
+        """The objective at w = 0, where all windows score alike."""
+        return self._problem.C * self._problem.risk.violation(np.zeros(len(self._signs)), self._signs).offset
 
     def _take_over(self, previous: "Training") -> tuple[ImputedWindows, list[Plane]]:
         """Return the last windows and planes of another training, and start from its best point."""

@@ -165,10 +165,9 @@ class CandidateTraining(Training):
             end = yield from self._solve_on_candidates(imputed, planes, proximity, _FINER * goal)
             self._end, gain = yield from self._certify(end)
             solution, following = self._end.solution, self._end.following
-            scale = max(abs(solution.objective), np.finfo(float).tiny)
             certified = solution.objective - solution.dual <= self._allowed(solution)
-            fall = max(gain, last - solution.objective)
-            converged = self._end.changed == 0 or gain <= _GAIN * final * scale or fall <= final * scale
+            fall, allowed = max(gain, last - solution.objective), self._allowed_fall(solution.objective)
+            converged = self._end.changed == 0 or gain <= _GAIN * allowed or fall <= allowed
             self._end = self._end._replace(converged=converged)
             spent = self._n_steps >= self._problem.max_iter or not (end.solution.converged or goal > final)
             if (certified and converged) or spent:

@@ -323,3 +323,16 @@ FEATURES, OFFSETS, LABELS = torch.zeros(6, 5), torch.tensor([0, 2, 6]), torch.te
 def test_bad_input_is_one_sentence(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_training_goes_on_while_falls_are_large_beside_what_was_learned(seed):
+    bags, labels = make_bags(seed, n_bags=60, dim=20, gap=0.6)
+    C, tol = 0.1, 0.05
+    head = made_head(seed, dim=20, C=C, top=1)
+    history = train_latent_head(head, [as_tensors(bags, labels)], init="weights", tol=tol)
+    ranks = np.arange(1, (labels > 0).sum() + 1)
+    at_zero = C * (1 - np.mean(ranks / (ranks + (labels < 0).sum())))
+    before, last = (record["objective"] for record in history[-2:])
+    assert 0.05 * (at_zero - last) < tol * last  # otherwise this would test nothing
+    assert history[-1]["changed"] == 0 or before - last <= 0.05 * (at_zero - last)
