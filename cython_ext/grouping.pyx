@@ -161,22 +161,24 @@ def group(
     const int32_t[:, ::1] counts, const int32_t[::1] sizes, const int32_t[:, ::1] boxes, const int32_t[:, ::1] pairs,
     int channels, int directions, Py_ssize_t texture_start, Py_ssize_t pixels, int cues
 ):
-    """Return the merges (n - 1, 2) in order, and the boxes (2n - 1, 4) of the leaves and of each union, int32.
+    """Return the merges (n - 1, 2) in order, and the boxes (2n - 1, 4) and sizes of the leaves and each union, int32.
 
     `pairs` are the regions that touch, each once, lower number first, and connect them all; `cues` adds 1 for
     colour, 2 for texture, 4 for size, 8 for fill.
     """
     cdef Py_ssize_t n = counts.shape[0], i
     merged, around = np.empty((n - 1, 2), np.int32), np.empty((2 * n - 1, 4), np.int32)
-    around[:n] = boxes
+    pixel_counts = np.empty(2 * n - 1, np.int32)
+    around[:n], pixel_counts[:n] = boxes, sizes
     cdef int32_t[:, ::1] merges = merged, out_boxes = around
+    cdef int32_t[::1] out_sizes = pixel_counts
     cdef vector[int32_t] counts_copy, row
     cdef vector[int16_t] shares
     cdef vector[int64_t] all_sizes
     cdef vector[uint8_t] alive
     cdef State s
     if n < 2:
-        return merged, around
+        return merged, around, pixel_counts
     with nogil:
         if cues & (COLOUR | TEXTURE):
             counts_copy.assign(&counts[0, 0], &counts[0, 0] + n * counts.shape[1])
@@ -193,4 +195,6 @@ def group(
         s.boxes, s.alive = &out_boxes[0, 0], alive.data()
         s.channels, s.directions, s.pixels, s.cues = channels, directions, pixels, cues
         _group(&s, &pairs[0, 0], pairs.shape[0], <int32_t> n, &merges[0, 0])
-    return merged, around
+        for i in range(n, 2 * n - 1):
+            out_sizes[i] = <int32_t> all_sizes[i]
+    return merged, around, pixel_counts

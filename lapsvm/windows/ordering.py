@@ -1,8 +1,8 @@
 """The order of selective search's windows: greedy cover of boxes that are likely objects, or the paper's random order.
 
 A box is likely an object if it cuts few regions of a coarse segmentation (superpixels straddling: B. Alexe,
-T. Deselaers, V. Ferrari, "Measuring the Objectness of Image Windows", PAMI 2012) and holds many edges. Nothing is
-learned.
+T. Deselaers, V. Ferrari, "Measuring the Objectness of Image Windows", PAMI 2012), holds many edges and is filled by the
+region that it bounds. Nothing is learned.
 """
 
 from collections.abc import Sequence
@@ -31,50 +31,73 @@ class Evidence(NamedTuple):
     edges: NDArray[np.uint16]
 
 
-def by_coverage(boxes: Int32, seen: Sequence[Evidence]) -> Int32:
+def by_coverage(boxes: Int32, sizes: Int32, seen: Sequence[Evidence], least: float = 0) -> Int32:
     """Return the distinct ones of `boxes` (n, 4), so that the first ones cover as many likely objects as possible.
 
     Each next box is the one that raises most the sum, over all boxes, of a box's weight times its greatest overlap
     with a box taken so far: max(0, 2 IoU - 1), see `lapsvm._ext.coverage.cover`. So near-duplicates wait, and a box
-    that many strategies find in a similar place comes early.
+    that many strategies find in a similar place comes early. Boxes with a side below `least` take no part and come
+    last, large ones first. `sizes` (n,) are the pixels of the regions.
     """
-    boxes = by_area(boxes)
-    weights = whole_weights(objectness(boxes, seen))
+    boxes, sizes = by_area(boxes, sizes)
+    enough = (boxes[:, 2:] - boxes[:, :2] >= least).all(axis=1)
+    if not enough.any():
+        return np.asarray(boxes[::-1])
+    small, boxes = boxes[~enough][::-1], np.ascontiguousarray(boxes[enough])
+    weights = whole_weights(objectness(boxes, sizes[enough], seen))
     candidates = np.argsort(-weights, kind="stable")
     n_first, order = min(len(boxes), MAX_BOXES), None
     while order is None:
         first = np.sort(candidates[:n_first])
         order = _coverage.cover(boxes[first], weights[first], MAX_PAIRS)
         n_covering, n_first = n_first, n_first // 2
-    ordered: Int32 = boxes[np.concatenate([first[order], candidates[n_covering:]])]
+    ordered: Int32 = np.concatenate([boxes[first[order]], boxes[candidates[n_covering:]], small])
     return ordered
 
 
-def by_area(boxes: Int32) -> Int32:
-    """Return the distinct boxes, sorted by area, among equals by their corners."""
-    if boxes.max() < 2**15:  # four numbers of 16 bits sort faster than a row
-        distinct = boxes[np.unique(boxes.astype(np.int64) @ [2**48, 2**32, 2**16, 1], return_index=True)[1]]
-    else:
-        distinct = np.unique(boxes, axis=0)
+def default_min_side(height: int, width: int) -> float:
+    """Return the default minimum side in pixels: 12, or less if the picture's shorter side is below 192."""
+    return min(12.0, min(height, width) / 16)
+
+
+def by_area(boxes: Int32, sizes: Int32) -> tuple[Int32, Int32]:
+    """Return the distinct boxes, sorted by area, among equals by their corners, and the size of each one's largest."""
+    order, starts = _runs(boxes)
+    distinct, largest_sizes = boxes[order[starts]], np.maximum.reduceat(sizes[order], starts)
     areas = (distinct[:, 2] - distinct[:, 0]).astype(np.int64) * (distinct[:, 3] - distinct[:, 1])
-    return np.ascontiguousarray(distinct[np.argsort(areas, kind="stable")])
+    place = np.argsort(areas, kind="stable")
+    return np.ascontiguousarray(distinct[place]), largest_sizes[place]
 
 
-def objectness(boxes: Int32, seen: Sequence[Evidence]) -> Float64:
-    """Return (edges + 0.1) / (cut + 0.1) ** 2 of each box, float64 (n,).
+def _runs(boxes: Int32) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the order of the boxes by their corners, and where in it each distinct box begins."""
+    if boxes.max() < 2**15:  # four numbers of 16 bits sort faster than a row
+        keys = boxes.astype(np.int64) @ [2**48, 2**32, 2**16, 1]
+        order = np.argsort(keys, kind="stable")
+        new = np.diff(keys[order]) != 0
+    else:
+        order = np.lexsort(boxes.T[::-1])
+        new = (np.diff(boxes[order], axis=0) != 0).any(axis=1)
+    return order, np.concatenate([[0], np.flatnonzero(new) + 1])
 
-    `cut` are the pixels of regions that the box separates from the rest (of each region the smaller part) and `edges`
-    the mean edge weight in the box over that in the picture; `cut` is a share of the box's area.
+
+def objectness(boxes: Int32, sizes: Int32, seen: Sequence[Evidence]) -> Float64:
+    """Return (edges + 0.1) ** 1.5 / (cut + 0.1) ** 2 * fill * area ** 0.125 of each box, float64 (n,).
+
+    `cut` are the pixels of regions that the box separates from the rest (of each region the smaller part), as a share
+    of the box's area, `edges` the mean edge weight in the box over that in the picture, and `fill` the share of the box
+    that its own region covers.
     """
     height, width = seen[0].labels.shape
     step = max(1, round(max(height, width) / GRID))
     whole = np.array([[0, 0, width, height]], np.int32)
-    areas = ((boxes[:, 2] - boxes[:, 0]).astype(np.float64) * (boxes[:, 3] - boxes[:, 1])) * len(seen)
-    cut = sum(_coverage.cut(*largest(one.labels), step, boxes) for one in seen) / areas
+    area = (boxes[:, 2] - boxes[:, 0]).astype(np.float64) * (boxes[:, 3] - boxes[:, 1])
+    cut = sum(_coverage.cut(*largest(one.labels), step, boxes) for one in seen) / (area * len(seen)) + SOFT
     inside: Any = sum(_coverage.edge_sums(one.edges, step, boxes) for one in seen)
     total = sum(float(_coverage.edge_sums(one.edges, step, whole)[0]) for one in seen)
-    density = inside / areas * (len(seen) * height * width / max(total, 1.0))
-    return np.asarray((density + SOFT) / ((cut + SOFT) * (cut + SOFT)))
+    edges = inside / area * (height * width / max(total, 1.0)) + SOFT
+    # square roots are the same on every machine, powers are not
+    return np.asarray(edges * np.sqrt(edges) / (cut * cut) * (sizes / area) * np.sqrt(np.sqrt(np.sqrt(area))))
 
 
 def largest(labels: Int32) -> tuple[Int32, int]:

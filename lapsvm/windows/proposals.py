@@ -11,6 +11,7 @@ from lapsvm.boxes import as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows.grid import grid
+from lapsvm.windows.ordering import default_min_side
 from lapsvm.windows.packages import opencv, selectivesearch
 from lapsvm.windows.selective_search import Mode, selective_search
 
@@ -138,11 +139,6 @@ def _check_side(min_side: float) -> float:
     return float(min_side)
 
 
-def default_min_side(height: int, width: int) -> float:
-    """Return the default minimum side in pixels: 12, or less if the picture's shorter side is below 192."""
-    return min(12.0, min(height, width) / 16)
-
-
 def tidy(boxes: ArrayLike, height: int, width: int, min_side: float) -> Float32:
     """Return the boxes clipped to the picture, in order, without small boxes and duplicates.
 
@@ -161,9 +157,15 @@ def tidy(boxes: ArrayLike, height: int, width: int, min_side: float) -> Float32:
     inside = np.clip(as_boxes(boxes), 0, [width, height, width, height]).astype(np.float32)
     sides = inside[:, 2:] - inside[:, :2]
     inside = inside[((sides > 0) & (sides >= min_side)).all(axis=1)]
-    # one complex number per box sorts faster than a row; float64 represents it exactly
-    corners = (inside[:, 1::2].astype(np.float64) * [2.0**26, 2.0**26] + inside[:, 0::2]) @ [1, 1j]
-    return inside[np.sort(np.unique(corners, return_index=True)[1])]
+    return inside[np.sort(np.unique(_keys(inside), return_index=True)[1])]
+
+
+def _keys(boxes: Float32) -> NDArray[Any]:
+    """Return one number per box (n,), equal for equal boxes; numbers sort faster than rows, whole ones fastest."""
+    if len(boxes) and boxes.max() < 2**15 and (boxes == np.rint(boxes)).all():
+        return np.asarray(boxes.astype(np.int64) @ [2**48, 2**32, 2**16, 1])
+    # float64 represents a pair of float32 with a factor of 2 ** 26 exactly
+    return np.asarray((boxes[:, 1::2].astype(np.float64) * [2.0**26, 2.0**26] + boxes[:, 0::2]) @ [1, 1j])
 
 
 def with_whole_image(boxes: ArrayLike, height: int, width: int) -> Float32:

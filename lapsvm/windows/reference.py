@@ -223,8 +223,8 @@ def group(
     texture_start: int,
     pixels: int,
     cues: int,
-) -> tuple[Array, Array]:
-    """Return the merges (n - 1, 2) and all boxes (2n - 1, 4): repeatedly join the most similar neighbours.
+) -> tuple[Array, Array, Array]:
+    """Return the merges (n - 1, 2), all boxes (2n - 1, 4) and sizes: repeatedly join the most similar neighbours.
 
     Among equally similar pairs the one with the lower numbers joins first; a union gets the next number.
     """
@@ -243,7 +243,8 @@ def group(
         merges.append((a, b))
         renamed = (frozenset(union if region in (a, b) else region for region in pair) for pair in touching)
         touching = {pair for pair in renamed if len(pair) == 2}
-    return np.array(merges, np.int32).reshape(-1, 2), np.array(all_boxes, np.int32)
+    sizes = np.array([regions[i][1] for i in range(len(all_boxes))], np.int32)
+    return np.array(merges, np.int32).reshape(-1, 2), np.array(all_boxes, np.int32), sizes
 
 
 def _around(regions: dict[int, Region], a: int, b: int) -> Array:

@@ -18,7 +18,7 @@ from lapsvm._ext import regions as _regions
 from lapsvm._ext import segmentation as _segmentation
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.colour import SPACES, Planes
-from lapsvm.windows.ordering import Evidence, at_random, by_coverage
+from lapsvm.windows.ordering import Evidence, at_random, by_coverage, default_min_side
 
 Int32 = NDArray[np.int32]
 
@@ -49,8 +49,8 @@ class Mode:
         The picture's sides are reduced by this factor, in (0, 1], but the longer one not below 320 pixels; the boxes
         are enlarged to whole pixels of the picture.
     order : str, default "coverage"
-        "coverage": the first boxes cover as many likely objects as possible; the seed is not used. "random": the
-        paper's order, large regions first with chance.
+        "coverage": the first boxes cover as many likely objects as possible, and boxes below the default `min_side`
+        come last; the seed is not used. "random": the paper's order, large regions first with chance.
     """
 
     spaces: tuple[str, ...]
@@ -69,9 +69,10 @@ MODES = {
 
 
 class Space(NamedTuple):
-    """The boxes of each strategy of a colour space, and what the order sees of it."""
+    """The boxes of each strategy of a colour space, the pixels of their regions, and what the order sees of it."""
 
     hierarchies: list[Int32]
+    sizes: list[Int32]
     evidence: Evidence
 
 
@@ -103,7 +104,9 @@ def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -
     if mode.order == "random":
         boxes = at_random(every, seed)
     else:
-        boxes = by_coverage(np.concatenate(every), [space.evidence for space in spaces])
+        sizes = np.concatenate([sizes for space in spaces for sizes in space.sizes])
+        least = default_min_side(*image.shape[:2]) * (max(seen.shape) / max(image.shape))
+        boxes = by_coverage(np.concatenate(every), sizes, [space.evidence for space in spaces], least)
     return boxes if seen is image else _enlarged(boxes, seen.shape, image.shape)
 
 
@@ -175,15 +178,17 @@ def _space(image: Planes, space: str, mode: Mode) -> Space:
     smoothed = _segmentation.smooth(planes)
     edges = _segmentation.edge_weights(smoothed)
     if pixels == 1:
-        return Space([np.array([[0, 0, 1, 1]], np.int32)], Evidence(np.zeros((1, 1), np.int32), edges))
+        only = np.ones(1, np.int32)
+        return Space([np.array([[0, 0, 1, 1]], np.int32)], [only], Evidence(np.zeros((1, 1), np.int32), edges))
     atoms, labels = segment(edges, mode.ks)
     start, _ = _regions.bins(len(planes))
-    boxes = [
-        _grouping.group(*leaves, len(planes), DIRECTIONS, start, pixels, sum(CUES[cue] for cue in cues))[1]
+    groups = [
+        _grouping.group(*leaves, len(planes), DIRECTIONS, start, pixels, sum(CUES[cue] for cue in cues))[1:]
         for leaves in describe(planes, smoothed, atoms, labels)
         for cues in mode.cues
     ]
-    return Space(boxes, Evidence(labels[int(np.argmax(mode.ks))][atoms], edges))
+    boxes, sizes = map(list, zip(*groups, strict=True))
+    return Space(boxes, sizes, Evidence(labels[int(np.argmax(mode.ks))][atoms], edges))
 
 
 def segment(weights: NDArray[np.uint16], ks: Sequence[int]) -> tuple[Int32, Int32]:

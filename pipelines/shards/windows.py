@@ -13,7 +13,7 @@ from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
 from .reduction import enlarged_boxes, reduced
 
-WINDOWS_VERSION = 2  # raised when proposals of equal settings change, so that old and new shards do not mix
+WINDOWS_VERSION = 3  # raised when proposals of equal settings change, so that old and new shards do not mix
 
 
 def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:

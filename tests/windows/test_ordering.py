@@ -12,12 +12,21 @@ from lapsvm.windows.ordering import Evidence, by_area, by_coverage, largest, obj
 CROWDS = pytest.mark.parametrize("seed", range(6))
 
 
+def full(boxes):
+    """The sizes of regions that fill their boxes."""
+    return (boxes[:, 2:] - boxes[:, :2]).prod(axis=1).astype(np.int32)
+
+
+def sorted_boxes(boxes):
+    return by_area(boxes, full(boxes))[0]
+
+
 def boxes_at(rng, n, side):
     """Distinct boxes, sorted by area, inside a square picture."""
     corners = np.sort(rng.integers(0, side + 1, (n, 2, 2)), axis=1).reshape(n, 4)
     corners[:, 2:] = np.minimum(np.maximum(corners[:, 2:], corners[:, :2] + 1), side)
     corners[:, :2] = np.minimum(corners[:, :2], corners[:, 2:] - 1)
-    return by_area(corners.astype(np.int32))
+    return sorted_boxes(corners.astype(np.int32))
 
 
 @CROWDS
@@ -31,7 +40,7 @@ def test_cover_equals_its_twin(seed):
 
 
 def test_cover_gives_up_above_its_limit_of_pairs():
-    boxes = by_area(np.array([[0, 0, 100, 100 + i] for i in range(9)], np.int32))
+    boxes = sorted_boxes(np.array([[0, 0, 100, 100 + i] for i in range(9)], np.int32))
     weights = np.ones(9, np.int32)
     assert coverage.cover(boxes, weights, 36) is not None
     for room in (coverage, reference):
@@ -70,38 +79,68 @@ def square():
 
 def test_a_box_that_cuts_nothing_is_the_more_likely_object():
     boxes = np.array([[16, 16, 40, 40], [4, 4, 28, 28], [28, 28, 52, 52]], np.int32)
-    likely = objectness(boxes, [evidence(square())])
+    likely = objectness(boxes, full(boxes), [evidence(square())])
     assert likely[0] > 5 * likely[1:].max()
 
 
 def test_a_flat_picture_has_finite_weights():
-    weights = objectness(np.array([[0, 0, 9, 9], [0, 0, 3, 3]], np.int32), [evidence(np.full((9, 9), 7))])
+    boxes = np.array([[0, 0, 9, 9], [0, 0, 3, 3]], np.int32)
+    weights = objectness(boxes, full(boxes), [evidence(np.full((9, 9), 7))])
     assert np.isfinite(weights).all()
     assert whole_weights(weights).max() == 32767
     assert whole_weights(weights).min() >= 1
 
 
 def test_near_duplicates_wait():
-    crowd = by_area(np.array([[10, 10, 40, 40], [10, 10, 41, 40], [10, 11, 40, 40], [50, 50, 64, 64]], np.int32))
+    crowd = sorted_boxes(np.array([[10, 10, 40, 40], [10, 10, 41, 40], [10, 11, 40, 40], [50, 50, 64, 64]], np.int32))
     order = coverage.cover(crowd, np.full(4, 9, np.int32), 100)
     assert crowd[order[1]].tolist() == [50, 50, 64, 64]
 
 
 def test_without_room_for_all_pairs_the_likely_ones_still_come_first(monkeypatch):
     boxes = boxes_at(np.random.default_rng(2), 80, 64)
-    every = by_coverage(boxes, [evidence(square())])
+    every = by_coverage(boxes, full(boxes), [evidence(square())])
     monkeypatch.setattr(ordering, "MAX_PAIRS", 3)
-    few = by_coverage(boxes, [evidence(square())])
+    few = by_coverage(boxes, full(boxes), [evidence(square())])
     assert set(map(tuple, few.tolist())) == set(map(tuple, every.tolist()))
-    weights = whole_weights(objectness(by_area(boxes), [evidence(square())]))
-    tail = [by_area(boxes).tolist().index(box) for box in few[-40:].tolist()]
+    weights = whole_weights(objectness(boxes, full(boxes), [evidence(square())]))
+    tail = [boxes.tolist().index(box) for box in few[-40:].tolist()]
     assert (np.diff(weights[tail]) <= 0).all()
 
 
 @pytest.mark.parametrize("far", [0, 2**20])
 def test_boxes_are_sorted_by_area_without_duplicates(far):
     boxes = np.array([[0, 0, 4, 4], [1, 0, 2, 3], [0, 0, 4, 4], [0, 0, 3, 1], [0, 0, 1, 3]], np.int32) + far
-    assert (by_area(boxes) - far).tolist() == [[0, 0, 1, 3], [0, 0, 3, 1], [1, 0, 2, 3], [0, 0, 4, 4]]
+    distinct, sizes = by_area(boxes, np.array([9, 3, 11, 2, 1], np.int32))
+    assert (distinct - far).tolist() == [[0, 0, 1, 3], [0, 0, 3, 1], [1, 0, 2, 3], [0, 0, 4, 4]]
+    assert sizes.tolist() == [1, 2, 3, 11]
+
+
+def test_a_box_that_its_region_fills_is_the_more_likely_object():
+    boxes = np.array([[4, 4, 28, 28], [4, 4, 28, 28]], np.int32)
+    whole, diagonal = objectness(boxes, np.array([576, 96], np.int32), [evidence(square())])
+    assert whole == pytest.approx(6 * diagonal)
+
+
+def test_of_boxes_that_look_alike_the_larger_one_is_the_more_likely_object():
+    boxes = np.array([[0, 0, 8, 8], [0, 0, 32, 32]], np.int32)
+    small, large = objectness(boxes, full(boxes), [evidence(np.full((64, 64), 7))])
+    assert small == pytest.approx(large / 2 ** (4 / 8))
+
+
+def test_small_boxes_come_last_and_move_no_other():
+    boxes = boxes_at(np.random.default_rng(4), 60, 64)
+    seen, enough = [evidence(square())], (boxes[:, 2:] - boxes[:, :2] >= 20).all(axis=1)
+    assert 10 < enough.sum() < 50
+    ordered = by_coverage(boxes, full(boxes), seen, 20)
+    alone = by_coverage(boxes[enough], full(boxes[enough]), seen)
+    assert ordered[: enough.sum()].tolist() == alone.tolist()
+    assert (np.diff(full(ordered[enough.sum() :])) <= 0).all()
+
+
+def test_where_all_boxes_are_small_the_large_ones_come_first():
+    boxes = boxes_at(np.random.default_rng(5), 20, 64)
+    assert (np.diff(full(by_coverage(boxes, full(boxes), [evidence(square())], 65))) <= 0).all()
 
 
 def test_only_the_largest_regions_count(monkeypatch):

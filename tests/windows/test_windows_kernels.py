@@ -266,16 +266,18 @@ def test_grouping_breaks_ties_by_the_lower_numbers():
     counts[:, 0], counts[:, 32] = 5, 20
     boxes = np.array([[i, 0, i + 1, 5] for i in range(4)], np.int32)
     pairs = np.array([[2, 3], [1, 2], [0, 1]], np.int32)
-    merges, around = grouping.group(counts, np.full(4, 5, np.int32), boxes, pairs, 1, 4, 32, 20, 4)
+    merges, around, sizes = grouping.group(counts, np.full(4, 5, np.int32), boxes, pairs, 1, 4, 32, 20, 4)
     assert merges.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert around[4:].tolist() == [[0, 0, 2, 5], [2, 0, 4, 5], [0, 0, 4, 5]]
+    assert sizes.tolist() == [5, 5, 5, 5, 10, 10, 20]
 
 
 @each_many_pixels
 def test_the_last_union_is_the_whole_picture_and_every_region_is_merged_once(name):
     planes = planes_of(name)
     arguments = leaves_of(planes)
-    merges, around = grouping.group(*arguments, 15)
+    merges, around, sizes = grouping.group(*arguments, 15)
     n = len(arguments[0])
     assert around[-1].tolist() == [0, 0, planes.shape[2], planes.shape[1]]
+    assert sizes[-1] == planes.shape[1] * planes.shape[2]
     assert sorted(merges.ravel().tolist()) == list(range(2 * n - 2))
