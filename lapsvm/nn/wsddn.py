@@ -1,22 +1,21 @@
 """WSDDN's two-stream head on fixed window features: all classes of a data set at once, from image-level labels."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
-
-from numpy.typing import ArrayLike
+from typing import Any, ClassVar
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch
+from lapsvm.nn.baselines.window_heads import DEVIATION, HeadsOfPictures, Parameters, import_torch, projected
 
 
-class WSDDN(WindowHeads):
+class WSDDN(HeadsOfPictures):
     """The two linear heads of a weakly supervised deep detection network.
 
     H. Bilen and A. Vedaldi, "Weakly supervised deep detection networks", CVPR 2016, section 3: one head's
     softmax over classes classifies each window; the other head's softmax over a picture's windows weighs the windows
     for each class. The sum of their product over the windows is the picture's score of the class, in [0, 1], and is
     trained with the binary log loss of each class. The network that computes the features is not trained, and the
-    paper's regulariser of overlapping windows is left out.
+    paper's regulariser of overlapping windows is left out. With a single class, the softmax over classes is that over
+    the class and a background whose value is 0.
 
     Parameters
     ----------
@@ -66,29 +65,6 @@ class WSDDN(WindowHeads):
         self.random_state = random_state
         self.callback = callback
 
-    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
-        """Train on labelled pictures.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes, two or more; 0 leaves a picture out of a class.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels and bags do not fit, or a parameter breaks its rule.
-        """
-        return self._fit(bags, Y)
-
     def _start(self, generator: Any, d: int, k: int) -> Parameters:
         return two_streams(generator, d, k)
 
@@ -110,8 +86,9 @@ def two_streams(generator: Any, d: int, k: int) -> Parameters:
 
 
 def streams_of(parameters: Parameters, features: Any) -> tuple[Any, Any]:
-    """Return the two heads' values (n, k) for parameters as `two_streams` begins them."""
-    return streams(features, parameters["class_coef"].T, parameters["class_intercept"], parameters["window_coef"].T)
+    """Return the two heads' values (n, ..., k) for parameters as `two_streams` begins them, of one head or stacked."""
+    classes = projected(features, parameters["class_coef"]) + parameters["class_intercept"]
+    return classes, projected(features, parameters["window_coef"])
 
 
 def streams(features: Any, class_coef: Any, class_intercept: Any, window_coef: Any) -> tuple[Any, Any]:
@@ -120,19 +97,34 @@ def streams(features: Any, class_coef: Any, class_intercept: Any, window_coef: A
 
 
 def log_products(classes: Any, windows: Any) -> Any:
-    """Return the logarithm of the product of both softmaxes (n, k), as a tensor."""
-    return classes.log_softmax(1) + windows.log_softmax(0)
+    """Return the logarithm of the product of both softmaxes (n, ..., k), as a tensor."""
+    return _log_shares(classes) + windows.log_softmax(0)
 
 
 def log_loss(classes: Any, windows: Any, labels: Any) -> Any:
-    """Return the binary log loss of one picture, summed over the classes whose label is not 0, as a tensor.
+    """Return the binary log loss of one picture (...), summed over the classes whose label is not 0, as a tensor.
 
     The score s of a class is the sum over windows of p q, p being the softmax over classes and q that over windows.
     As q sums to 1, 1 - s is the sum of (1 - p) q, and 1 - p is the other classes' share. Both logarithms are accurate
     for every s without clipping, which would give the worst scores a zero gradient.
     """
     weights = windows.log_softmax(0)
-    diagonal = import_torch("WSDDN").eye(classes.shape[1], dtype=bool)
-    others = classes[:, None, :].masked_fill(diagonal, -float("inf")).logsumexp(2) - classes.logsumexp(1, keepdim=True)
-    present, absent = (classes.log_softmax(1) + weights).logsumexp(0), (others + weights).logsumexp(0)
-    return -(present[labels > 0].sum() + absent[labels < 0].sum())
+    present = (_log_shares(classes) + weights).logsumexp(0)
+    absent = (_log_other_shares(classes) + weights).logsumexp(0)
+    return -(present.masked_fill(labels <= 0, 0).sum(-1) + absent.masked_fill(labels >= 0, 0).sum(-1))
+
+
+def _log_shares(classes: Any) -> Any:
+    """Return the logarithm of the softmax over the classes; a single class has a background of value 0 beside it."""
+    if classes.shape[-1] == 1:
+        return import_torch("WSDDN").nn.functional.logsigmoid(classes)
+    return classes.log_softmax(-1)
+
+
+def _log_other_shares(classes: Any) -> Any:
+    """Return the logarithm of what the softmax leaves to all but each class (n, ..., k)."""
+    torch, k = import_torch("WSDDN"), classes.shape[-1]
+    if k == 1:
+        return torch.nn.functional.logsigmoid(-classes)
+    others = classes[..., None, :].masked_fill(torch.eye(k, dtype=bool), -float("inf"))
+    return others.logsumexp(-1) - classes.logsumexp(-1, keepdim=True)

@@ -15,6 +15,9 @@ from lapsvm.features import BlockNorms, ShardSet, block_scales
 from ..run.context import RunContext
 from ..run.progress import Bar
 
+_ROWS = 256
+"""How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Halves:
@@ -46,10 +49,13 @@ class Halves:
 
     def combine(self, features: Array) -> Array:
         """Return features (n, d) with the second halves subtracted from the first, in the same type."""
-        parts = np.split(as_singles(features), np.cumsum(self.blocks)[:-1], axis=1)
-        blocks = zip(parts, self.halved, strict=True)
-        combined = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
-        return narrowed(combined, features.dtype)
+        combined = np.empty((len(features), sum(self.combined_blocks)), features.dtype)
+        for start in range(0, len(features), _ROWS):
+            part = as_singles(features[start : start + _ROWS])
+            blocks = zip(np.split(part, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
+            numbers = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
+            combined[start : start + _ROWS] = narrowed(numbers, features.dtype)
+        return combined
 
     def _combined(self, block: Array, half: bool) -> Array:
         if not half:

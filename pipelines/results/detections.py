@@ -103,18 +103,27 @@ def detect_shards(
     context: RunContext, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
 ) -> dict[str, list[ImageDetections]]:
     """Return class -> (picture, boxes, scores) over all shards; `score` returns (windows, classes) of a shard."""
-    detections: dict[str, list[ImageDetections]] = {name: [] for name in names}
+    return detect_runs([context], shards, names, lambda shard: [score(shard)], set_name)[0]
+
+
+def detect_runs(
+    contexts: Sequence[RunContext], shards: ShardSet, names: Sequence[str],
+    score: Callable[[Shard], Sequence[Float64]], set_name: str,
+) -> list[dict[str, list[ImageDetections]]]:  # fmt: skip
+    """Return what `detect_shards` does for each of several runs on the same shards, which are read once."""
+    first = contexts[0]
+    found: list[dict[str, list[ImageDetections]]] = [{name: [] for name in names} for _ in contexts]
     with (
-        context.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
-        ThreadPoolExecutor(context.threads) as pool,
+        first.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
+        ThreadPoolExecutor(first.threads) as pool,
     ):
         for index in range(len(shards)):
             shard = shards.read(index, verify=True)
-            scores = score(shard)
-            for column, name in enumerate(names):
-                detections[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+            for context, detections, scores in zip(contexts, found, score(shard), strict=True):
+                for column, name in enumerate(names):
+                    detections[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
             bar.step(len(shard.image_ids), windows=len(shard.boxes))
-    return detections
+    return found
 
 
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:

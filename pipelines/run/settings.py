@@ -119,8 +119,8 @@ class TrainSettings:
     run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
     ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is what cross-validation compares, ``margin`` how
     far below the best a candidate counts as good as that (see
-    `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, several values of
-    which are compared; ``head_seed`` is the seed of a baseline.
+    `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, ``lr`` its step,
+    several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of a baseline.
     """
 
     learner: str = "latent_rank_svm"
@@ -142,6 +142,8 @@ class TrainSettings:
     criterion: str = "image_ap"
     margin: float = 0.0
     epochs: tuple[int, ...] = (5, 10, 20)
+    lr: tuple[float, ...] = (0.01, 0.03, 0.1)
+    weight_decay: float = 1e-5
     head_seed: int = 0
 
     @property
@@ -151,7 +153,7 @@ class TrainSettings:
             return False
         constants: tuple[tuple[float, ...], ...] = (self.C,)
         if self.learner in HEADS:
-            constants = (self.epochs,)
+            constants = (self.epochs, self.lr)
         elif self.learner == "mi_svm":
             constants = (self.C, self.J)
         elif self.learner == "latent_svm":

@@ -1,15 +1,16 @@
 """Stage 4: score all windows, suppress overlaps, write result files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.arrays import Float64
+from lapsvm.detection import Detector
 from lapsvm.features import Shard, ShardSet, open_shards
 
 from ..results.detection_record import outdated_models
 from ..results.detections import (
-    detect_shards,
+    detect_runs,
     detection_stamp,
     is_up_to_date,
     publish_results,
@@ -17,7 +18,7 @@ from ..results.detections import (
     stamp_with_results,
     write_temporary_results,
 )
-from ..results.detectors import shard_scorer
+from ..results.detectors import shard_scorers
 from ..run.context import RunContext
 from ..run.folder import STAMP, Timing, measured
 
@@ -35,23 +36,42 @@ def run(context: RunContext) -> None:
 
     The detection settings in the models are updated to those of the run (see `detection_record`).
     """
-    score = shard_scorer(context, "detect")
-    shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
-    outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
-    context.run.files.check(outdated)
-    results: dict[str, SetResults] = {}
+    run_together([context])
+
+
+def run_together(contexts: Sequence[RunContext]) -> None:
+    """Do what `run` does for each of several runs on the same shards, which are read once.
+
+    The time of each run is its share.
+    """
+    score, first = shard_scorers(contexts, "detect"), contexts[0]
+    shards = {name: open_shards(first.run.shards(name)) for name in first.data.records}
+    outdated = [outdated_models(own.run, own.data.classes, own.settings.detect) for own in contexts]
+    for context, models in zip(contexts, outdated, strict=True):
+        context.run.files.check(models)
+    results: dict[str, list[SetResults]] = {}
     try:
         for name, shard_set in shards.items():
-            if context.redo or not is_up_to_date(context, name, shard_set):
-                results[name] = _detect_set(context, name, shard_set, score)
-        context.run.files.claim(outdated)
-        for path, detector in outdated.items():
-            detector.save(path)
-        for name, result in results.items():
-            _put_in_place(context, name, shards[name], result)
+            if not all(is_up_to_date(own, name, shard_set) and not own.redo for own in contexts):
+                results[name] = _detect_set(contexts, name, shard_set, score)
+        for number, (context, models) in enumerate(zip(contexts, outdated, strict=True)):
+            _finish(context, models, shards, {name: found[number] for name, found in results.items()})
     finally:
-        for result in results.values():
-            remove_temporary_files(result.files)
+        for found in results.values():
+            for result in found:
+                remove_temporary_files(result.files)
+
+
+def _finish(
+    context: RunContext, outdated: Mapping[Path, Detector], shards: Mapping[str, ShardSet],
+    results: Mapping[str, SetResults],
+) -> None:  # fmt: skip
+    """Put the models and result files of one run in their places."""
+    context.run.files.claim(outdated)
+    for path, detector in outdated.items():
+        detector.save(path)
+    for name, result in results.items():
+        _put_in_place(context, name, shards[name], result)
     for name in shards:
         if name not in results and f"detect {name}" not in context.run.timings():
             context.run.save_timing(f"detect {name}", Timing(), context.reporter.say)
@@ -59,11 +79,17 @@ def run(context: RunContext) -> None:
         context.save_settings()
 
 
-def _detect_set(context: RunContext, set_name: str, shards: ShardSet, score: Callable[[Shard], Float64]) -> SetResults:
+def _detect_set(
+    contexts: Sequence[RunContext], set_name: str, shards: ShardSet, score: Callable[[Shard], list[Float64]]
+) -> list[SetResults]:
     with measured() as timing:
-        detections = detect_shards(context, shards, context.data.classes, score, set_name)
-        timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
-        return SetResults(write_temporary_results(context.run, set_name, detections), timing)
+        found = detect_runs(contexts, shards, contexts[0].data.classes, score, set_name)
+        counts = {"pictures": shards.n_images, "windows": shards.n_windows}
+        files = [
+            write_temporary_results(context.run, set_name, own) for context, own in zip(contexts, found, strict=True)
+        ]
+    share = timing.shared(len(contexts), counts)
+    return [SetResults(own, share) for own in files]
 
 
 def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, results: SetResults) -> None:

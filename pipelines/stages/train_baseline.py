@@ -1,18 +1,19 @@
 """Stage 2 for the baselines."""
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 from lapsvm.errors import LapsvmError, SettingsError
 from lapsvm.evaluation import write_json
-from lapsvm.features import ShardSet
-from lapsvm.nn import load_heads
+from lapsvm.features import ShardSet, open_shards
+from lapsvm.nn import TrainedHeads, load_heads
 
-from ..fitting.baselines.heads import fit_heads
+from ..fitting.baselines.heads import Record, fit_heads, fit_seeds
 from ..fitting.baselines.mi_svm import fit_mi_svm
-from ..fitting.tasks import FitTask, files_of_other_learners, is_done, training_difference
+from ..fitting.tasks import FitTask, files_of_other_learners, fit_tasks, is_done, training_difference
 from ..fitting.training_bags import training_bags
 from ..run.context import RunContext
+from ..run.folder import measured
 from ..run.settings import HEADS
 from ..shards.projection import projection_of
 
@@ -41,22 +42,53 @@ def is_trained(context: RunContext, tasks: Sequence[FitTask]) -> bool:
 
 def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> None:
     """Train a baseline on all classes, and write its models and baseline.json."""
-    train, run = context.settings.train, context.run
-    heads = train.learner in HEADS
-    files = [run.heads] if heads else [task.path for task in tasks]
-    run.files.check([*files, run.baseline_file])
+    heads = context.settings.train.learner in HEADS
+    files = [context.run.heads] if heads else [task.path for task in tasks]
+    context.run.files.check([*files, context.run.baseline_file])
     bags, scale, halves = training_bags(context, shards)
-    record: dict[str, Any] = {"method": train.learner, "seed": train.head_seed}
     if heads:
         trained, more = fit_heads(context, tasks, bags, scale)
-    else:
-        detectors, more = fit_mi_svm(context, tasks, bags, scale, halves, projection_of(run, shards))
-    run.remove(files_of_other_learners(context))
+        _save_heads(context, trained, more)
+        return
+    detectors, more = fit_mi_svm(context, tasks, bags, scale, halves, projection_of(context.run, shards))
+    _prepare(context, files)
+    for detector, path in zip(detectors, files, strict=True):
+        detector.save(path)
+    _save_record(context, more)
+
+
+def train_heads_together(contexts: Sequence[RunContext]) -> None:
+    """Train the heads of several runs on the same shards that differ in their seed, and write their files.
+
+    See `lapsvm.pipelines.fitting.baselines.heads.fit_seeds`. The time of each run is its share.
+    """
+    first = contexts[0]
+    shards = open_shards(first.run.shards(first.settings.data.train_set))
+    tasks = [fit_tasks(context, shards) for context in contexts]
+    for context in contexts:
+        context.run.files.check([context.run.heads, context.run.baseline_file])
+    with measured() as timing:
+        bags, scale, _ = training_bags(first, shards)
+        results = fit_seeds(contexts, tasks, bags, scale)
+    for context, own, result in zip(contexts, tasks, results, strict=True):
+        _save_heads(context, *result)
+        share = timing.shared(len(contexts), {"nothing_to_do": False, "classes": len(own)})
+        context.run.save_timing("train", share, context.reporter.say)
+
+
+def _save_heads(context: RunContext, trained: TrainedHeads, more: Record) -> None:
+    _prepare(context, [context.run.heads])
+    trained.save(context.run.heads)
+    _save_record(context, more)
+
+
+def _prepare(context: RunContext, files: Sequence[Path]) -> None:
+    """Remove what another kind of learner has left, and claim the files that a baseline writes."""
+    context.run.remove(files_of_other_learners(context))
     context.save_settings()
-    run.files.claim([*files, run.baseline_file])
-    if heads:
-        trained.save(run.heads)
-    else:
-        for detector, path in zip(detectors, files, strict=True):
-            detector.save(path)
-    write_json(run.baseline_file, record | dict(more))
+    context.run.files.claim([*files, context.run.baseline_file])
+
+
+def _save_record(context: RunContext, more: Record) -> None:
+    train = context.settings.train
+    write_json(context.run.baseline_file, {"method": train.learner, "seed": train.head_seed, **more})

@@ -1,7 +1,7 @@
 """Baselines on the shards of a finished run: MI-SVM, WSDDN, OICR and attention, each as a run folder.
 
     python -m lapsvm.pipelines.studies.baselines --run RUN --out DIR --method mi_svm|wsddn|oicr|attention_mil
-        [--seed 0] [--root DATA]
+        [--seed 0 | --seeds 0,1,2] [--root DATA]
 
 DIR becomes a run on RUN's shards, with RUN's settings but for the learner: trained, detected and evaluated as
 `lapsvm run --learner METHOD` does. RUN is only read. Its demotion applies to MI-SVM only: the softmax over the windows
@@ -9,7 +9,8 @@ of a picture does the same for WSDDN and attention, and OICR's heads are used as
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -29,12 +30,17 @@ from ..run.limits import MAX_SEED
 from ..run.progress import Reporter
 from ..run.settings import HEADS, Settings
 from ..shards.jobs import copy_shard
+from ..stages import detect
 from ..stages.registry import run_stage
+from ..stages.train_baseline import train_heads_together
 from .command import Root, study_command
 
 C_VALUES = (0.05, 0.5, 5.0)
 J_VALUES = (1.0, 3.0)
 """MI-SVM's constants to choose from, for features with a mean norm of 1."""
+
+OF_HEADS = ("train.epochs", "train.lr", "train.weight_decay")
+"""The settings of heads."""
 
 
 class Method(StrEnum):
@@ -62,17 +68,56 @@ def run(
     StageError
         If `folder` is no run folder.
     """
+    context = _context(folder, out, method, seed, constants, quiet, root)
+    with context.run.lock():
+        take_shards(RunFolder(folder), context.run, list(context.data.records))
+        for stage in ("train", "detect", "evaluate"):
+            run_stage(stage, context)
+
+
+def run_seeds(
+    folder: Path, out: Path, method: Method, seeds: Sequence[int],
+    constants: Mapping[str, Any] = MappingProxyType({}), *, quiet: bool = False, root: Path | None = None,
+) -> None:  # fmt: skip
+    """Do what `run` does for several seeds of a head, each in its own folder out/METHOD-SEED.
+
+    The first seed's folds choose the constants of all. All seeds train side by side and take the pictures in the first
+    one's order.
+
+    Raises
+    ------
+    OptionError
+        If a folder holds a run already, a seed is repeated, or the method is not a head.
+    """
+    if method.value not in HEADS:
+        raise OptionError(f"option --seeds is for {', '.join(HEADS)}; {method.value} draws folds alone, see --seed.")
+    if len(set(seeds)) < len(seeds):
+        raise OptionError(f"option --seeds must name different seeds, got {','.join(map(str, seeds))}.")
+    folders = [out / f"{method.value}-{seed}" for seed in seeds]
+    contexts = [
+        _context(folder, own, method, seed, constants, quiet, root) for own, seed in zip(folders, seeds, strict=True)
+    ]
+    with ExitStack() as locks:
+        for context in contexts:
+            locks.enter_context(context.run.lock())
+            take_shards(RunFolder(folder), context.run, list(context.data.records))
+        train_heads_together(contexts)
+        detect.run_together(contexts)
+        for context in contexts:
+            run_stage("evaluate", context)
+
+
+def _context(
+    folder: Path, out: Path, method: Method, seed: int, constants: Mapping[str, Any], quiet: bool, root: Path | None
+) -> RunContext:
+    """Return the context of a baseline's run; OptionError if its folder holds a run already."""
     source, target = RunFolder(folder), RunFolder(out)
     own = baseline_settings(source.require_settings("baselines"), method, seed, constants)
     settings = moved(check_settings(own), root)
     if target.settings_file.exists() or target.baseline_file.exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
     program = ("python", "-m", "lapsvm.pipelines.studies.baselines")
-    context = RunContext(target, settings, os.cpu_count() or 1, Reporter(quiet), program=program)
-    with target.lock():
-        take_shards(source, target, list(context.data.records))
-        for stage in ("train", "detect", "evaluate"):
-            run_stage(stage, context)
+    return RunContext(target, settings, os.cpu_count() or 1, Reporter(quiet), program=program)
 
 
 def baseline_settings(settings: Settings, method: Method, seed: int, constants: Mapping[str, Any]) -> Settings:
@@ -80,7 +125,7 @@ def baseline_settings(settings: Settings, method: Method, seed: int, constants: 
 
     Raises OptionError if a constant is given that the baseline does not have.
     """
-    own = ("train.epochs",) if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
+    own = OF_HEADS if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
     for name in constants:
         if name not in own:
             raise OptionError(f"option --{name.removeprefix('train.')} is not one of --method {method.value}.")
@@ -110,15 +155,30 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, first weights and order.")] = 0,
+    seeds: Annotated[str, typer.Option(help="Seeds of a head, as in 0,1,2: trained together, a run each in OUT.")] = "",
     epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
+    lr: Annotated[str, typer.Option(help="Steps of the heads to choose from, as in .003,.01.")] = "",
+    weight_decay: Annotated[float | None, typer.Option(min=0, help="Weight of |w|^2 / 2 in each step.")] = None,
     C: Annotated[str, typer.Option("--C", help="C of mi_svm to choose from.")] = "",
     J: Annotated[str, typer.Option("--J", help="J of mi_svm to choose from.")] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")] = False,
     root: Root = None,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""
-    given = {name: text or None for name, text in (("epochs", epochs), ("C", C), ("J", J))}
+    texts = {name: text or None for name, text in (("epochs", epochs), ("lr", lr), ("C", C), ("J", J))}
+    given: dict[str, Any] = {"weight_decay": weight_decay, **texts}
+    if seeds:
+        run_seeds(folder, out, method, _seeds(seeds), setting_values(given), quiet=quiet, root=root)
+        return
     run(folder, out, method, seed, setting_values(given), quiet=quiet, root=root)
+
+
+def _seeds(text: str) -> list[int]:
+    """Return the seeds; OptionError if one is none."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) <= MAX_SEED for word in words):
+        raise OptionError(f"option --seeds must be whole numbers from 0 to {MAX_SEED}, got {text!r}.")
+    return [int(word) for word in words]
 
 
 if __name__ == "__main__":

@@ -154,6 +154,16 @@ def test_a_subset_shares_the_memory():
     assert bags.subset([3, 1])._store is bags._store
 
 
+@pytest.mark.parametrize("index", [[3, 4, 5], [5, 4, 3], [4], [4, 4], [2, 4], [0, 1, 2, 3, 4, 5, 6]])
+def test_stored_rows_are_copies_in_the_given_order(index):
+    features = np.arange(33.0).reshape(11, 3)
+    bags = Bags(features, [0, 4, 11], scale=2.0)
+    rows = bags.stored_rows(np.full(len(index), 1), index)
+    np.testing.assert_array_equal(rows, features[4 + np.array(index)])
+    rows[:] = 0
+    assert features[5, 0] == 15
+
+
 def test_a_mask_chooses_a_subset():
     bags = made(np.float32)
     mask = np.arange(40) % 3 == 0

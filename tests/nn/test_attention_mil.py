@@ -8,12 +8,7 @@ import pytest
 from lapsvm.errors import InputError
 from lapsvm.nn import AttentionMIL
 
-rng = np.random.default_rng(0)
-Y = np.where(rng.random((40, 3)) < 0.4, 1, -1)
-PLACES = np.array([rng.permutation(12)[:3] for _ in Y])
-FEATURES = rng.normal(size=(40, 12, 8)) / 4
-for _bag, _class in zip(*np.nonzero(Y > 0), strict=True):
-    FEATURES[_bag, PLACES[_bag, _class], _class] += 2
+from .planted import FEATURES, PLACES, Y
 
 
 @pytest.fixture(scope="module")

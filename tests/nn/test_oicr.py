@@ -11,14 +11,7 @@ from lapsvm.nn import OICR
 from lapsvm.nn.baselines import reference
 from lapsvm.nn.baselines.pseudo_labels import pseudo_labels
 
-rng = np.random.default_rng(0)
-Y = np.where(rng.random((40, 3)) < 0.4, 1, -1)
-PLACES = np.array([rng.permutation(12)[:3] for _ in Y])
-FEATURES = rng.normal(size=(40, 12, 8)) / 4
-for _bag, _class in zip(*np.nonzero(Y > 0), strict=True):
-    FEATURES[_bag, PLACES[_bag, _class], _class] += 2
-CORNERS = rng.integers(0, 200, (40 * 12, 2))
-BOXES = np.hstack([CORNERS, CORNERS + 10]).astype(np.float32)
+from .planted import BOXES, FEATURES, PLACES, Y, softmax
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +51,6 @@ def test_a_picture_without_a_class_is_background_if_every_class_is_known_to_be_a
     classes, weights = pseudo_labels(np.full((3, 2), 0.5), np.array(labels), np.zeros((3, 4)))
     assert classes.tolist() == [2, 2, 2]
     assert weights.tolist() == [weight] * 3
-
-
-def softmax(values, axis):
-    shares = np.exp(values - values.max(axis=axis, keepdims=True))
-    return shares / shares.sum(axis=axis, keepdims=True)
 
 
 def numpy_loss(parts, features, labels, boxes):

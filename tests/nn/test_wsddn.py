@@ -12,22 +12,18 @@ from lapsvm.errors import InputError, LapsvmError
 from lapsvm.nn import WSDDN
 from lapsvm.nn import wsddn as room
 
+from .planted import FEATURES as BAGS
+from .planted import PLACES, Y, softmax
+
 rng = np.random.default_rng(0)
-Y = np.where(rng.random((40, 3)) < 0.4, 1, -1)
-PLACES = np.array([rng.permutation(12)[:3] for _ in Y])
-BAGS = rng.normal(size=(40, 12, 8)) / 4
-for _bag, _class in zip(*np.nonzero(Y > 0), strict=True):
-    BAGS[_bag, PLACES[_bag, _class], _class] += 2
-
-
-def softmax(values, axis):
-    shares = np.exp(values - values.max(axis=axis, keepdims=True))
-    return shares / shares.sum(axis=axis, keepdims=True)
 
 
 def numpy_scores(features, class_coef, class_intercept, window_coef):
     """The paper's section 3 as it stands there."""
-    return softmax(features @ class_coef + class_intercept, 1) * softmax(features @ window_coef, 0)
+    values = features @ class_coef + class_intercept
+    if values.shape[1] == 1:  # beside a background of value 0
+        return softmax(np.hstack([values, 0 * values]), 1)[:, :1] * softmax(features @ window_coef, 0)
+    return softmax(values, 1) * softmax(features @ window_coef, 0)
 
 
 def numpy_loss(features, labels, *parameters):
@@ -54,7 +50,7 @@ def drawn(seed, k):
     return draw.normal(size=(9, 5)), [draw.normal(size=shape) for shape in ((5, k), (k,), (5, k))]
 
 
-@pytest.mark.parametrize("k", [2, 3, 7])
+@pytest.mark.parametrize("k", [1, 2, 3, 7])
 @pytest.mark.parametrize("seed", range(3))
 def test_loss_and_gradient_are_those_of_the_formula(torch, seed, k):
     features, given = drawn(seed, k)
@@ -105,6 +101,14 @@ def test_the_planted_windows_of_every_class_are_found(trained):
     assert losses[-1] < losses[0] / 2
 
 
+def test_a_single_class_is_found(torch):
+    model = WSDDN().fit(BAGS, Y[:, :1])
+    best = model.score_windows(list(BAGS)).reshape(40, 12).argmax(axis=1)
+    assert (best == PLACES[:, 0])[Y[:, 0] > 0].mean() > 0.9
+    scores = np.exp(model.decision_function(list(BAGS))[:, 0])
+    assert scores[Y[:, 0] > 0].min() > scores[Y[:, 0] < 0].max()
+
+
 def test_the_seed_decides_and_nothing_else(torch, trained):
     before = torch.get_rng_state(), torch.get_num_threads()
     again, other = WSDDN().fit(BAGS, Y), WSDDN(random_state=1).fit(BAGS, Y)
@@ -140,7 +144,7 @@ def test_every_epoch_is_told(torch):
         ({"weight_decay": -1}, Y, "weight_decay must be a finite number greater than 0, got -1."),
         ({"random_state": None}, Y, "random_state must be a whole number of 0 or more, got None."),
         ({"callback": 3}, Y, "callback must be callable or None, got 3."),
-        ({}, Y[:, :1], "Y must have two classes or more, because a softmax over one class is constant, got 1."),
+        ({}, Y[:, :0], "Y must have a class, got 0."),
         ({}, Y[:, 0], "Y must have 2 dimension(s), got shape (40,)."),
         ({}, Y[:7], "Y and bags must have the same length, got 7 and 40."),
         ({}, Y * 2, "Y must hold +1, -1 and 0, got "),

@@ -98,6 +98,9 @@ class Store:
 
     def take(self, rows: Index) -> Array:
         """Return copies (m, d) of rows, in their order."""
+        only = self._only_part(rows)
+        if only is not None and self.parts[only].resident:
+            return self.parts[only].take(rows - self.bounds[only])
         copies = np.empty((len(rows), self.dim), dtype=self.dtype)
         missing = np.arange(len(rows)) if self._row_cache is None else self._row_cache.get(rows, copies)
         if self.remote is not None and len(missing):
@@ -116,6 +119,13 @@ class Store:
         """Cache copies of these rows if their part lies in a file."""
         if self._row_cache is not None and not self.parts[part].resident:
             self._row_cache.add(rows, features)
+
+    def _only_part(self, rows: Index) -> int | None:
+        """Return the part that holds all of these rows; None if there are several, or no rows."""
+        if not len(rows):
+            return None
+        first, last = self.part_of(np.array([rows.min(), rows.max()])).tolist()
+        return first if first == last else None
 
     def _by_part(self, rows: Index) -> Iterator[tuple[int, Index]]:
         """Yield each part that holds some of the rows, with their positions."""

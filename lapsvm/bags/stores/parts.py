@@ -63,7 +63,9 @@ class MemoryPart:
         return Block(self.features, starts, stops, self.lengths)
 
     def take(self, rows: Index) -> Array:
-        """Return copies of these rows."""
+        """Return copies of these rows; consecutive ones are copied at once, several times faster."""
+        if len(rows) and (np.diff(rows) == 1).all():
+            return self.features[rows[0] : rows[-1] + 1].copy()
         return self.features[rows]
 
 

@@ -1,16 +1,15 @@
 """A multiple-instance head with gated attention over windows."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, check_count
-from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch
+from lapsvm.nn.baselines.window_heads import DEVIATION, HeadsOfPictures, Parameters, import_torch, projected
 
 
-class AttentionMIL(WindowHeads):
+class AttentionMIL(HeadsOfPictures):
     """Gated attention over the windows of a picture, one for each class, on fixed features.
 
     M. Ilse, J. Tomczak and M. Welling, "Attention-based deep multiple instance learning", ICML 2018, section 2.4,
@@ -48,7 +47,6 @@ class AttentionMIL(WindowHeads):
         "class_coef",
         "class_intercept",
     )
-    least_classes: ClassVar[int] = 1
     gate_coef_: Float32
     gate_intercept_: Float32
     attention_coef_: Float32
@@ -72,29 +70,6 @@ class AttentionMIL(WindowHeads):
         self.random_state = random_state
         self.callback = callback
 
-    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
-        """Train on labelled pictures.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes; 0 leaves a picture out of a class.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels and bags do not fit, or a parameter breaks its rule.
-        """
-        return self._fit(bags, Y)
-
     def _check(self) -> None:
         super()._check()
         check_count("hidden", self.hidden)
@@ -112,21 +87,22 @@ class AttentionMIL(WindowHeads):
         }
 
     def _values(self, parameters: Parameters, features: Any) -> tuple[Any, Any]:
-        """Return the logarithm of the attention and the class scores, both (n, k)."""
-        gates = features @ parameters["gate_coef"].T + parameters["gate_intercept"]
-        content, gate = gates.chunk(2, dim=1)
-        attention = (content.tanh() * gate.sigmoid()) @ parameters["attention_coef"].T
-        classes = features @ parameters["class_coef"].T + parameters["class_intercept"]
+        """Return the logarithm of the attention and the class scores, both (n, ..., k)."""
+        gates = projected(features, parameters["gate_coef"]) + parameters["gate_intercept"]
+        content, gate = gates.chunk(2, dim=-1)
+        hidden = (content.tanh() * gate.sigmoid())[..., None, :]
+        attention = (hidden @ parameters["attention_coef"].mT)[..., 0, :]
+        classes = projected(features, parameters["class_coef"]) + parameters["class_intercept"]
         return attention.log_softmax(0), classes
 
     def _logits(self, parameters: Parameters, features: Any) -> Any:
-        """Return the picture's score (k,) of each class before the sigmoid."""
+        """Return the picture's score (..., k) of each class before the sigmoid."""
         attention, classes = self._values(parameters, features)
         return (attention.exp() * classes).sum(0)
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:  # noqa: ARG002
         softplus = import_torch("AttentionMIL").nn.functional.softplus
-        return (softplus(-labels * self._logits(parameters, features)) * labels.abs()).sum()
+        return (softplus(-labels * self._logits(parameters, features)) * labels.abs()).sum(-1)
 
     def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
         attention, classes = self._values(parameters, features)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, check_count
-from lapsvm.bags import as_bags
+from lapsvm.bags import Bags, as_bags
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 from lapsvm.nn.baselines.pseudo_labels import MIN_IOU, pseudo_labels
-from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch
+from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
 from lapsvm.nn.wsddn import log_loss, log_products, streams_of, two_streams
 
 
@@ -88,7 +88,7 @@ class OICR(WindowHeads):
         bags : Bags or sequence of (n_i, d) arrays
             The windows of each picture.
         Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes, two or more; 0 leaves a picture out of a class.
+            The labels of k classes; 0 leaves a picture out of a class.
         boxes : (n_windows, 4)
             The boxes of the windows, bag after bag.
 
@@ -103,10 +103,14 @@ class OICR(WindowHeads):
         InputError
             If labels, boxes and bags do not fit, or a parameter breaks its rule.
         """
-        data, known = as_bags(bags), as_boxes(boxes)
-        if len(known) != data.n_windows:
-            raise InputError(f"boxes must be those of {data.n_windows} windows, got {len(known)}.")
-        return self._fit(data, Y, known)
+        data = as_bags(bags)
+        return self._fit(data, Y, self._boxes_of(data, boxes))
+
+    def _boxes_of(self, bags: Bags, boxes: ArrayLike | None) -> Array:
+        known = as_boxes([] if boxes is None else boxes)
+        if len(known) != bags.n_windows:
+            raise InputError(f"boxes must be those of {bags.n_windows} windows, got {len(known)}.")
+        return known
 
     def _check(self) -> None:
         super()._check()
@@ -122,25 +126,33 @@ class OICR(WindowHeads):
         return {**first, "refinement_coef": refinement, "refinement_intercept": torch.zeros(rows)}
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:
-        torch = import_torch("OICR")
         classes, windows = streams_of(parameters, features)
         loss = log_loss(classes, windows, labels)
-        of_classes, known = labels.numpy(), as_boxes([] if boxes is None else boxes)
-        scores = log_products(classes, windows).detach().exp().numpy()
+        scores, known = log_products(classes, windows), as_boxes([] if boxes is None else boxes)
         for head in self._refined(parameters, features):
-            targets, weights = pseudo_labels(scores, of_classes, known, self.min_iou)
-            chosen = head.gather(1, torch.from_numpy(targets)[:, None])[:, 0]
-            loss = loss - (torch.from_numpy(weights.astype(np.float32)) * chosen).mean()
-            scores = head.detach()[:, :-1].exp().numpy()
+            targets, weights = self._taught(scores, labels, known)
+            loss = loss - (weights * head.gather(-1, targets[..., None])[..., 0]).mean(0)
+            scores = head[..., :-1]
         return loss
 
+    def _taught(self, log_scores: Any, labels: Any, boxes: Array) -> tuple[Any, Any]:
+        """Return the pseudo labels and the weights (n, ...) that the scores (n, ..., k) of an earlier head give."""
+        torch = import_torch("OICR")
+        n, k = len(log_scores), log_scores.shape[-1]
+        scores = log_scores.detach().exp().reshape(n, -1, k).numpy()
+        of_heads = zip(np.moveaxis(scores, 1, 0), labels.reshape(-1, k).numpy(), strict=True)
+        taught = [pseudo_labels(own, of_classes, boxes, self.min_iou) for own, of_classes in of_heads]
+        targets, weights = (np.stack(parts, axis=1) for parts in zip(*taught, strict=True))
+        shape = log_scores.shape[:-1]
+        return torch.from_numpy(targets).reshape(shape), torch.from_numpy(weights.astype(np.float32)).reshape(shape)
+
     def _refined(self, parameters: Parameters, features: Any) -> list[Any]:
-        """Return each refinement head's log probabilities (n, k + 1); the last column is the background."""
-        values = features @ parameters["refinement_coef"].T + parameters["refinement_intercept"]
-        return [head.log_softmax(1) for head in values.chunk(self.n_refinements, dim=1)]
+        """Return each refinement head's log probabilities (n, ..., k + 1); the last column is the background."""
+        values = projected(features, parameters["refinement_coef"]) + parameters["refinement_intercept"]
+        return [head.log_softmax(-1) for head in values.chunk(self.n_refinements, dim=-1)]
 
     def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
-        heads = import_torch("OICR").stack(self._refined(parameters, features))[:, :, :-1]
+        heads = import_torch("OICR").stack(self._refined(parameters, features))[..., :-1]
         return heads.logsumexp(0) - float(np.log(self.n_refinements))
 
     def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from lapsvm.arrays import Array, Float32, Float64, as_floats, check_count, check_positive, check_same_length
+from lapsvm.arrays import Array, Float64, as_floats, check_count, check_positive, check_same_length
 from lapsvm.bags import Bags, as_bags
 from lapsvm.bfloat16 import widened
 from lapsvm.errors import DependencyError, InputError, ShapeError
@@ -32,7 +32,6 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
 
     parts: ClassVar[tuple[str, ...]]
     """Names of the fitted arrays without "_", in the order of training."""
-    least_classes: ClassVar[int] = 2
     history_: list[dict[str, float]]
     epochs: int
     lr: float
@@ -53,32 +52,30 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _loss(self, parameters: Parameters, features: Any, labels: Any, boxes: Array | None) -> Any:
-        """Return the loss of one picture as a tensor."""
+        """Return the loss of one picture as a tensor, the losses (m,) for stacked parameters and labels (m, k)."""
         raise NotImplementedError
 
     def _log_scores_of(self, parameters: Parameters, features: Any) -> Any:
-        """Return the logarithm of the scores (n, k) of one picture's windows as a tensor."""
+        """Return the logarithm of the scores (n, ..., k) of one picture's windows as a tensor."""
         raise NotImplementedError
 
     def _image_scores_of(self, parameters: Parameters, features: Any) -> Any:
-        """Return the logarithm of the scores (k,) of one picture as a tensor."""
+        """Return the logarithm of the scores (..., k) of one picture as a tensor."""
         raise NotImplementedError
 
     def _fit(self, bags: BagsLike, Y: ArrayLike, boxes: Array | None = None) -> Self:
         """Train on labelled pictures; `boxes` (n_windows, 4) are those of the windows, for a loss that needs them."""
-        torch, data = import_torch(type(self).__name__), _as_unrestricted_bags(bags)
-        labels = _as_labels(Y, data, self.least_classes)
+        torch, data = import_torch(type(self).__name__), as_unrestricted_bags(bags)
+        labels = as_labels(Y, data)
         self._check()
-        seed = check_count("random_state", self.random_state, least=0)
-        if seed >= 2**64:  # torch's limit
-            raise InputError(f"random_state must be below 2**64, got {seed.bit_length()} bits.")
+        seed = self._seed()
         parameters = self._start(torch.Generator().manual_seed(seed), data.dim, labels.shape[1])
         for tensor in parameters.values():
             tensor.requires_grad_()
         adam = torch.optim.Adam(list(parameters.values()), lr=self.lr, weight_decay=self.weight_decay)
         self._set_fitted(parameters, data.dim)  # they share memory with the tensors, so that callbacks may score
-        pictures, self.history_ = _Pictures(data), []
-        for epoch, order in enumerate(_orders(labels, self.epochs, seed), start=1):
+        pictures, self.history_ = Pictures(data), []
+        for epoch, order in enumerate(orders(labels, self.epochs, seed), start=1):
             losses = []
             # steps are too small for threads, and the rounding stays reproducible; the caller may be in no_grad
             with threadpool_limits(1), torch.enable_grad():
@@ -103,18 +100,31 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
     def _applied(self, bags: BagsLike, function: Callable[[Parameters, Any], Any]) -> list[Float64]:
         """Return a function of the fitted parameters and each picture's windows."""
         check_is_fitted(self)
-        torch, data = import_torch(type(self).__name__), _as_unrestricted_bags(bags)
+        torch, data = import_torch(type(self).__name__), as_unrestricted_bags(bags)
         if data.dim != self.n_features_in_:
             raise ShapeError(f"windows must have {self.n_features_in_} features, got {data.dim}.")
-        parameters = {name: torch.from_numpy(np.ascontiguousarray(self._fitted(name).T)) for name in self.parts}
-        pictures = _Pictures(data)
+        parameters = self._tensors()
+        pictures = Pictures(data)
         with torch.no_grad(), threadpool_limits(1):
             found = [function(parameters, pictures.windows(bag)) for bag in range(len(data))]
         return [part.numpy().astype(np.float64) for part in found]
 
-    def _fitted(self, name: str) -> Float32:
-        array: Float32 = getattr(self, f"{name}_")
-        return array
+    def _tensors(self) -> Parameters:
+        """Return the fitted parameters as training has them, weights as (rows, d)."""
+        check_is_fitted(self)
+        from_numpy = import_torch(type(self).__name__).from_numpy
+        return {name: from_numpy(np.ascontiguousarray(getattr(self, f"{name}_").T)) for name in self.parts}
+
+    def _seed(self) -> int:
+        """Return the seed; raise InputError if torch cannot take it."""
+        seed = check_count("random_state", self.random_state, least=0)
+        if seed >= 2**64:  # torch's limit
+            raise InputError(f"random_state must be below 2**64, got {seed.bit_length()} bits.")
+        return seed
+
+    def _boxes_of(self, bags: Bags, boxes: ArrayLike | None) -> Array | None:  # noqa: ARG002
+        """Return the boxes of the windows, checked; None for heads that do not use them."""
+        return None
 
     def _check(self) -> None:
         """Raise InputError unless every parameter keeps its rule."""
@@ -126,25 +136,59 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"callback must be callable or None, got {self.callback!r}.")
 
 
-class _Pictures:
-    """The scaled windows of each picture as a float32 tensor."""
+class HeadsOfPictures(WindowHeads):
+    """Base of the heads that need nothing but windows and labels."""
+
+    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
+        """Train on labelled pictures.
+
+        Parameters
+        ----------
+        bags : Bags or sequence of (n_i, d) arrays
+            The windows of each picture.
+        Y : (n_bags, k) of +1, -1 and 0
+            The labels of k classes; 0 leaves a picture out of a class.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DependencyError
+            If torch is not installed.
+        InputError
+            If labels and bags do not fit, or a parameter breaks its rule.
+        """
+        return self._fit(bags, Y)
+
+
+class Pictures:
+    """The scaled windows of each picture as a float32 tensor, in memory that the next picture takes over."""
 
     def __init__(self, bags: Bags) -> None:
         torch = import_torch("a head")
-        self._bags, self._from_numpy, self._type = bags, torch.from_numpy, torch.float32
+        self._bags, self._from_numpy = bags, torch.from_numpy
+        self._memory = torch.empty((int(np.diff(bags.offsets).max(initial=0)), bags.dim))
         self._scale = torch.from_numpy(np.broadcast_to(bags.scale, (bags.dim,)).astype(np.float32))
 
     def windows(self, bag: int) -> Any:
         """Return the windows (n, d) of one picture."""
         count = int(self._bags.offsets[bag + 1] - self._bags.offsets[bag])
         stored = self._bags.stored_rows(np.full(count, bag), np.arange(count))
-        return self._from_numpy(widened(stored)).to(self._type) * self._scale
+        windows = self._memory[:count].copy_(self._from_numpy(widened(stored)))
+        return windows.mul_(self._scale)
 
 
-def _orders(labels: Float64, epochs: int, seed: int) -> Iterator[Array]:
+def orders(labels: Float64, epochs: int, seed: int) -> Iterator[Array]:
     """Yield the pictures of each epoch, those without any label left out."""
     rng, labelled = np.random.default_rng(seed), np.flatnonzero(labels.any(axis=1))
     return (rng.permutation(labelled) for _ in range(epochs))
+
+
+def projected(features: Any, coef: Any) -> Any:
+    """Return the products (n, ...) of windows (n, d) and weights (..., d), several heads' in one multiplication."""
+    return (features @ coef.reshape(-1, coef.shape[-1]).T).reshape(len(features), *coef.shape[:-1])
 
 
 def import_torch(user: str) -> Any:
@@ -156,7 +200,7 @@ def import_torch(user: str) -> Any:
     return torch
 
 
-def _as_unrestricted_bags(bags: BagsLike) -> Bags:
+def as_unrestricted_bags(bags: BagsLike) -> Bags:
     """Return the bags; raise InputError if some windows are excluded."""
     data = as_bags(bags)
     if data.n_competing.sum() != data.n_windows:
@@ -166,13 +210,12 @@ def _as_unrestricted_bags(bags: BagsLike) -> Bags:
     return data
 
 
-def _as_labels(Y: ArrayLike, bags: Bags, least: int) -> Float64:
+def as_labels(Y: ArrayLike, bags: Bags) -> Float64:
     """Return the labels (n_bags, k), checked."""
     labels = as_floats("Y", Y, ndim=2)
     check_same_length("Y", labels, "bags", bags.offsets[1:])
-    if labels.shape[1] < least:
-        reason = "two classes or more, because a softmax over one class is constant" if least == 2 else "a class"
-        raise InputError(f"Y must have {reason}, got {labels.shape[1]}.")
+    if not labels.shape[1]:
+        raise InputError("Y must have a class, got 0.")
     if not np.isin(labels, (-1, 0, 1)).all():
         wrong = labels[~np.isin(labels, (-1, 0, 1))][0]
         raise InputError(f"Y must hold +1, -1 and 0, got {wrong:g}.")

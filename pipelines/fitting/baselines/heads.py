@@ -1,8 +1,9 @@
-"""Heads on the shards of a run, all classes at once: the epochs by the image-level AP of held-out pictures."""
+"""Heads on the shards of a run, all classes at once: epochs and step by the image-level AP of held-out pictures."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
 from lapsvm.nn import OICR, WSDDN, AttentionMIL, TrainedHeads
+from lapsvm.nn.baselines.stacks import HeadStack
 from lapsvm.nn.baselines.window_heads import WindowHeads
 
 from ...run.context import RunContext
@@ -25,25 +27,58 @@ Record = Mapping[str, Any]
 
 
 def fit_heads(context: RunContext, tasks: Sequence[FitTask], bags: Bags, scale: Float64) -> tuple[TrainedHeads, Record]:
-    """Return the heads of all classes, and a record of the choice and the training.
+    """Return the heads of all classes, and a record of the choice and the training."""
+    chosen, candidates = choose_constants(context, tasks, bags)
+    with context.reporter.bar(f"train {context.settings.train.learner}", chosen.epochs, "epochs") as bar:
+        model = new_head(context, chosen, partial(_step, bar))
+        _fit(model, bags, _labels(tasks), _boxes(context))
+    return _trained(model, tasks, scale), _record(model, candidates)
 
-    With several values of `epochs`, one model per fold is trained for the most of them, and its held-out pictures are
-    scored after each value. Of the values at most `margin` below the best mean the smallest is taken.
+
+def fit_seeds(
+    contexts: Sequence[RunContext], tasks: Sequence[Sequence[FitTask]], bags: Bags, scale: Float64
+) -> list[tuple[TrainedHeads, Record]]:
+    """Return the heads of several seeds, trained side by side with the constants that the first one's folds choose.
+
+    All seeds take the pictures in the order of the first one; their first weights are their own.
     """
-    train, names = context.settings.train, tuple(task.name for task in tasks)
-    labels = np.column_stack([task.y for task in tasks])
-    boxes = Proposals.of_training(context).boxes if train.learner == "oicr" else None
-    values = sorted(set(train.epochs))
-    folds = joint_folds(labels, names, train.folds, train.head_seed) if train.needs_folds else []
-    with context.reporter.bar(f"train {train.learner}", len(folds) * values[-1] + values[-1], "epochs") as bar:
-        candidates = _candidates(context, bags, labels, boxes, folds, bar)
-        epochs = best_epochs(candidates, train.margin) if candidates else values[0]
-        model = _model(context, epochs, partial(_step, bar, ""))
-        _fit(model, bags, labels, boxes)
-    result = {"epochs": epochs, "lr": model.lr, "weight_decay": model.weight_decay}
-    provenance = {task.name: {**decisive(task.provenance), "result": result} for task in tasks}
-    record = {**result, "held_out_image_ap": candidates, "history": model.history_}
-    return TrainedHeads(model, names, scale, provenance), record
+    first = contexts[0]
+    chosen, candidates = choose_constants(first, tasks[0], bags)
+    models = [new_head(context, chosen, None) for context in contexts]
+    with first.reporter.bar(f"train {first.settings.train.learner}", chosen.epochs, "epochs") as bar:
+        models[0].set_params(callback=partial(_step, bar))
+        HeadStack(models).fit(bags, [_labels(own) for own in tasks], _boxes(first))
+    shared = {"order_seed": first.settings.train.head_seed, "constants_seed": first.settings.train.head_seed}
+    return [
+        (_trained(model, own, scale), {**_record(model, candidates), **shared})
+        for model, own in zip(models, tasks, strict=True)
+    ]
+
+
+class HeadConstants(NamedTuple):
+    """What is chosen for the heads: the passes over the pictures and Adam's step."""
+
+    epochs: int
+    lr: float
+
+
+def choose_constants(
+    context: RunContext, tasks: Sequence[FitTask], bags: Bags
+) -> tuple[HeadConstants, list[dict[str, Any]]]:
+    """Return the constants of the heads, and the image-level AP of each fold's held-out pictures by each candidate.
+
+    One head for each fold and step is trained for the most epochs, all side by side, and scores its held-out pictures
+    after each candidate number of epochs. Of the candidates at most `margin` below the best mean, the one with the
+    fewest epochs is taken, then with the smallest step.
+    """
+    train = context.settings.train
+    grid = [HeadConstants(*pair) for pair in product(sorted(set(train.epochs)), sorted(set(train.lr)))]
+    if not train.needs_folds:
+        return grid[0], []
+    folds = joint_folds(_labels(tasks), [task.name for task in tasks], train.folds, train.head_seed)
+    with context.reporter.bar(f"train {train.learner} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
+        candidates = _candidates(context, bags, _labels(tasks), folds, bar)
+    return best_constants(candidates, train.margin), candidates
 
 
 def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, seed: int) -> list[NDArray[np.bool_]]:
@@ -74,33 +109,34 @@ def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, s
     return [number == fold for fold in range(folds)]
 
 
-def best_epochs(candidates: Sequence[Mapping[str, Any]], margin: float) -> int:
-    """Return the fewest epochs whose mean score is at most `margin` below the best."""
+def best_constants(candidates: Sequence[Mapping[str, Any]], margin: float) -> HeadConstants:
+    """Return the fewest epochs, then the smallest step, whose mean score is at most `margin` below the best."""
     means = [mean_score(entry["folds"]) for entry in candidates]
     threshold = round(max(means) - margin, 9)
-    return min(int(entry["epochs"]) for entry, mean in zip(candidates, means, strict=True) if mean >= threshold)
+    good = [entry for entry, mean in zip(candidates, means, strict=True) if mean >= threshold]
+    return min(HeadConstants(int(entry["epochs"]), float(entry["lr"])) for entry in good)
 
 
 def _candidates(
-    context: RunContext, bags: Bags, labels: Array, boxes: Float64 | None, folds: Sequence[NDArray[np.bool_]], bar: Bar
+    context: RunContext, bags: Bags, labels: Array, folds: Sequence[NDArray[np.bool_]], bar: Bar
 ) -> list[dict[str, Any]]:
-    """Return every number of epochs, with each fold's image-level AP of held-out pictures, the mean over classes."""
-    if not folds:
-        return []
-    values = sorted(set(context.settings.train.epochs))
-    scores: dict[int, list[float]] = {value: [] for value in values}
-    for number, held_out in enumerate(folds, start=1):
-        unseen = bags.subset(held_out)
+    """Return every pair of constants, with each fold's image-level AP of held-out pictures, the mean over classes."""
+    train = context.settings.train
+    rates, values = sorted(set(train.lr)), sorted(set(train.epochs))
+    members = list(product(rates, folds))
+    stack = HeadStack([new_head(context, HeadConstants(values[-1], rate), None) for rate, _ in members])
+    stack.models[0].set_params(callback=partial(_step, bar))
+    scores: dict[HeadConstants, list[float]] = {HeadConstants(*pair): [] for pair in product(values, rates)}
 
-        def score(record: dict[str, float], model: WindowHeads, unseen: Bags, truth: Array, number: int) -> None:
-            _step(bar, f"fold {number}, ", record)
-            if record["epoch"] in scores:
-                scores[int(record["epoch"])].append(mean_image_ap(model.decision_function(unseen), truth))
+    def visit(epoch: int) -> None:
+        if epoch in values:
+            found = stack.decision_function(bags, np.stack([held_out for _, held_out in members]))
+            for (rate, held_out), of_pictures in zip(members, found, strict=True):
+                ap = mean_image_ap(of_pictures[held_out], labels[held_out])
+                scores[HeadConstants(epoch, rate)].append(ap)
 
-        model = _model(context, values[-1], None)
-        model.set_params(callback=partial(score, model=model, unseen=unseen, truth=labels[held_out], number=number))
-        _fit(model, bags, np.where(held_out[:, None], 0, labels), boxes)
-    return [{"epochs": value, "folds": aps} for value, aps in scores.items()]
+    stack.fit(bags, [np.where(held_out[:, None], 0, labels) for _, held_out in members], _boxes(context), visit)
+    return [{**constants._asdict(), "folds": aps} for constants, aps in scores.items()]
 
 
 def mean_image_ap(scores: Float64, labels: Array) -> float:
@@ -109,9 +145,21 @@ def mean_image_ap(scores: Float64, labels: Array) -> float:
     return float(np.mean([image_average_precision(column, y) or 0.0 for column, y in columns]))
 
 
-def _model(context: RunContext, epochs: int, callback: Any) -> WindowHeads:
+def new_head(context: RunContext, constants: HeadConstants, callback: Any) -> WindowHeads:
+    """Return an untrained head of a run's kind and seed."""
     train = context.settings.train
-    return KINDS[train.learner](epochs=epochs, random_state=train.head_seed, callback=callback)
+    own = {**constants._asdict(), "weight_decay": train.weight_decay, "random_state": train.head_seed}
+    return KINDS[train.learner](**own, callback=callback)
+
+
+def _labels(tasks: Sequence[FitTask]) -> NDArray[np.integer]:
+    """Return the labels (n, k) of the pictures."""
+    return np.column_stack([task.y for task in tasks])
+
+
+def _boxes(context: RunContext) -> Float64 | None:
+    """Return the boxes of all windows of training for a head that learns with them, else None."""
+    return Proposals.of_training(context).boxes if context.settings.train.learner == "oicr" else None
 
 
 def _fit(model: WindowHeads, bags: Bags, labels: Array, boxes: Float64 | None) -> None:
@@ -121,5 +169,20 @@ def _fit(model: WindowHeads, bags: Bags, labels: Array, boxes: Float64 | None) -
         model.fit(bags, labels)
 
 
-def _step(bar: Bar, note: str, record: Mapping[str, float]) -> None:
-    bar.step(note=f"{note}loss {record['loss']:.4f}")
+def _trained(model: WindowHeads, tasks: Sequence[FitTask], scale: Float64) -> TrainedHeads:
+    """Return the heads with the provenance of each class."""
+    provenance = {task.name: {**decisive(task.provenance), "result": _result(model)} for task in tasks}
+    return TrainedHeads(model, tuple(task.name for task in tasks), scale, provenance)
+
+
+def _result(model: WindowHeads) -> dict[str, Any]:
+    return {"epochs": model.epochs, "lr": model.lr, "weight_decay": model.weight_decay}
+
+
+def _record(model: WindowHeads, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what baseline.json says of the heads."""
+    return {**_result(model), "held_out_image_ap": candidates, "history": model.history_}
+
+
+def _step(bar: Bar, record: Mapping[str, float]) -> None:
+    bar.step(note=f"loss {record['loss']:.4f}")

@@ -107,7 +107,7 @@ def test_a_models_provenance_brings_the_networks_settings_back():
 def test_halves_combine_as_a_contrast_and_weights_unfold():
     rng = np.random.default_rng(0)
     halves = Halves((3, 4, 2), (False, True, True), 0.25)
-    features = rng.normal(size=(5, 9))
+    features = rng.normal(size=(600, 9))
     combined = halves.combine(features)
     own = [features[:, :3], features[:, 3:5] - 0.25 * features[:, 5:7], features[:, 7:8] - 0.25 * features[:, 8:]]
     np.testing.assert_allclose(combined, np.hstack(own), atol=1e-6)

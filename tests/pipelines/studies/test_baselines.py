@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.prediction_files import model_files
-from lapsvm.pipelines.fitting.baselines.heads import best_epochs, joint_folds
+from lapsvm.pipelines.fitting.baselines.heads import best_constants, joint_folds
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.results.detectors import shard_scorer
 from lapsvm.pipelines.run.folder import RunFolder
@@ -20,7 +20,7 @@ from lapsvm.detection import Detector, demote_scores, detect
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
-from lapsvm.nn import WSDDN, TrainedHeads
+from lapsvm.nn import WSDDN, TrainedHeads, load_heads
 
 METHODS = list(Method)
 EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2), Method.ATTENTION_MIL: (1, 2)}
@@ -28,7 +28,7 @@ EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2), Method.
 
 def constants(method):
     """The constants that a method chooses from here."""
-    return {"train.epochs": EPOCHS[method]} if EPOCHS[method] else {}
+    return {"train.epochs": EPOCHS[method], "train.lr": (0.01,)} if EPOCHS[method] else {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,7 +80,7 @@ def test_the_record_has_the_chosen_constants_and_the_history(made_by):
         tried = {row["epochs"]: np.mean(row["folds"]) for row in record["held_out_image_ap"]}
         assert set(tried) == set(EPOCHS[made_by.method])
         assert tried[record["epochs"]] == pytest.approx(max(tried.values()), abs=1e-8)
-        assert (record["lr"], record["weight_decay"]) == (0.01, 0.0001)
+        assert (record["lr"], record["weight_decay"]) == (0.01, 0.00001)
         assert len(record["history"]) == record["epochs"]
         return
     for one in record["classes"].values():
@@ -180,7 +180,7 @@ def test_the_learner_of_a_run_may_be_a_baseline(method, digits, finished, fast, 
     if method is not Method.MI_SVM:
         pytest.importorskip("torch", reason="torch is not installed")
     line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--shards-from", finished, "--quiet"]
-    told = command(*line, *fast, "--learner", method.value, "--epochs", "2")
+    told = command(*line, *fast, "--learner", method.value, "--epochs", "2", "--lr", ".01")
     assert told.status == 0, told.err
     evaluation = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())
     assert evaluation["sets"]["test"]["mean"]["ap_area"] is not None
@@ -193,7 +193,7 @@ def test_learners_take_over_a_folder_only_with_redo(method, run_copy, command, r
         pytest.importorskip("torch", reason="torch is not installed")
     own = ["train", "--out", run_copy, "--quiet", "--folds", 2]
     latent = [*own, "--learner", "latent_rank_svm", "--C", "1"]
-    baseline = [*own, "--learner", method.value, "--C", "1", "--epochs", "2"]
+    baseline = [*own, "--learner", method.value, "--C", "1", "--epochs", "2", "--lr", ".01"]
     assert command(*latent, "--redo").status == 0
     before = made(run_copy)
     assert "--redo to train again" in refused(*baseline)
@@ -225,9 +225,11 @@ def test_an_interrupted_study_goes_on(finished, tmp_path):
             assert (target.shards(name) / shard.name).samefile(shard)
 
 
-def test_with_one_number_of_epochs_nothing_is_chosen(finished, tmp_path):
+def test_with_one_number_of_epochs_and_one_step_nothing_is_chosen(finished, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
-    baselines.run(finished, tmp_path / "DIR", Method.WSDDN, constants={"train.epochs": (3,)}, quiet=True)
+    baselines.run(
+        finished, tmp_path / "DIR", Method.WSDDN, constants={"train.epochs": (3,), "train.lr": (0.01,)}, quiet=True
+    )
     record = json.loads((tmp_path / "DIR" / "baseline.json").read_text())
     assert record["held_out_image_ap"] == []
     assert (record["epochs"], len(record["history"])) == (3, 3)
@@ -245,9 +247,70 @@ def test_joint_folds_have_their_share_of_every_class():
     assert not np.array_equal(folds, joint_folds(labels, ("a", "b", "c"), 3, seed=5))
 
 
-def test_the_fewest_epochs_within_the_margin_are_taken():
-    candidates = [{"epochs": e, "folds": [ap, ap]} for e, ap in ((5, 0.90), (10, 0.94), (20, 0.95))]
-    assert [best_epochs(candidates, margin) for margin in (0.0, 0.01, 0.05)] == [20, 10, 5]
+def test_the_fewest_epochs_then_the_smallest_step_within_the_margin_are_taken():
+    tried = ((5, 0.01, 0.90), (10, 0.003, 0.94), (10, 0.01, 0.941), (20, 0.003, 0.93), (20, 0.01, 0.95))
+    candidates = [{"epochs": epochs, "lr": lr, "folds": [ap, ap]} for epochs, lr, ap in tried]
+    chosen = [best_constants(candidates, margin) for margin in (0.0, 0.009, 0.02, 0.05)]
+    assert chosen == [(20, 0.01), (10, 0.01), (10, 0.003), (5, 0.01)]
+
+
+@pytest.fixture(scope="module")
+def of_seeds(finished, tmp_path_factory):
+    """What OICR makes of the finished run with two seeds and two steps."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    out = tmp_path_factory.mktemp("seeds")
+    constants = {"train.epochs": (1, 2), "train.lr": (0.003, 0.01)}
+    baselines.run_seeds(finished, out, Method.OICR, [3, 1], constants, quiet=True)
+    return out
+
+
+def test_seeds_that_train_together_leave_a_run_each(of_seeds, finished, command):
+    first, other = (json.loads((of_seeds / f"oicr-{seed}" / "baseline.json").read_text()) for seed in (3, 1))
+    assert [(first[name], other[name]) for name in ("seed", "order_seed", "constants_seed")] == [(3, 1), (3, 3), (3, 3)]
+    tried = {(row["epochs"], row["lr"]): np.mean(row["folds"]) for row in first["held_out_image_ap"]}
+    assert set(tried) == {(1, 0.003), (1, 0.01), (2, 0.003), (2, 0.01)}
+    assert tried[first["epochs"], first["lr"]] == pytest.approx(max(tried.values()), abs=1e-8)
+    assert (other["epochs"], other["lr"]) == (first["epochs"], first["lr"])
+    for seed in (3, 1):
+        folder = of_seeds / f"oicr-{seed}"
+        assert json.loads((folder / "timings.json").read_text())["train"]["cpu_seconds"] > 0
+        for verb in ("train", "detect", "evaluate"):  # nothing is left to do
+            assert command(verb, "--out", folder, "--quiet").status == 0
+    assert command("compare", "--out", of_seeds / "C", finished, of_seeds / "oicr-1", "--draws", "50").status == 0
+
+
+def test_the_first_of_several_seeds_is_the_seed_alone(of_seeds, finished, tmp_path):
+    """Up to rounding: its folds, its order and its first weights."""
+    constants = {"train.epochs": (1, 2), "train.lr": (0.003, 0.01)}
+    baselines.run(finished, tmp_path / "ALONE", Method.OICR, 3, constants, quiet=True)
+    one, other = (
+        load_heads(folder / "heads.safetensors").model for folder in (tmp_path / "ALONE", of_seeds / "oicr-3")
+    )
+    assert one.epochs == other.epochs
+    np.testing.assert_allclose(one.refinement_coef_, other.refinement_coef_, rtol=1e-2, atol=1e-3)
+
+
+def test_runs_detect_together_as_each_alone(of_seeds, command, made):
+    for seed in (3, 1):
+        before = made(of_seeds / f"oicr-{seed}", "detections/*/*")
+        assert command("detect", "--out", of_seeds / f"oicr-{seed}", "--redo", "--quiet").status == 0
+        assert made(of_seeds / f"oicr-{seed}", "detections/*/*") == before
+
+
+@pytest.mark.parametrize(
+    ("method", "seeds", "message"),
+    [
+        ("mi_svm", "0,1", "option --seeds is for wsddn, oicr, attention_mil; mi_svm draws folds alone, see --seed."),
+        ("wsddn", "0,0", "option --seeds must name different seeds, got 0,0."),
+        ("wsddn", "0,x", "option --seeds must be whole numbers from 0 to 4294967295, got '0,x'."),
+    ],
+)
+def test_wrong_seeds_are_refused(finished, tmp_path, capsys, method, seeds, message):
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, "--seeds", seeds])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == f"lapsvm: {message}\n"
+    assert not (tmp_path / "A").exists()
 
 
 @pytest.mark.parametrize(("method", "given"), [("mi_svm", "epochs"), ("oicr", "C"), ("wsddn", "J")])
