@@ -2,7 +2,7 @@
 
 Refinement weighs windows' content and surroundings separately, and with its weights the best windows are often too
 large. Weights of the surroundings that are lower than the trained ones choose windows that fit better
-(docs/measurements/evaluation.md).
+(docs/measurements/boxes.md).
 """
 
 from dataclasses import replace
