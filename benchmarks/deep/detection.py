@@ -313,7 +313,7 @@ def run_seed(data: Data, work: Path, seed: int) -> None:
     learners = Learners(Network(), train, seed)
     made = learners.frozen() | learners.tuned_latent(steps["latent"]) | learners.tuned_wsddn(steps["wsddn"])
     demoting = data.context.settings.detect
-    plain = replace(demoting, demotion=0.0, box_voting=0.0)
+    plain = replace(demoting, demotion=0.0, score_smoothing=0.0, box_voting=0.0)
     rules = {name: replace(plain, demotion=demoting.demotion) if "latent" in name else plain for name in made}
     evaluation = Evaluation(data.context, data.names, rules)
     for name, sample in (("trainval", train), ("test", test)):
