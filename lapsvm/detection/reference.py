@@ -4,6 +4,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from lapsvm.errors import InputError
+
 Box = Sequence[float]
 
 
@@ -48,6 +50,9 @@ def box_voting(
 
 def smooth_scores(boxes: Sequence[Box], scores: Sequence[float], amount: float = 0.5) -> list[float]:
     """Return smoothed scores; see `lapsvm.detection.smooth_scores`."""
+    for score in scores:
+        if abs(score) > 1e150:
+            raise InputError(f"scores that are smoothed must lie between -1e150 and 1e150, got {score:g}.")
     unit = 0.5 * statistics.pstdev(scores) if scores else 0.0
     if not unit:
         return list(scores)

@@ -10,6 +10,7 @@ from lapsvm.errors import InputError
 
 AMOUNT = 0.5
 TEMPERATURE, MIN_IOU = 0.5, 0.7
+LARGEST = 1e150  # the standard deviation squares scores, and the sum of the squares must be finite
 BEST = 200  # windows beyond these have weights near 0, and all pairs of a picture's windows take long
 
 
@@ -39,11 +40,12 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
     ShapeError, NotFiniteError
         If shapes do not fit, or a number is NaN or infinite.
     InputError
-        If the amount is not in [0, 1].
+        If the amount is not in [0, 1], or a score is beyond 1e150 or -1e150.
     """
     windows, values = scored_boxes(boxes, scores)
     if not 0 <= amount <= 1:
         raise InputError(f"the amount of score smoothing must be between 0 and 1, got {amount}.")
+    _check_squares(values)
     unit = TEMPERATURE * float(values.std()) if len(values) else 0.0
     if unit == 0 or amount == 0:
         return values
@@ -52,6 +54,13 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
     masses = _masses(windows[best], np.exp(smoothed[best] / unit))
     smoothed[best] = (1 - amount) * smoothed[best] + amount * unit * np.log(masses)
     return np.asarray(smoothed - smoothed.max() + values.max())
+
+
+def _check_squares(scores: Float64) -> None:
+    """Raise InputError if a score is too large for its square."""
+    beyond = scores[np.abs(scores) > LARGEST]
+    if len(beyond):
+        raise InputError(f"scores that are smoothed must lie between -1e150 and 1e150, got {beyond[0]:g}.")
 
 
 def _masses(boxes: Float64, weights: Float64) -> Float64:

@@ -88,6 +88,18 @@ def test_an_amount_outside_of_zero_to_one_is_refused(amount):
         smooth_scores(boxes_at(0), [1.0], amount)
 
 
+@pytest.mark.parametrize("scores", [[1e308, -1e308], [1e308, 1e308], [2e150, 0.0], [0.0, -2e150]])
+def test_scores_too_large_to_square_are_refused(smooth, scores):
+    with pytest.raises(InputError, match="scores that are smoothed must lie between -1e150 and 1e150, got"):
+        smooth(boxes_at(0, 1), scores)
+
+
+def test_the_largest_scores_give_finite_ones_with_the_best_kept(smooth):
+    found = smooth(boxes_at(0, 1, 50), [1e150, 9e149, -1e150])
+    assert np.isfinite(found).all()
+    assert found.max() == 1e150
+
+
 def test_wrong_shapes_and_numbers_are_refused():
     with pytest.raises(ShapeError):
         smooth_scores(boxes_at(0), [1.0, 2.0])
