@@ -5,6 +5,7 @@ large. Weights of the surroundings that are lower than the trained ones choose w
 (docs/measurements/boxes.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from lapsvm.latent import Refinement
 
 
-def with_less_surroundings(refinement: Refinement, inside: NDArray[np.bool_], share: float) -> Refinement:
+def with_less_surroundings(
+    refinement: Refinement, inside: NDArray[np.bool_], share: float, flipped: Sequence[int] = ()
+) -> Refinement:
     """Return a round whose models have `share` times the weights of windows' surroundings.
 
     Parameters
@@ -24,11 +27,16 @@ def with_less_surroundings(refinement: Refinement, inside: NDArray[np.bool_], sh
         Which features are a window's own, see `Halves`.
     share : float
         In [0, 1].
+    flipped : sequence of int, default ()
+        Models that were replaced by the weights the round began with and keep these: 0 for that of all pictures, k for
+        that without fold k.
     """
-    factors = np.where(inside, 1.0, share)
+    models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+    lowered, kept = models * np.where(inside, 1.0, share)[:, None], list(flipped)
+    lowered[:, kept] = models[:, kept]
     return replace(
         refinement,
-        solution=replace(refinement.solution, coef=refinement.solution.coef * factors),
-        mean_coef=refinement.mean_coef * factors,
-        fold_coef=refinement.fold_coef * factors[:, None],
+        solution=replace(refinement.solution, coef=lowered[:, 0].copy()),
+        mean_coef=lowered.mean(axis=1),
+        fold_coef=lowered[:, 1:].copy(),
     )

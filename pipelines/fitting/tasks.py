@@ -156,7 +156,7 @@ def fitted_detector(
 
     With `mean` the weights are the mean of several models. The certificate does not apply to them, so the provenance
     stores it as that of the model before averaging. It is left out if `is_certified` is False: the solution's weights
-    are not those that its training found.
+    are not those that its training found, because the model flipped or keeps a share of the weights of surroundings.
     """
     certificate: dict[str, Any] = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
     if mean is not None:

@@ -147,7 +147,7 @@ def _refine(
         write_history(context, rows, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first.detector, "result"))}
         mean, solution = _mean(context, task, refined.refinement), refined.refinement.solution
-        is_certified = 0 not in refined.flipped and (mean is not None or not _lowers_surroundings(context, pictures))
+        is_certified = _is_certified(context, task, pictures, refined)
         detector = fitted_detector(task, result, solution, scale, projection, mean, is_certified=is_certified)
         _calibrated(context, task, detector, refined, pictures).save(task.path)
 
@@ -196,6 +196,21 @@ def _mean(context: RunContext, task: FitTask, refinement: Refinement) -> Mean | 
     return mean
 
 
+def _is_certified(context: RunContext, task: FitTask, pictures: _Pictures, refined: _Refined) -> bool:
+    """Return whether the certificate of a class belongs to its weights, or with --average to those before averaging.
+
+    Reports weights that are lower than training found them.
+    """
+    if 0 in refined.flipped:
+        return False
+    settings = context.settings.refine
+    if settings.average or not _lowers_surroundings(context, pictures):
+        return True
+    share = f"{settings.surroundings:g} of the weights of surroundings"
+    context.reporter.say(f"refine: {task.name} keeps {share}: no certificate.")
+    return False
+
+
 def _folds(context: RunContext, task: FitTask) -> int:
     """Return the number of folds of a class: no more than it has positives."""
     return min(context.settings.refine.folds, int((task.y > 0).sum()))
@@ -242,11 +257,14 @@ def _rounds(
 
 
 def _lowered(context: RunContext, pictures: _Pictures, refined: _Refined) -> _Refined:
-    """Return the last round with the share of the weights of surroundings that the settings keep."""
+    """Return the last round with the share of the weights of surroundings that the settings keep.
+
+    Models that flipped have the weights that the round began with, and keep all of them.
+    """
     if pictures.content is None or not _lowers_surroundings(context, pictures):
         return refined
     inside, share = pictures.content.halves.inside, context.settings.refine.surroundings
-    return refined._replace(refinement=with_less_surroundings(refined.refinement, inside, share))
+    return refined._replace(refinement=with_less_surroundings(refined.refinement, inside, share, refined.flipped))
 
 
 def _lowers_surroundings(context: RunContext, pictures: _Pictures) -> bool:

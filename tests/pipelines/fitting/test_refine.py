@@ -237,6 +237,18 @@ def test_all_models_of_a_round_keep_the_same_share_of_the_surroundings():
     np.testing.assert_array_equal(kept.windows, found.windows)
 
 
+@pytest.mark.parametrize("flipped", [[0], [2], [0, 1, 3]])
+def test_models_that_flipped_keep_all_weights_of_the_surroundings(flipped):
+    found, inside = stored_refinement(12, 4, 3, np.random.default_rng(5)), np.array([True, False, True, False])
+    kept = with_less_surroundings(found, inside, 0.25, flipped)
+    before, after = (np.column_stack([one.solution.coef, one.fold_coef]) for one in (found, kept))
+    factors = np.array([1.0, 0.25, 1.0, 0.25])
+    for number in range(4):
+        expected = before[:, number] if number in flipped else before[:, number] * factors
+        np.testing.assert_array_equal(after[:, number], expected)
+    np.testing.assert_allclose(kept.mean_coef, after.mean(axis=1))
+
+
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
     assert command("refine", "--out", run_copy, *REFINEMENT, "--refine-surroundings", "0.5", "--quiet").status == 0
     for path in (refined / "models").glob("*.safetensors"):

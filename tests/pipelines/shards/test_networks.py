@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.run.settings import FeatureSettings, Settings
 from lapsvm.pipelines.shards.extractors import (
     check_sizes,
@@ -153,6 +154,47 @@ def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_
     assert less.provenance["training"]["refine"]["surroundings"] == 0.25
     assert whole.provenance["result"]["duality_gap"] < 0.1
     assert less.provenance["result"]["certificate"] is None
+
+
+@pytest.fixture
+def refined_with_flips(beside, tmp_path, command, monkeypatch):
+    from lapsvm.pipelines.stages import refine
+
+    def refined(*numbers, share=0.25):
+        monkeypatch.setattr(refine.RefinementGuard, "flipped", lambda *_: list(numbers))
+        out = tmp_path / f"RUN{share}"
+        shutil.copytree(beside, out)
+        said = command("refine", "--out", out, "--refine-surroundings", share, "--redo")
+        assert said.status == 0
+        return out, Detector.load(out / "models" / "six.safetensors"), said.err
+
+    return refined
+
+
+def test_held_out_scores_are_those_of_models_that_keep_a_share(refined_with_flips):
+    whole, less = (
+        HeldOut.load(refined_with_flips(share=share)[0] / "heldout" / "six.safetensors") for share in (1.0, 0.25)
+    )
+    for fold in (1, 2):  # models with all weights would have the same scores but for scale and mean
+        np.testing.assert_array_equal(less.fold == fold, whole.fold == fold)
+        assert np.corrcoef(less.score[less.fold == fold], whole.score[whole.fold == fold])[0, 1] < 1 - 1e-6
+
+
+def test_a_model_that_flipped_keeps_all_weights_of_surroundings(beside, refined_with_flips):
+    _, found, said = refined_with_flips(0)
+    first = Detector.load(beside / "first" / "six.safetensors")
+    np.testing.assert_allclose(found.coef * found.scale, first.coef * first.scale)
+    assert found.provenance["result"]["certificate"] is None
+    assert "of the weights of surroundings" not in said
+
+
+def test_a_fold_that_flipped_leaves_the_share_of_the_model_of_all_pictures(beside, refined_with_flips):
+    _, found, said = refined_with_flips(1)
+    whole = Detector.load(beside / "models" / "six.safetensors")
+    factors = np.tile(np.repeat([1.0, 0.25], 4), 3)
+    np.testing.assert_allclose(found.coef * found.scale, whole.coef * whole.scale * factors)
+    assert found.provenance["result"]["certificate"] is None
+    assert "six keeps 0.25 of the weights of surroundings: no certificate." in said
 
 
 def test_prediction_builds_the_same_features(beside, digits, command):
