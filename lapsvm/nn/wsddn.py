@@ -122,9 +122,15 @@ def _log_shares(classes: Any) -> Any:
 
 
 def _log_other_shares(classes: Any) -> Any:
-    """Return the logarithm of what the softmax leaves to all but each class (n, ..., k)."""
-    torch, k = import_torch("WSDDN"), classes.shape[-1]
-    if k == 1:
+    """Return the logarithm of what the softmax leaves to all but each class (n, ..., k).
+
+    A share of at most 1/2 leaves log1p(-share) without cancellation. Only the largest share can exceed 1/2; what it
+    leaves is summed over the other classes.
+    """
+    torch = import_torch("WSDDN")
+    if classes.shape[-1] == 1:
         return torch.nn.functional.logsigmoid(-classes)
-    others = classes[..., None, :].masked_fill(torch.eye(k, dtype=bool), -float("inf"))
-    return others.logsumexp(-1) - classes.logsumexp(-1, keepdim=True)
+    shares = classes.log_softmax(-1)
+    largest = shares.argmax(-1, keepdim=True)
+    beside_largest = shares.scatter(-1, largest, -float("inf"))
+    return (-beside_largest.exp()).log1p().scatter(-1, largest, beside_largest.logsumexp(-1, keepdim=True))

@@ -5,7 +5,9 @@
 
 DIR becomes a run on RUN's shards, with RUN's settings but for the learner: trained, detected and evaluated as
 `lapsvm run --learner METHOD` does. RUN is only read. Its demotion applies to MI-SVM only: the softmax over the windows
-of a picture does the same for WSDDN and attention, and OICR's heads are used as their authors do, without one.
+of a picture does the same for WSDDN and attention, and OICR's heads are used as their authors do, without one. All the
+other settings of detection are RUN's for every method, score smoothing and box voting among them, so that methods
+compare on equal terms; the heads' authors use neither.
 """
 
 import os
@@ -27,6 +29,7 @@ from ..run.context import RunContext
 from ..run.dataset import moved
 from ..run.folder import RunFolder
 from ..run.limits import MAX_SEED
+from ..run.options import OPTIONS
 from ..run.progress import Reporter
 from ..run.settings import HEADS, Settings
 from ..shards.jobs import copy_shard
@@ -41,6 +44,8 @@ J_VALUES = (1.0, 3.0)
 
 OF_HEADS = ("train.epochs", "train.lr", "train.weight_decay")
 """The settings of heads."""
+
+_FLAGS = {option.field: option.flag for option in OPTIONS if option.field}
 
 
 class Method(StrEnum):
@@ -128,7 +133,7 @@ def baseline_settings(settings: Settings, method: Method, seed: int, constants: 
     own = OF_HEADS if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
     for name in constants:
         if name not in own:
-            raise OptionError(f"option --{name.removeprefix('train.')} is not one of --method {method.value}.")
+            raise OptionError(f"option {_FLAGS.get(name, name)} is not one of --method {method.value}.")
     values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
     values |= {"train.criterion": "image_ap", "train.keep_windows": 0, "train.keep_by": "", "train.multifold": 0}
     if method.value in HEADS:
@@ -154,7 +159,10 @@ def main(
     folder: Annotated[Path, typer.Option("--run", help="Folder of a finished run.")],
     out: Annotated[Path, typer.Option(help="Folder for the results, a run folder.", **PATH)],
     method: Annotated[Method, typer.Option(help="Baseline to train.")],
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, first weights and order.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_SEED, show_default="0", help="Seed of folds, first weights and order."),
+    ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds of a head, as in 0,1,2: trained together, a run each in OUT.")] = "",
     epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
     lr: Annotated[str, typer.Option(help="Steps of the heads to choose from, as in .003,.01.")] = "",
@@ -167,10 +175,12 @@ def main(
     """Train a baseline on the shards of a run and evaluate it."""
     texts = {name: text or None for name, text in (("epochs", epochs), ("lr", lr), ("C", C), ("J", J))}
     given: dict[str, Any] = {"weight_decay": weight_decay, **texts}
+    if seeds and seed is not None:
+        raise OptionError(f"options --seeds and --seed must not go together, got {seeds!r} and {seed}.")
     if seeds:
         run_seeds(folder, out, method, _seeds(seeds), setting_values(given), quiet=quiet, root=root)
         return
-    run(folder, out, method, seed, setting_values(given), quiet=quiet, root=root)
+    run(folder, out, method, seed or 0, setting_values(given), quiet=quiet, root=root)
 
 
 def _seeds(text: str) -> list[int]:

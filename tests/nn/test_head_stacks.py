@@ -84,6 +84,20 @@ def test_the_heads_of_every_epoch_can_be_scored():
     assert not np.allclose(found[0][1], found[1][1])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_that_only_finished_heads_learn_from_are_skipped(kind):
+    fold = np.where(HELD_OUT[:, None], 0, Y)
+    short, long = kind(epochs=1), kind(epochs=2)
+    HeadStack([short, long]).fit(BAGS, [Y, fold], BOXES)
+    ends = HeadStack([kind(epochs=2), kind(epochs=2)]).fit(BAGS, [Y, fold], BOXES).models
+    assert [len(model.history_) for model in (short, long)] == [1, 2]
+    assert short.history_[0] == pytest.approx(ends[0].history_[0], rel=1e-3)
+    assert_same(long, ends[1], rtol=1e-3, atol=2e-4)
+
+
+TWICE = WSDDN()
+
+
 @pytest.mark.parametrize(
     ("models", "labels", "boxes", "message"),
     [
@@ -91,6 +105,10 @@ def test_the_heads_of_every_epoch_can_be_scored():
         ([WSDDN(), OICR()], [Y, Y], BOXES, "models must be heads of one kind"),
         ([OICR(), OICR(min_iou=0.4)], [Y, Y], BOXES, "models must be heads of one kind"),
         ([WSDDN(), WSDDN()], [Y], None, "Ys must hold labels for each of 2 models, got 1."),
+        ([WSDDN()], [], None, "Ys must hold labels for each of 1 models, got 0."),
+        ([WSDDN(), WSDDN()], [Y, Y[:, :1]], None, "Ys must have equally many columns, got 3, 1."),
+        ([WSDDN(), WSDDN()], [Y, 0 * Y], None, "Ys[1] must hold a label other than 0, got only 0."),
+        ([TWICE, WSDDN(), TWICE], [Y, Y, Y], None, "models must be different objects, got 2 of 3."),
         ([OICR()], [Y], None, "boxes must be those of 480 windows, got 0."),
         ([WSDDN(), WSDDN(lr=-1)], [Y, Y], None, "lr must be a finite number greater than 0, got -1."),
         ([WSDDN(random_state=-1)], [Y], None, "random_state must be a whole number of 0 or more, got -1."),

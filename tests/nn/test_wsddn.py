@@ -71,6 +71,35 @@ def test_loss_and_gradient_are_those_of_the_formula(torch, seed, k):
             assert parameter.grad[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-8)
 
 
+def plain_other_shares(torch, classes):
+    """The logarithm of the other classes' sum, class by class."""
+    parts = [classes[..., np.arange(classes.shape[-1]) != own].logsumexp(-1) for own in range(classes.shape[-1])]
+    return torch.stack(parts, -1) - classes.logsumexp(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 80])
+@pytest.mark.parametrize("spread", [0, 1, 30, 300])
+def test_the_other_classes_share_is_that_of_their_sum(torch, k, spread):
+    drawn = torch.tensor(spread * np.random.default_rng(k).normal(size=(20, 3, k)))
+    upstream = torch.tensor(np.random.default_rng(1).normal(size=drawn.shape))
+    found = []
+    for function in (room._log_other_shares, lambda classes: plain_other_shares(torch, classes)):
+        classes = drawn.clone().requires_grad_()
+        values = function(classes)
+        (values * upstream).sum().backward()
+        found.append((values.detach(), classes.grad))
+    for own, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_the_loss_keeps_no_array_of_pairs_of_classes(torch):
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.numel()) or tensor, lambda t: t):
+        classes = torch.zeros(11, 2, 30, requires_grad=True)
+        room.log_loss(classes, torch.zeros(11, 2, 30), -torch.ones(2, 30))
+    assert max(kept) == classes.numel()
+
+
 def test_a_class_that_is_certainly_wrong_still_learns(torch):
     classes = torch.tensor([[200.0, 0.0], [200.0, 0.0]], requires_grad=True)
     loss = room.log_loss(classes, torch.zeros(2, 2), torch.tensor([-1, 0]))

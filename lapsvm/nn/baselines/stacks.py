@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.errors import InputError
+from lapsvm.bags import Bags
+from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn.baselines.window_heads import (
     BagsLike,
     Parameters,
@@ -37,7 +38,7 @@ class HeadStack:
     Raises
     ------
     InputError
-        If there is no model, or they differ in kind or in another parameter.
+        If there is no model, they differ in kind or in another parameter, or one is there twice.
     """
 
     def __init__(self, models: Sequence[WindowHeads]) -> None:
@@ -47,6 +48,9 @@ class HeadStack:
                 "models must be heads of one kind that differ in no parameter but "
                 f"{', '.join(_OWN[:-1])} and {_OWN[-1]}, got {len(self.models)} others."
             )
+        distinct = len({id(model) for model in self.models})
+        if distinct < len(self.models):
+            raise InputError(f"models must be different objects, got {distinct} of {len(self.models)}.")
 
     def fit(
         self,
@@ -81,9 +85,7 @@ class HeadStack:
             If labels, boxes and bags do not fit, or a parameter breaks its rule.
         """
         first, data = self.models[0], as_unrestricted_bags(bags)
-        labels = np.stack([as_labels(Y, data) for Y in Ys])
-        if len(labels) != len(self.models):
-            raise InputError(f"Ys must hold labels for each of {len(self.models)} models, got {len(labels)}.")
+        labels = self._labels_of(Ys, data)
         known = first._boxes_of(data, boxes)
         for model in self.models:
             model._check()
@@ -95,6 +97,8 @@ class HeadStack:
             with threadpool_limits(1), import_torch("HeadStack").enable_grad():
                 for bag in order:
                     active = np.flatnonzero(going & labels[:, bag].any(axis=1))
+                    if not active.size:  # the heads that learn from this picture have had their epochs
+                        continue
                     of_picture = None if known is None else known[data.offsets[bag] : data.offsets[bag + 1]]
                     values = training.step(active, pictures.windows(bag), labels[active, bag], of_picture)
                     for head, value in zip(active, values, strict=True):
@@ -120,6 +124,16 @@ class HeadStack:
                 own = {name: tensor[index] for name, tensor in stacked.items()}
                 found[index, bag] = self.models[0]._image_scores_of(own, pictures.windows(bag)).numpy()
         return found
+
+    def _labels_of(self, Ys: Sequence[ArrayLike], bags: Bags) -> Float64:
+        """Return the labels (m, n_bags, k) for all heads, checked."""
+        if len(Ys) != len(self.models):
+            raise InputError(f"Ys must hold labels for each of {len(self.models)} models, got {len(Ys)}.")
+        labels = [as_labels(Y, bags, f"Ys[{number}]") for number, Y in enumerate(Ys)]
+        counts = [Y.shape[1] for Y in labels]
+        if len(set(counts)) > 1:
+            raise ShapeError(f"Ys must have equally many columns, got {', '.join(map(str, counts))}.")
+        return np.stack(labels)
 
     def _stacked(self) -> Parameters:
         """Return the fitted parameters of all heads (m, ..., d) as training has them."""

@@ -210,15 +210,15 @@ def as_unrestricted_bags(bags: BagsLike) -> Bags:
     return data
 
 
-def as_labels(Y: ArrayLike, bags: Bags) -> Float64:
-    """Return the labels (n_bags, k), checked."""
-    labels = as_floats("Y", Y, ndim=2)
-    check_same_length("Y", labels, "bags", bags.offsets[1:])
+def as_labels(Y: ArrayLike, bags: Bags, name: str = "Y") -> Float64:
+    """Return the labels (n_bags, k), checked; errors call them `name`."""
+    labels = as_floats(name, Y, ndim=2)
+    check_same_length(name, labels, "bags", bags.offsets[1:])
     if not labels.shape[1]:
-        raise InputError("Y must have a class, got 0.")
+        raise InputError(f"{name} must have a class, got 0.")
     if not np.isin(labels, (-1, 0, 1)).all():
         wrong = labels[~np.isin(labels, (-1, 0, 1))][0]
-        raise InputError(f"Y must hold +1, -1 and 0, got {wrong:g}.")
+        raise InputError(f"{name} must hold +1, -1 and 0, got {wrong:g}.")
     if not labels.any():
-        raise InputError("Y must hold a label other than 0, got only 0.")
+        raise InputError(f"{name} must hold a label other than 0, got only 0.")
     return labels

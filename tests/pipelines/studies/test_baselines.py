@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -313,10 +314,44 @@ def test_wrong_seeds_are_refused(finished, tmp_path, capsys, method, seeds, mess
     assert not (tmp_path / "A").exists()
 
 
-@pytest.mark.parametrize(("method", "given"), [("mi_svm", "epochs"), ("oicr", "C"), ("wsddn", "J")])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_seeds_and_a_seed_are_refused_together(tmp_path, capsys, seed):
+    line = ["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", "--seeds", "0,1", "--seed", seed]
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(line)
+    assert exit_.value.code == 2
+    message = f"options --seeds and --seed must not go together, got '0,1' and {seed}."
+    assert capsys.readouterr().err == f"lapsvm: {message}\n"
+    assert not (tmp_path / "A").exists()
+
+
+@pytest.mark.parametrize("given", [[], ["--seed", "3"]])
+def test_the_seed_is_0_unless_it_is_given(monkeypatch, tmp_path, given):
+    found = []
+    monkeypatch.setattr(baselines, "run", lambda *arguments, **_: found.append(arguments[3]))
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", *given])
+    assert exit_.value.code == 0
+    assert found == [3 if given else 0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_settings_of_detection_but_demotion_are_those_of_the_run(method):
+    """Score smoothing and box voting, too, so that methods compare on equal terms."""
+    own = {"nms_threshold": 0.4, "max_detections": 7, "demotion": 1.5}
+    own |= {"score_smoothing": 0.5, "box_voting": 0.6, "box_voting_iou": 0.45}
+    runs = Settings().with_values({f"detect.{name}": value for name, value in own.items()})
+    assert asdict(runs.detect) == own
+    expected = own if method is Method.MI_SVM else {**own, "demotion": 0.0}
+    assert asdict(baselines.baseline_settings(runs, method, 0, {}).detect) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "given"), [("mi_svm", "epochs"), ("mi_svm", "weight-decay"), ("oicr", "C"), ("wsddn", "J")]
+)
 def test_a_constant_of_another_method_is_refused(finished, tmp_path, capsys, method, given):
     with pytest.raises(SystemExit) as exit_:
-        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, f"--{given}", "1,2"])
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, f"--{given}", "1"])
     assert exit_.value.code == 2
     assert capsys.readouterr().err == f"lapsvm: option --{given} is not one of --method {method}.\n"
     assert not (tmp_path / "A").exists()
