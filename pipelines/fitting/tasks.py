@@ -22,6 +22,9 @@ from .window_subset import subset_provenance
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
 
+NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "surroundings": 1.0}
+"""Settings of refinement that models from before these existed lack, with the values that refine as before."""
+
 
 @dataclass(frozen=True)
 class FitTask:
@@ -140,7 +143,16 @@ def stored_provenance(path: Path) -> Mapping[str, Any] | None:
 
 def training_difference(stored: Mapping[str, Any], task: FitTask, parts: Sequence[str] = PARTS) -> str:
     """Return how a model's provenance differs from that of a task; "" if it does not."""
-    return settings_difference(decisive(stored, parts), decisive(task.provenance, parts))
+    return settings_difference(decisive(with_neutral(stored), parts), decisive(task.provenance, parts))
+
+
+def with_neutral(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a model's provenance with the settings of refinement that it lacks, if the model was refined."""
+    training = provenance.get("training")
+    refinement = training.get("refine") if isinstance(training, Mapping) else None
+    if not isinstance(refinement, Mapping):
+        return provenance
+    return {**provenance, "training": {**training, "refine": {**NEUTRAL, **refinement}}}
 
 
 def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dict[str, Any]:

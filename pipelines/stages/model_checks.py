@@ -16,6 +16,7 @@ from ..fitting.tasks import (
     labels_provenance,
     stored_provenance,
     training_settings,
+    with_neutral,
 )
 from ..fitting.window_subset import subset_provenance
 from ..run.context import RunContext
@@ -71,7 +72,7 @@ def _check_refined(context: RunContext, task: FitTask) -> None:
     final, settings = context.run.model(task.name), context.settings.refine
     if not settings.rounds or not is_refined(final):
         return
-    stored = (stored_provenance(final) or {})["training"]
+    stored = with_neutral(stored_provenance(final) or {})["training"]
     requested = task.provenance["training"] | {"refine": asdict(settings), "first": stored.get("first")}
     difference = settings_difference({"training": stored}, {"training": requested})
     if difference:

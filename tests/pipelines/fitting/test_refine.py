@@ -9,9 +9,11 @@ import pytest
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
 from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, held_out_scores, without_flipped
 from lapsvm.pipelines.fitting.surroundings import with_less_surroundings
+from lapsvm.pipelines.fitting.tasks import NEUTRAL
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
 from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.run.settings import RefineSettings
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
@@ -101,6 +103,39 @@ def test_other_constants_are_refused(refined, command):
     said = command("refine", "--out", refined, "--refine-C", "20")
     assert said.status == 2
     assert "was trained with training.refine.C 10.0 instead of 20.0" in said.err
+
+
+@pytest.fixture
+def refined_before(refined, run_copy):
+    """A refined run whose models lack the newest settings of refinement."""
+    shutil.copytree(refined, run_copy, dirs_exist_ok=True)
+    for path in (run_copy / "models").glob("*.safetensors"):
+        detector = Detector.load(path)
+        for name in NEUTRAL:
+            del detector.provenance["training"]["refine"][name]
+        detector.save(path)
+    return run_copy
+
+
+def test_settings_that_older_models_lack_count_as_neutral(refined_before, digits, fast, command, made):
+    before = made(refined_before, "models/*")
+    assert command("refine", "--out", refined_before, "--quiet").status == 0
+    options = ("--data", "voc", "--root", digits, "--out", refined_before, "--quiet", *fast, *REFINEMENT)
+    assert command("run", *options).status == 0
+    assert made(refined_before, "models/*") == before
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--neg-part-iou", "neg_part_iou"), ("--refine-surroundings", "surroundings")]
+)
+def test_other_values_than_the_neutral_ones_are_refused_for_older_models(refined_before, command, option, name):
+    said = command("refine", "--out", refined_before, option, "0.5")
+    assert said.status == 2
+    assert f"was trained with training.refine.{name} 1.0 instead of 0.5" in said.err
+
+
+def test_neutral_values_are_the_defaults():
+    assert {name: getattr(RefineSettings(), name) for name in NEUTRAL} == NEUTRAL
 
 
 @pytest.mark.parametrize(
