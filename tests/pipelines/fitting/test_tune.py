@@ -73,7 +73,8 @@ def test_a_run_whose_constants_are_chosen_without_folds_is_tuned_by_image_ap(run
         ({"learner": "latent_svm", "C": (1.0,), "trim": (0.0, 0.1)}, True),
         ({"learner": "mi_svm", "C": (1.0,), "J": (1.0, 3.0)}, True),
         ({"learner": "mi_svm", "C": (1.0,), "trim": (0.0, 0.1)}, False),
-        ({"learner": "wsddn", "C": (1.0, 2.0), "epochs": (10,)}, False),
+        ({"learner": "wsddn", "C": (1.0, 2.0), "epochs": (10,), "lr": (0.01,)}, False),
+        ({"learner": "wsddn", "C": (1.0,), "epochs": (10,), "lr": (0.01, 0.1)}, True),
         ({"learner": "wsddn", "C": (1.0,), "epochs": (5, 10)}, True),
     ],
 )
