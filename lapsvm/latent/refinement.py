@@ -58,6 +58,20 @@ class Refinement:
     fold: Index
     fold_coef: Float64
 
+    @property
+    def models(self) -> Float64:
+        """The weights of all models (d, 1 + folds): that of all pictures, then those without a fold."""
+        return np.column_stack([self.solution.coef, self.fold_coef])
+
+    def with_models(self, models: Float64) -> "Refinement":
+        """Return the round with the weights (d, 1 + folds) of `models`, and their mean."""
+        return replace(
+            self,
+            solution=replace(self.solution, coef=models[:, 0].copy()),
+            mean_coef=models.mean(axis=1),
+            fold_coef=models[:, 1:].copy(),
+        )
+
 
 class _Limits(NamedTuple):
     """The overlaps with the chosen window that decide what a window of a positive picture is."""

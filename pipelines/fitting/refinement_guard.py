@@ -51,16 +51,14 @@ def without_flipped(
 
     If the model of all pictures flipped, it has `intercept` too; its history and certificate are those of training.
     """
-    models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+    models = refinement.models
     models[:, list(flipped)] = weights[:, None]
     kept = np.isin(refinement.fold, [number for number in flipped if number])
-    solution = replace(refinement.solution, coef=models[:, 0].copy())
+    changed = refinement.with_models(models)
     return replace(
-        refinement,
-        solution=replace(solution, intercept=intercept) if 0 in flipped else solution,
-        mean_coef=models.mean(axis=1),
+        changed,
+        solution=replace(changed.solution, intercept=intercept) if 0 in flipped else changed.solution,
         windows=np.where(kept, windows, refinement.windows),
-        fold_coef=models[:, 1:].copy(),
     )
 
 

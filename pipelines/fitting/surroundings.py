@@ -6,7 +6,6 @@ large. Weights of the surroundings that are lower than the trained ones choose w
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,7 @@ def with_less_surroundings(
         Models that were replaced by the weights the round began with and keep these: 0 for that of all pictures, k for
         that without fold k.
     """
-    models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+    models = refinement.models
     lowered, kept = models * np.where(inside, 1.0, share)[:, None], list(flipped)
     lowered[:, kept] = models[:, kept]
-    return replace(
-        refinement,
-        solution=replace(refinement.solution, coef=lowered[:, 0].copy()),
-        mean_coef=lowered.mean(axis=1),
-        fold_coef=lowered[:, 1:].copy(),
-    )
+    return refinement.with_models(lowered)
