@@ -11,7 +11,7 @@ from lapsvm.boxes import as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows.grid import grid
-from lapsvm.windows.ordering import default_min_side
+from lapsvm.windows.ordering import KEYED, default_min_side, whole_keys
 from lapsvm.windows.packages import opencv, selectivesearch
 from lapsvm.windows.selective_search import Mode, selective_search
 
@@ -162,8 +162,8 @@ def tidy(boxes: ArrayLike, height: int, width: int, min_side: float) -> Float32:
 
 def _keys(boxes: Float32) -> NDArray[Any]:
     """Return one number per box (n,), equal for equal boxes; numbers sort faster than rows, whole ones fastest."""
-    if len(boxes) and boxes.max() < 2**15 and (boxes == np.rint(boxes)).all():
-        return np.asarray(boxes.astype(np.int64) @ [2**48, 2**32, 2**16, 1])
+    if len(boxes) and boxes.max() < KEYED and (boxes == np.rint(boxes)).all():
+        return whole_keys(boxes)
     # float64 represents a pair of float32 with a factor of 2 ** 26 exactly
     return np.asarray((boxes[:, 1::2].astype(np.float64) * [2.0**26, 2.0**26] + boxes[:, 0::2]) @ [1, 1j])
 
