@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from lapsvm.pipelines.fitting.training_bags import stored_bags
-from lapsvm.pipelines.results.detections import detect_shards
+from lapsvm.pipelines.results.detections import detect_runs
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
@@ -46,7 +46,9 @@ def main(folder: str, C: float = 0.3) -> None:
         (data.train_set, corloc, ("corloc",)),
     ):
         shards = open_shards(run.shards(set_name))
-        detections = detect_shards(context, shards, names, lambda shard: shard.features @ weights + biases, set_name)
+        (detections,) = detect_runs(
+            [context], shards, names, lambda shard: [shard.features @ weights + biases], set_name
+        )
         rows = evaluate(
             {name: Detections.from_images(images) for name, images in detections.items()},
             context.data.dataset.ground_truth(set_name),

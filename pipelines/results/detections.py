@@ -99,18 +99,14 @@ def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) ->
     return exist and path.read_bytes() == stamp_with_results(stamp, files).encode()
 
 
-def detect_shards(
-    context: RunContext, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
-) -> dict[str, list[ImageDetections]]:
-    """Return class -> (picture, boxes, scores) over all shards; `score` returns (windows, classes) of a shard."""
-    return detect_runs([context], shards, names, lambda shard: [score(shard)], set_name)[0]
-
-
 def detect_runs(
     contexts: Sequence[RunContext], shards: ShardSet, names: Sequence[str],
     score: Callable[[Shard], Sequence[Float64]], set_name: str,
 ) -> list[dict[str, list[ImageDetections]]]:  # fmt: skip
-    """Return what `detect_shards` does for each of several runs on the same shards, which are read once."""
+    """Return class -> (picture, boxes, scores) over all shards, for each of several runs on them.
+
+    `score` returns the scores (windows, classes) of a shard by each run. The shards are read once.
+    """
     first = contexts[0]
     found: list[dict[str, list[ImageDetections]]] = [{name: [] for name in names} for _ in contexts]
     with (

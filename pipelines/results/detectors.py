@@ -65,12 +65,6 @@ def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector | 
     return {name: HeadOfClass(name, heads.provenance.get(name, {})) for name in heads.classes}
 
 
-def shard_scorer(context: RunContext, stage: str) -> Callable[[Shard], Float64]:
-    """Return the function shard -> scores (n, classes) of its windows by the run's models."""
-    score = shard_scorers([context], stage)
-    return lambda shard: score(shard)[0]
-
-
 def shard_scorers(contexts: Sequence[RunContext], stage: str) -> Callable[[Shard], list[Float64]]:
     """Return the function shard -> scores (n, classes) of its windows by the models of each of several runs.
 

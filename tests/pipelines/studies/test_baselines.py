@@ -10,7 +10,7 @@ import pytest
 from lapsvm.pipelines.commands.prediction_files import model_files
 from lapsvm.pipelines.fitting.baselines.heads import best_constants, joint_folds
 from lapsvm.pipelines.fitting.training_bags import Halves
-from lapsvm.pipelines.results.detectors import shard_scorer
+from lapsvm.pipelines.results.detectors import shard_scorers
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.studies import baselines
@@ -134,7 +134,7 @@ def test_heads_score_stored_halves_as_in_training(tmp_path, monkeypatch):
     shard = SimpleNamespace(
         features=features, offsets=np.arange(0, 41, 5), provenance={"features": {"extractor": extractor}}
     )
-    found = shard_scorer(context, "detect")(shard)
+    (found,) = shard_scorers([context], "detect")(shard)
     np.testing.assert_allclose(found, model.score_windows(seen), rtol=1e-4)
 
 
