@@ -42,7 +42,8 @@ class MISVM(BagClassifier):
     max_iter : int, default 30
         Maximum number of rounds. A round trains on a working set of negative windows, scores all windows once and
         chooses the positives' windows again. It removes negatives that satisfy their margin from the working set and
-        adds those that violate it. Training has converged when no window changes.
+        adds those that violate it. Training has converged when no window changes. It also ends, with a warning, when
+        all windows are those of an earlier round: two windows can be tied to the solver's precision.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ class MISVM(BagClassifier):
         Warns
         -----
         ConvergenceWarning
-            If the windows still change after `max_iter` rounds.
+            If the windows still change after `max_iter` rounds, or alternate.
         """
         check_positive("C", self.C), check_positive("J", self.J), check_count("max_iter", self.max_iter)
         raw = as_bags(bags)
@@ -115,18 +116,17 @@ class MISVM(BagClassifier):
         self.n_iter_, self.history_ = len(rounds), [{"step": step, **entry.record} for step, entry in enumerate(rounds)]
         self.n_features_in_ = data.dim
         if last.record["changed"] or last.record["added"]:
-            warnings.warn(
-                f"the windows still change after {len(rounds)} rounds; raise max_iter, or lower C.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            ended = len(rounds) == self.max_iter
+            what, advice = ("still change", "raise max_iter, or lower C") if ended else ("alternate", "lower C")
+            warnings.warn(f"the windows {what} after {len(rounds)} rounds; {advice}.", ConvergenceWarning, stacklevel=2)
         return self
 
     def _rounds(self, data: Bags, positive: Any) -> Iterator["_Round"]:
-        """Yield rounds until no window changes or `max_iter` is reached."""
+        """Yield rounds until no window changes, all return to those of an earlier round or `max_iter` is reached."""
         positives, negatives = np.flatnonzero(positive), np.flatnonzero(~positive)
         coef, intercept = self._solve(data.means(positives), data.means(negatives))
         windows, working_set = np.full(len(positives), -1), np.empty(0, dtype=np.intp)
+        trained: set[tuple[bytes, bytes]] = set()
         for step in range(self.max_iter + 1):
             scores = data.score_windows(coef) + intercept
             bag_scores = np.split(scores, data.offsets[1:-1])
@@ -140,6 +140,10 @@ class MISVM(BagClassifier):
                 if not record["changed"] and not record["added"]:
                     return
             windows, working_set = best, np.union1d(kept, added)
+            state = windows.tobytes(), working_set.tobytes()
+            if state in trained:  # each round is a function of it, so the same rounds would follow for ever
+                return
+            trained.add(state)
             coef, intercept = self._solve(data.rows(positives, windows), _rows(data, working_set))
 
     def _solve(self, positives: Float64, negatives: Float64) -> tuple[Float64, float]:
