@@ -22,7 +22,7 @@ from .window_subset import subset_provenance
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
 
-NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "surroundings": 1.0}
+NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "score_smoothing": 0.0, "surroundings": 1.0}
 """Settings of refinement that models from before these existed lack, with the values that refine as before."""
 
 

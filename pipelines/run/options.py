@@ -288,10 +288,12 @@ OPTIONS: tuple[Option, ...] = (
                "refine.average"),
         Option("refine_voting", "--refine-voting/--no-refine-voting", bool, "Begin a round with the windows nearest to "
                "the voted boxes, not with the best ones.", "refine.box_voting"),
+        Option("refine_smoothing", "--refine-smoothing", float, "The score smoothing of --refine-voting; 0 for none.",
+               "refine.score_smoothing", rule=SHARE),
         Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
                "refine.folds", rule=Range(2, MAX_NUMBER)),
         Option("refine_surroundings", "--refine-surroundings", float, "The share that the weights of windows' "
-               "surroundings keep after refinement.", "refine.surroundings", rule=SHARE),
+               "surroundings keep after refinement, and in --refine-voting.", "refine.surroundings", rule=SHARE),
         main="refine",
     ),
     *_panel(

@@ -57,6 +57,7 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.top": 5.0,
     "refine.average": True,
     "refine.box_voting": True,
+    "refine.score_smoothing": 0.5,
     "refine.surroundings": 0.8,
     "refine.neg_iou": 0.4,
     "refine.neg_min_iou": 0.1,
