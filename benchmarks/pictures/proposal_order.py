@@ -6,9 +6,9 @@ The environment is that of `proposals.py`:
 
 SET is voc (voc2007_vehicles_cat), voc/trainval or voc/test, raccoon or bccd. Settings were chosen on the first 250
 pictures of voc/trainval, 100 of raccoon and 40 of bccd; voc/rest and raccoon/rest are the others. PICTURES of a set are
-drawn with seed 1, by default all, and reduced to a longer side of 512 pixels. OpenCV's boxes, 1 CPU second per picture, are kept in the folder STORE, so a
-stopped run goes on. Each cell is MABO / recall at IoU .5 / recall at IoU .7; intervals of the difference to
-OpenCV's better direction are bootstraps over pictures.
+drawn with seed 1, by default all, and reduced to a longer side of 512 pixels. OpenCV's boxes, 1 CPU second per picture,
+are kept in the folder STORE, so a stopped run goes on. Each cell is MABO / recall at IoU .5 / recall at IoU .7;
+intervals of the difference to OpenCV's better direction are bootstraps over pictures.
 """
 
 import os
