@@ -1,4 +1,4 @@
-"""The training pictures as bags, every block of the features scaled to the same mean norm."""
+"""The training pictures as bags, every block of the features scaled to the same mean norm, or to that of its weight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from ..run.context import RunContext
 from ..run.progress import Bar
+from .map_weights import map_weights
 
 _ROWS = 256
 """How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""
@@ -93,13 +94,13 @@ def _opened(
     context: RunContext, shards: ShardSet, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
-    set_name = context.settings.data.train_set
+    set_name, weights = context.settings.data.train_set, map_weights(context, shards)
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
         resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
         bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
-    scale = block_scales(norms.means, blocks)
+    scale = block_scales(norms.means, blocks, weights)
     return bags.scaled(scale), scale
 
 

@@ -73,6 +73,7 @@ VARIANTS: dict[str, Values] = {
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
     "all-surroundings": {"refine.surroundings": 1.0},
+    "equal-maps": {"train.map_weights": "equal"},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {
