@@ -54,7 +54,7 @@ BEST: dict[str, Any] = PLAIN | {
     "train.tol": 0.01,
     "train.candidates": 0,
     "train.map_weights": "resolution",
-    "refine.rounds": 1,
+    "refine.rounds": 2,
     "refine.C": 10.0,
     "refine.top": 5.0,
     "refine.average": True,
