@@ -89,7 +89,7 @@ def _is_used(learner: str, name: str) -> bool:
     """Return whether a learner depends on a setting of training; ``keep_by`` is recorded by its models' hashes."""
     if learner in BASELINES:
         constants = ("epochs", "lr", "weight_decay") if learner in HEADS else ("C", "J", "J_relative")
-        return name in ("learner", "folds", "margin", "head_seed", "map_weights", *constants)
+        return name in ("learner", "folds", "margin", "head_seed", *constants)
     unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[learner]
     return name not in (*unused, "keep_by", "epochs", "lr", "weight_decay", "head_seed")
 

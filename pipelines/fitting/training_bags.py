@@ -78,23 +78,26 @@ class Halves:
 
 
 def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, scaled, and the scale."""
+    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale."""
     return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
-    """Return the training pictures with combined halves, scaled, and the scale and halves."""
-    halves = Halves.of(shards, context.settings.features.contrast)
-    if not any(halves.halved):
-        return *stored_bags(context, shards), halves
-    return *_opened(context, shards, halves.combined_blocks, halves.combine), halves
+    """Return the training pictures with combined halves, scaled by the weights of maps, and the scale and halves."""
+    halves, weights = Halves.of(shards, context.settings.features.contrast), map_weights(context, shards)
+    transform = halves.combine if any(halves.halved) else None
+    return *_opened(context, shards, halves.combined_blocks, transform, weights), halves
 
 
 def _opened(
-    context: RunContext, shards: ShardSet, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
+    context: RunContext,
+    shards: ShardSet,
+    blocks: Sequence[int],
+    transform: Callable[[Array], Array] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
-    set_name, weights = context.settings.data.train_set, map_weights(context, shards)
+    set_name = context.settings.data.train_set
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)

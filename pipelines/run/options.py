@@ -234,8 +234,9 @@ OPTIONS: tuple[Option, ...] = (
         Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the same against their "
                "surroundings (contrast; needs --beside), the whole image, the central window, or a random one.",
                "train.init", rule=INITS, main="train"),
-        Option("map_weights", "--map-weights", str, "How much each of several maps of networks counts: all alike "
-               "(equal), or as their cells across a picture (resolution).", "train.map_weights", rule=MAP_WEIGHTS),
+        Option("map_weights", "--map-weights", str, "How much each of several maps of networks counts in training: "
+               "all alike (equal), or as their cells across a picture (resolution).", "train.map_weights",
+               rule=MAP_WEIGHTS),
         Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
         Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "

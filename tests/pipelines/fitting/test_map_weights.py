@@ -24,9 +24,9 @@ def with_extractor(description):
 def weights():
     """Return the weights for a value of --map-weights, and what was said."""
 
-    def found(value, shards):
+    def found(value, shards, learner="latent_rank_svm"):
         said = []
-        settings = Settings().with_values({"train.map_weights": value})
+        settings = Settings().with_values({"train.map_weights": value, "train.learner": learner})
         context = SimpleNamespace(settings=settings, reporter=SimpleNamespace(say=said.append))
         return map_weights(context, shards), said
 
@@ -48,6 +48,10 @@ def test_what_does_not_record_cells_counts_alike_and_is_reported(weights, shards
 
 def test_one_part_needs_no_weight(weights):
     assert weights("resolution", with_extractor({"kind": "hog", "blocks": [900]})) == (None, [])
+
+
+def test_baselines_count_all_alike(weights):
+    assert weights("resolution", maps(32, 16), "wsddn") == (None, [])
 
 
 def test_models_without_the_setting_count_as_the_default():
