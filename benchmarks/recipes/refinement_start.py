@@ -1,9 +1,9 @@
 """What the windows that refinement begins with decide: `python benchmarks/recipes/refinement_start.py RUN`.
 
-One round of refinement of RUN's trained models from three starts: the voted windows without score smoothing and with
-all weights of the surroundings, those that the settings of recipe `best` choose, and the window nearest to the largest
-true box. CorLoc of the start, and AP (11-point) and CorLoc of the training pictures, each detected by the refined model
-without its fold. Boxes are read for the last start and for evaluation only.
+One round of refinement of RUN's trained models from four starts: the voted windows without score smoothing and with
+all weights of the surroundings, those that the settings of recipe `best` choose, those of the second round after these,
+and the windows nearest to the largest true boxes. CorLoc of the start, and AP (11-point) and CorLoc of the training
+pictures, each detected by the refined model without its fold. Boxes are read for the last start and for evaluation.
 """
 
 import sys
@@ -30,7 +30,8 @@ from lapsvm.features import open_shards
 STARTS = {
     "voted": {"box_voting": True, "score_smoothing": 0.0, "surroundings": 1.0},
     "smoothed, voted": {"box_voting": True, "score_smoothing": 0.5, "surroundings": 0.8},
-    "true boxes": None,
+    "second round": {"box_voting": True, "score_smoothing": 0.5, "surroundings": 0.8},
+    "true boxes": {},
 }
 
 
@@ -55,14 +56,19 @@ def main(folder: str) -> None:
     rows: dict[str, list[Any]] = {label: [] for label in STARTS}
     for task in tasks:
         first, positives = starts[task.name], np.flatnonzero(task.y > 0)
+        start, found = first, None
         for label, values in STARTS.items():
-            chosen = first.windows
-            if values is None:
-                chosen = _nearest_to_objects(pictures, positives, chosen, truth[task.name])
+            settings = replace(context.settings, refine=replace(context.settings.refine, **values))
+            own = replace(context, settings=settings)
+            if label == "true boxes":
+                chosen = _nearest_to_objects(pictures, positives, first.windows, truth[task.name])
+                start = first
+            elif label == "second round":
+                chosen = refine._held_out_windows(own, pictures, refine._Refined(found), positives)
+                start = first._replace(weights=found.mean_coef)
             else:
-                settings = replace(context.settings, refine=replace(context.settings.refine, **values))
-                chosen = refine._voted(replace(context, settings=settings), pictures, first.weights, positives, chosen)
-            found = refine._round(context, task, pictures, first._replace(windows=chosen), task.name)
+                chosen = refine._voted(own, pictures, first.weights, positives, first.windows)
+            found = refine._round(context, task, pictures, start._replace(windows=chosen), task.name)
             figures = [
                 _corloc(task.name, pictures, positives, boxes[bags.offsets[positives] + chosen[positives]], truth),
                 *_measured(context, task.name, pictures, refine._Refined(found), positives, truth),
