@@ -10,7 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lapsvm.arrays import Float64
 from lapsvm.latent import Refinement
+
+
+def less_surroundings(weights: Float64, inside: NDArray[np.bool_], share: float) -> Float64:
+    """Return weights (d,) or (d, n), those of windows' surroundings times `share`; `inside` is as below."""
+    return np.asarray((weights.T * np.where(inside, 1.0, share)).T)
 
 
 def with_less_surroundings(
@@ -31,6 +37,6 @@ def with_less_surroundings(
         that without fold k.
     """
     models = refinement.models
-    lowered, kept = models * np.where(inside, 1.0, share)[:, None], list(flipped)
+    lowered, kept = less_surroundings(models, inside, share), list(flipped)
     lowered[:, kept] = models[:, kept]
     return refinement.with_models(lowered)

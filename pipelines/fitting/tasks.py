@@ -22,8 +22,10 @@ from .window_subset import subset_provenance
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
 
-NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "surroundings": 1.0}
+NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "score_smoothing": 0.0, "surroundings": 1.0}
 """Settings of refinement that models from before these existed lack, with the values that refine as before."""
+NEUTRAL_TRAINING: dict[str, Any] = {"map_weights": "equal"}
+"""The same of training."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,13 @@ def training_difference(stored: Mapping[str, Any], task: FitTask, parts: Sequenc
 
 
 def with_neutral(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a model's provenance with the settings of refinement that it lacks, if the model was refined."""
+    """Return a model's provenance with the settings of training that it lacks, and of refinement if it was refined."""
     training = provenance.get("training")
-    refinement = training.get("refine") if isinstance(training, Mapping) else None
-    if not isinstance(refinement, Mapping):
+    if not isinstance(training, Mapping):
         return provenance
-    return {**provenance, "training": {**training, "refine": {**NEUTRAL, **refinement}}}
+    refinement = training.get("refine")
+    refined = {"refine": {**NEUTRAL, **refinement}} if isinstance(refinement, Mapping) else {}
+    return {**provenance, "training": {**NEUTRAL_TRAINING, **training, **refined}}
 
 
 def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The training pictures as bags, every block of the features scaled to the same mean norm."""
+"""The training pictures as bags, every block of the features scaled to the same mean norm, or to that of its weight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from ..run.context import RunContext
 from ..run.progress import Bar
+from .map_weights import map_weights
 
 _ROWS = 256
 """How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""
@@ -77,20 +78,24 @@ class Halves:
 
 
 def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, scaled, and the scale."""
-    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
+    """Return the training pictures with their features as stored, scaled by the weights of maps, and the scale."""
+    blocks = shards.provenance["features"]["extractor"]["blocks"]
+    return _opened(context, shards, blocks, None, map_weights(context, shards))
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
-    """Return the training pictures with combined halves, scaled, and the scale and halves."""
-    halves = Halves.of(shards, context.settings.features.contrast)
-    if not any(halves.halved):
-        return *stored_bags(context, shards), halves
-    return *_opened(context, shards, halves.combined_blocks, halves.combine), halves
+    """Return the training pictures with combined halves, scaled by the weights of maps, and the scale and halves."""
+    halves, weights = Halves.of(shards, context.settings.features.contrast), map_weights(context, shards)
+    transform = halves.combine if any(halves.halved) else None
+    return *_opened(context, shards, halves.combined_blocks, transform, weights), halves
 
 
 def _opened(
-    context: RunContext, shards: ShardSet, blocks: Sequence[int], transform: Callable[[Array], Array] | None = None
+    context: RunContext,
+    shards: ShardSet,
+    blocks: Sequence[int],
+    transform: Callable[[Array], Array] | None,
+    weights: Sequence[float] | None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
     set_name = context.settings.data.train_set
@@ -99,7 +104,7 @@ def _opened(
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
         resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
         bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
-    scale = block_scales(norms.means, blocks)
+    scale = block_scales(norms.means, blocks, weights)
     return bags.scaled(scale), scale
 
 

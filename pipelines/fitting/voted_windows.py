@@ -1,8 +1,8 @@
 """The windows that a model chooses, moved by box voting.
 
-The best of a thousand windows is partly best by chance. Detection moves it to the mean of the windows around it; the
-window nearest to that box serves refinement better than the best one. The constants of voting are the defaults of
-`lapsvm.detection.box_voting`, whatever detection uses.
+The best of a thousand windows is partly best by chance. Detection smooths the scores and moves the best window to the
+mean of the windows around it; the window nearest to that box serves refinement better than the best one. The constants
+of voting are here, whatever detection uses.
 """
 
 import numpy as np
@@ -10,21 +10,27 @@ import numpy as np
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
-from lapsvm.detection import box_voting
+from lapsvm.detection import box_voting, smooth_scores
+
+MIN_IOU = 0.45
 
 
-def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, windows: Index) -> Index:
-    """Return the windows (n_bags,) with those of some pictures moved to the window nearest to their voted box.
+def voted_windows(
+    bags: Bags, boxes: Array, weights: Float64, pictures: Index, windows: Index, smoothing: float
+) -> Index:
+    """Return the windows (n_bags,) with those of some pictures replaced by the window nearest to their voted box.
 
     Parameters
     ----------
     bags : Bags
     boxes : (n_windows, 4)
     weights : (d,)
-        Of the model that chose the pictures' windows.
+        Of the model that chooses the pictures' windows: those with the best smoothed scores.
     pictures : (m,) int
     windows : (n_bags,) int
-        The chosen windows; those of other pictures stay.
+        The windows of all pictures; those of other pictures stay.
+    smoothing : float
+        In [0, 1], see `lapsvm.detection.smooth_scores`. Votes have the weights of the scores as they were.
     """
     moved = windows.copy()
     if not len(pictures):
@@ -33,6 +39,7 @@ def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, w
     scores = np.split(part.score_windows(weights), part.offsets[1:-1])
     for picture, values in zip(pictures, scores, strict=True):
         own = boxes[bags.offsets[picture] : bags.offsets[picture + 1]]
-        box = box_voting(own[[windows[picture]]], own, values)
+        best = int(np.argmax(smooth_scores(own, values, smoothing)))
+        box = box_voting(own[[best]], own, values, min_iou=MIN_IOU)
         moved[picture] = int(np.argmax(iou(own, box)[:, 0]))
     return moved

@@ -14,7 +14,7 @@ from typing import Any
 from lapsvm.errors import OptionError
 
 from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE, shown
-from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, Settings
+from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, MAP_WEIGHTS, Settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -234,6 +234,9 @@ OPTIONS: tuple[Option, ...] = (
         Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the same against their "
                "surroundings (contrast; needs --beside), the whole image, the central window, or a random one.",
                "train.init", rule=INITS, main="train"),
+        Option("map_weights", "--map-weights", str, "How much each of several maps of networks counts in training: "
+               "all alike (equal), or as their cells across a picture (resolution).", "train.map_weights",
+               rule=MAP_WEIGHTS),
         Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
         Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "
@@ -288,10 +291,12 @@ OPTIONS: tuple[Option, ...] = (
                "refine.average"),
         Option("refine_voting", "--refine-voting/--no-refine-voting", bool, "Begin a round with the windows nearest to "
                "the voted boxes, not with the best ones.", "refine.box_voting"),
+        Option("refine_smoothing", "--refine-smoothing", float, "The score smoothing of --refine-voting; 0 for none.",
+               "refine.score_smoothing", rule=SHARE),
         Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
                "refine.folds", rule=Range(2, MAX_NUMBER)),
         Option("refine_surroundings", "--refine-surroundings", float, "The share that the weights of windows' "
-               "surroundings keep after refinement.", "refine.surroundings", rule=SHARE),
+               "surroundings keep after refinement, and in --refine-voting.", "refine.surroundings", rule=SHARE),
         main="refine",
     ),
     *_panel(

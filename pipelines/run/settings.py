@@ -19,6 +19,7 @@ from .limits import shown
 LEARNERS = ("latent_rank_svm", "latent_svm")
 HEADS = ("wsddn", "oicr", "attention_mil")
 BASELINES = ("mi_svm", *HEADS)
+MAP_WEIGHTS = ("equal", "resolution")
 INITS = ("mean", "contrast", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement", "mean_probe")
 DTYPES = ("float16", "float32", "bfloat16")
@@ -121,6 +122,7 @@ class TrainSettings:
     far below the best a candidate counts as good as that (see
     `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, ``lr`` its step,
     several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of a baseline.
+    ``map_weights`` says how much each map of the networks counts: see `lapsvm.pipelines.fitting.map_weights`.
     """
 
     learner: str = "latent_rank_svm"
@@ -145,6 +147,7 @@ class TrainSettings:
     lr: tuple[float, ...] = (0.01, 0.03, 0.1)
     weight_decay: float = 1e-5
     head_seed: int = 0
+    map_weights: str = "equal"
 
     @property
     def needs_folds(self) -> bool:
@@ -168,8 +171,9 @@ class RefineSettings:
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all.
     With ``average`` the detector is the mean of the models of all pictures and of all but a fold, with ``box_voting``
-    a round begins with the windows nearest to the chosen ones after box voting. ``surroundings`` is the share that the
-    weights of windows' surroundings keep after the last round.
+    a round begins with the windows nearest to the chosen ones after box voting, chosen by scores smoothed by
+    ``score_smoothing``. ``surroundings`` is the share that the weights of windows' surroundings keep after the last
+    round, and where ``box_voting`` chooses windows.
     """
 
     rounds: int = 0
@@ -183,6 +187,7 @@ class RefineSettings:
     candidates: int = 0
     average: bool = False
     box_voting: bool = False
+    score_smoothing: float = 0.0
     surroundings: float = 1.0
 
 

@@ -22,7 +22,7 @@ from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement_guard import RefinementGuard, held_out_folds, held_out_scores, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
-from ..fitting.surroundings import with_less_surroundings
+from ..fitting.surroundings import less_surroundings, with_less_surroundings
 from ..fitting.tasks import FitTask, Mean, fit_tasks, fitted_detector, is_done
 from ..fitting.trainer import training_progress
 from ..fitting.training_bags import Halves, stored_bags
@@ -300,7 +300,7 @@ def _guard(pictures: _Pictures, positives: Index, first: _First) -> RefinementGu
 
 
 def _held_out_windows(context: RunContext, pictures: _Pictures, refined: _Refined, positives: Index) -> Index:
-    """Return the windows of the next round: those that held-out models choose, moved by box voting."""
+    """Return the windows of the next round, those that held-out models choose, see `_voted`."""
     refinement, windows = refined.refinement, refined.refinement.windows
     for number in held_out_folds(*refined):
         own = positives[refinement.fold[positives] == number]
@@ -309,10 +309,13 @@ def _held_out_windows(context: RunContext, pictures: _Pictures, refined: _Refine
 
 
 def _voted(context: RunContext, pictures: _Pictures, weights: Float64, own: Index, windows: Index) -> Index:
-    """Return the windows, those of the pictures `own` moved by box voting if the settings say so."""
-    if not context.settings.refine.box_voting:
+    """Return the windows, those of the pictures `own` chosen as detection chooses boxes if the settings say so."""
+    settings = context.settings.refine
+    if not settings.box_voting:
         return windows
-    return voted_windows(pictures.bags, pictures.boxes, weights, own, windows)
+    if pictures.content is not None:
+        weights = less_surroundings(weights, pictures.content.halves.inside, settings.surroundings)
+    return voted_windows(pictures.bags, pictures.boxes, weights, own, windows, settings.score_smoothing)
 
 
 def _with_candidates(pictures: _Pictures, y: Labels, count: int, weights: Float64) -> _Pictures:

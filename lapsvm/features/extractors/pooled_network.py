@@ -210,7 +210,7 @@ class PooledNetwork(NetworkExtractor):
             "output": _one_or_list([output.name for output in self._outputs]),
             "size": list(self._network.fixed_size or ()) or self._size,
             "contrast": float(self._contrast),
-            "runtime": self._network.runtime,
+            "runtime": {**self._network.runtime, "strides": list(self.strides)},
             **self._nondefault_settings(),
         }
 

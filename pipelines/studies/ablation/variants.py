@@ -61,6 +61,7 @@ VARIANTS: dict[str, Values] = {
     "two-refinements": {"refine.rounds": 2},
     "no-averaging": {"refine.average": False},
     "no-refine-voting": {"refine.box_voting": False},
+    "no-refine-smoothing": {"refine.score_smoothing": 0.0},
     "candidates-20": {"train.candidates": 20},
     "tol-0.001": {"train.tol": 0.001},
     "refine-top-1": {"refine.top": 1.0},
@@ -72,6 +73,7 @@ VARIANTS: dict[str, Values] = {
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
     "all-surroundings": {"refine.surroundings": 1.0},
+    "equal-maps": {"train.map_weights": "equal"},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {

@@ -3,6 +3,7 @@
 import csv
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.run.settings import RefineSettings
+from lapsvm.pipelines.stages import refine as refine_stage
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
-from lapsvm.detection import Detector, box_voting
+from lapsvm.detection import Detector, box_voting, smooth_scores
 from lapsvm.latent import LatentSolution, Refinement
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10", "--refine-folds", "2"]
@@ -126,12 +128,17 @@ def test_settings_that_older_models_lack_count_as_neutral(refined_before, digits
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("--neg-part-iou", "neg_part_iou"), ("--refine-surroundings", "surroundings")]
+    ("option", "name"),
+    [
+        ("--neg-part-iou", "neg_part_iou"),
+        ("--refine-smoothing", "score_smoothing"),
+        ("--refine-surroundings", "surroundings"),
+    ],
 )
 def test_other_values_than_the_neutral_ones_are_refused_for_older_models(refined_before, command, option, name):
     said = command("refine", "--out", refined_before, option, "0.5")
     assert said.status == 2
-    assert f"was trained with training.refine.{name} 1.0 instead of 0.5" in said.err
+    assert f"was trained with training.refine.{name} {NEUTRAL[name]} instead of 0.5" in said.err
 
 
 def test_neutral_values_are_the_defaults():
@@ -189,18 +196,21 @@ def test_few_candidates_still_give_a_detector(run_copy, command):
     assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
 
 
-def test_box_voting_moves_the_windows_of_the_named_pictures_only():
+@pytest.mark.parametrize("smoothing", [0.0, 0.5, 1.0])
+def test_box_voting_moves_the_windows_of_the_named_pictures_only(smoothing):
     rng = np.random.default_rng(0)
     corner = rng.uniform(0, 20, (90, 2))
     boxes = np.concatenate([corner, corner + rng.uniform(30, 50, (90, 2))], axis=1)
     bags = Bags(rng.normal(size=(90, 5)), np.array([0, 30, 60, 90]))
     weights = rng.normal(size=5)
     chosen = bags.best(weights).index
-    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), chosen)
+    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), chosen, smoothing)
     assert moved[1] == chosen[1]
     for picture in (0, 2):
-        own = boxes[30 * picture : 30 * picture + 30]
-        voted = box_voting(own[[chosen[picture]]], own, bags[picture] @ weights)
+        own, scores = boxes[30 * picture : 30 * picture + 30], bags[picture] @ weights
+        best = [smooth_scores(own, scores, smoothing).argmax()]
+        assert smoothing or best == chosen[picture]
+        voted = box_voting(own[best], own, scores, min_iou=0.45)
         assert moved[picture] == iou(own, voted)[:, 0].argmax()
     assert (moved != chosen).any()
 
@@ -315,6 +325,37 @@ def refined_with_flips(run_copy, command, monkeypatch):
     return refined
 
 
+def test_a_round_may_begin_with_windows_of_smoothed_scores(refined, run_copy, command, monkeypatch):
+    starts = {}
+
+    def spy(context, task, pictures, start, title):
+        starts.setdefault(context.settings.refine.score_smoothing, []).append(start.windows)
+        return round_of(context, task, pictures, start, title)
+
+    round_of = refine_stage._round
+    monkeypatch.setattr(refine_stage, "_round", spy)
+    shutil.copytree(refined, run_copy, dirs_exist_ok=True)
+    for amount in ("0", "0.9"):
+        options = ("--refine-voting", "--refine-smoothing", amount, "--redo")
+        assert command("refine", "--out", run_copy, *REFINEMENT, *options).status == 0
+    plain, smoothed = starts.values()
+    assert any(not np.array_equal(one, other) for one, other in zip(plain, smoothed, strict=True))
+
+
+@pytest.mark.parametrize(("share", "chosen"), [(1.0, 1), (0.8, 0)])
+def test_voting_lowers_the_weights_of_surroundings(share, chosen):
+    features = np.array([[1.0, 0.0], [0.0, 1.1]])  # the second column is of the surroundings
+    boxes = np.array([[0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 30.0, 30.0]])
+    halves = SimpleNamespace(inside=np.array([True, False]))
+    pictures = SimpleNamespace(
+        bags=Bags(features, np.array([0, 2])), boxes=boxes, content=SimpleNamespace(halves=halves)
+    )
+    settings = SimpleNamespace(refine=RefineSettings(box_voting=True, surroundings=share))
+    own, windows = np.array([0]), np.array([0])
+    voted = refine_stage._voted(SimpleNamespace(settings=settings), pictures, np.ones(2), own, windows)
+    assert voted.tolist() == [chosen]
+
+
 def test_a_fold_whose_model_flipped_takes_no_part_in_calibration(refined_with_flips, run_copy):
     detector, _ = refined_with_flips(2)
     assert detector.calibration is not None
@@ -348,10 +389,8 @@ def test_a_model_that_flipped_leaves_no_certificate(refined_with_flips, run_copy
 
 
 def test_a_fold_whose_model_flipped_keeps_its_windows(refined_with_flips, run_copy, monkeypatch):
-    from lapsvm.pipelines.stages import refine
-
     owns = []
-    monkeypatch.setattr(refine, "voted_windows", lambda *given: owns.append(len(given[3])) or given[4])
+    monkeypatch.setattr(refine_stage, "voted_windows", lambda *given: owns.append(len(given[3])) or given[4])
     refined_with_flips(1, 2, options=("--refine-folds", "3", "--refine-voting"))
     n_classes = len(list((run_copy / "models").glob("*.safetensors")))
     assert len(owns) == 2 * n_classes  # of every class: all pictures before the first round, one fold after it

@@ -20,6 +20,7 @@ from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, open_shards
 from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.resolution import cells_across
 
 pytest.importorskip("onnxruntime")
 
@@ -154,6 +155,40 @@ def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_
     assert less.provenance["training"]["refine"]["surroundings"] == 0.25
     assert whole.provenance["result"]["duality_gap"] < 0.1
     assert less.provenance["result"]["certificate"] is None
+
+
+def test_shards_record_the_cells_of_every_map_beside_what_decides_features(beside):
+    shards = open_shards(beside / "shards" / "trainval")
+    assert cells_across(shards.headers[0].provenance["features"]["extractor"]) == (5, 7, 10)
+    assert cells_across(shards.provenance["features"]["extractor"]) is None  # older shards stay valid
+
+
+def test_fine_maps_count_more_in_training_and_refinement(beside, tmp_path, command):
+    out, cells = tmp_path / "RUN", np.array([5, 7, 10])
+    shutil.copytree(beside, out)
+    for verb, *options in (("train", "--map-weights", "resolution"), ("refine",)):
+        assert command(verb, "--out", out, *options, "--redo", "--quiet").status == 0
+    share = cells / np.linalg.norm(cells) * np.sqrt(3)
+    for folder in ("first", "models"):
+        equal, found = (Detector.load(run / folder / "six.safetensors") for run in (beside, out))
+        np.testing.assert_allclose(found.scale, equal.scale * np.repeat(share, 8))
+        assert found.provenance["training"]["map_weights"] == "resolution"
+        assert not np.allclose(found.coef * found.scale, equal.coef * equal.scale, rtol=0.01)
+
+
+def test_models_from_before_map_weights_count_as_equal(beside, tmp_path, command, made):
+    out = tmp_path / "RUN"
+    shutil.copytree(beside, out)
+    for path in (*(out / "first").glob("*"), *(out / "models").glob("*")):
+        detector = Detector.load(path)
+        del detector.provenance["training"]["map_weights"]
+        detector.save(path)
+    before = made(out, "first/*")
+    assert command("train", "--out", out, "--quiet").status == 0
+    assert made(out, "first/*") == before
+    said = command("train", "--out", out, "--map-weights", "resolution")
+    assert said.status == 2
+    assert "was trained with training.map_weights 'equal' instead of 'resolution'" in said.err
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""--map-weights: how much each map counts, and what is said where the cells of the maps are not known."""
+
+from types import SimpleNamespace
+
+import pytest
+from lapsvm.pipelines.fitting.map_weights import UNKNOWN, map_weights
+from lapsvm.pipelines.fitting.tasks import NEUTRAL_TRAINING
+from lapsvm.pipelines.run.recipes import recipe_values
+from lapsvm.pipelines.run.settings import Settings, TrainSettings
+
+
+def maps(*strides):
+    """Return shards of one network with maps of these strides; without strides they are older than the record."""
+    runtime = {"strides": list(strides)} if strides else {}
+    pooled = {"kind": "pooled-network", "size": 640, "blocks": [8, 4], "runtime": runtime}
+    return with_extractor(pooled)
+
+
+def with_extractor(description):
+    return SimpleNamespace(headers=[SimpleNamespace(provenance={"features": {"extractor": description}})])
+
+
+@pytest.fixture
+def weights():
+    """Return the weights for a value of --map-weights, and what was said."""
+
+    def found(value, shards, learner="latent_rank_svm"):
+        said = []
+        settings = Settings().with_values({"train.map_weights": value, "train.learner": learner})
+        context = SimpleNamespace(settings=settings, reporter=SimpleNamespace(say=said.append))
+        return map_weights(context, shards), said
+
+    return found
+
+
+def test_maps_count_as_their_cells_across_a_picture(weights):
+    assert weights("resolution", maps(32, 16)) == ((20, 40), [])
+
+
+def test_all_count_alike_by_default(weights):
+    assert weights("equal", maps(32, 16)) == (None, [])
+
+
+@pytest.mark.parametrize("shards", [maps(), maps(32), with_extractor({"kind": "numbers", "blocks": [3, 3]})])
+def test_what_does_not_record_cells_counts_alike_and_is_reported(weights, shards):
+    assert weights("resolution", shards) == (None, [f"{UNKNOWN}."])
+
+
+def test_one_part_needs_no_weight(weights):
+    assert weights("resolution", with_extractor({"kind": "hog", "blocks": [900]})) == (None, [])
+
+
+def test_baselines_count_all_alike(weights):
+    assert weights("resolution", maps(32, 16), "wsddn") == (None, [])
+
+
+def test_models_without_the_setting_count_as_the_default():
+    assert {name: getattr(TrainSettings(), name) for name in NEUTRAL_TRAINING} == NEUTRAL_TRAINING
+
+
+def test_best_weighs_maps_by_resolution():
+    assert recipe_values("best")["train.map_weights"] == "resolution"
+    assert recipe_values("plain")["train.map_weights"] == "equal"
