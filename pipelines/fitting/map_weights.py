@@ -3,8 +3,9 @@
 A coarse map sees an object and what is around it alike: it ranks pictures well and leaves open where the object is. A
 fine map tells neighbouring windows apart. With features of equal length training relies on the coarse ones, which
 separate the pictures best. So the length of each part of the features may be in proportion to the cells of its map
-across a picture, in training and in refinement. That needs neither boxes nor anything that is known of a single
-network.
+across a picture, while training chooses windows. That needs neither boxes nor anything that is known of a single
+network. Refinement has negatives from the same picture and takes all parts at one length: with longer fine ones it
+ranks pictures worse (docs/measurements/boxes.md).
 """
 
 from lapsvm.features import ShardSet

@@ -78,9 +78,8 @@ class Halves:
 
 
 def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, scaled by the weights of maps, and the scale."""
-    blocks = shards.provenance["features"]["extractor"]["blocks"]
-    return _opened(context, shards, blocks, None, map_weights(context, shards))
+    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale."""
+    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
@@ -94,8 +93,8 @@ def _opened(
     context: RunContext,
     shards: ShardSet,
     blocks: Sequence[int],
-    transform: Callable[[Array], Array] | None,
-    weights: Sequence[float] | None,
+    transform: Callable[[Array], Array] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
     set_name = context.settings.data.train_set

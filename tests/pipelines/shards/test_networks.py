@@ -163,13 +163,12 @@ def test_shards_record_the_cells_of_every_map_beside_what_decides_features(besid
     assert cells_across(shards.provenance["features"]["extractor"]) is None  # older shards stay valid
 
 
-def test_fine_maps_count_more_in_training_and_refinement(beside, tmp_path, command):
+def test_fine_maps_count_more_in_training_and_not_in_refinement(beside, tmp_path, command):
     out, cells = tmp_path / "RUN", np.array([5, 7, 10])
     shutil.copytree(beside, out)
     for verb, *options in (("train", "--map-weights", "resolution"), ("refine",)):
         assert command(verb, "--out", out, *options, "--redo", "--quiet").status == 0
-    share = cells / np.linalg.norm(cells) * np.sqrt(3)
-    for folder in ("first", "models"):
+    for folder, share in (("first", cells / np.linalg.norm(cells) * np.sqrt(3)), ("models", np.ones(3))):
         equal, found = (Detector.load(run / folder / "six.safetensors") for run in (beside, out))
         np.testing.assert_allclose(found.scale, equal.scale * np.repeat(share, 8))
         assert found.provenance["training"]["map_weights"] == "resolution"
