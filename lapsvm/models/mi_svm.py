@@ -102,7 +102,7 @@ class MISVM(BagClassifier):
         Warns
         -----
         ConvergenceWarning
-            If the windows still change after `max_iter` rounds, or alternate.
+            If the windows still change after `max_iter` rounds, or those of an earlier round return.
         """
         check_positive("C", self.C), check_positive("J", self.J), check_count("max_iter", self.max_iter)
         raw = as_bags(bags)
@@ -116,8 +116,7 @@ class MISVM(BagClassifier):
         self.n_iter_, self.history_ = len(rounds), [{"step": step, **entry.record} for step, entry in enumerate(rounds)]
         self.n_features_in_ = data.dim
         if last.record["changed"] or last.record["added"]:
-            ended = len(rounds) == self.max_iter
-            what, advice = ("still change", "raise max_iter, or lower C") if ended else ("alternate", "lower C")
+            what, advice = ("repeat", "lower C") if last.repeats else ("still change", "raise max_iter, or lower C")
             warnings.warn(f"the windows {what} after {len(rounds)} rounds; {advice}.", ConvergenceWarning, stacklevel=2)
         return self
 
@@ -135,14 +134,13 @@ class MISVM(BagClassifier):
             scores[working_set] = -np.inf  # exclude windows that are already in the working set
             added = _hardest(data, bag_scores, negatives)
             record = {"changed": int((best != windows).sum()), "working_set": len(working_set), "added": len(added)}
-            if step:
-                yield _Round(coef, intercept, record)
-                if not record["changed"] and not record["added"]:
-                    return
             windows, working_set = best, np.union1d(kept, added)
             state = windows.tobytes(), working_set.tobytes()
-            if state in trained:  # each round is a function of it, so the same rounds would follow for ever
-                return
+            repeats = state in trained  # each round is a function of it, so the same rounds would follow for ever
+            if step:
+                yield _Round(coef, intercept, record, repeats)
+                if repeats or (not record["changed"] and not record["added"]):
+                    return
             trained.add(state)
             coef, intercept = self._solve(data.rows(positives, windows), _rows(data, working_set))
 
@@ -157,11 +155,12 @@ class MISVM(BagClassifier):
 
 
 class _Round(NamedTuple):
-    """The weights that one round trained, and its record."""
+    """The weights that one round trained, its record, and whether the windows are those of an earlier round."""
 
     coef: Float64
     intercept: float
     record: dict[str, int]
+    repeats: bool
 
 
 def _hardest(data: Bags, bag_scores: list[Float64], negatives: Index) -> Index:

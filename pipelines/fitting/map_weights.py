@@ -9,24 +9,39 @@ ranks pictures worse (docs/measurements/boxes.md).
 """
 
 from lapsvm.features import ShardSet
-from lapsvm.features.extractors.resolution import cells_across
+from lapsvm.features.extractors.maps.resolution import cells_across
 
 from ..run.context import RunContext
 from ..run.settings import BASELINES
 
-UNKNOWN = "--map-weights resolution needs shards that record the cells of every map; all parts count alike"
+UNKNOWN = "train: --map-weights resolution needs the strides of all maps; all parts of the features count alike"
 
 
 def map_weights(context: RunContext, shards: ShardSet) -> tuple[float, ...] | None:
     """Return the weight of each part of the features, None if all count alike, as for baselines.
 
-    Reports if parts of the features are no maps, or the shards are older than the record of their cells.
+    Reports if parts of the features are no maps, or no shard records the strides of theirs.
     """
-    train, extractor = context.settings.train, shards.headers[0].provenance["features"]["extractor"]
-    if train.map_weights == "equal" or train.learner in BASELINES or len(extractor["blocks"]) < 2:
+    found = known_weights(context, shards)
+    if found is None and _asks(context) and len(_blocks(shards)) > 1:
+        context.reporter.say(f"{UNKNOWN}; extract --redo records them, where networks with maps make all features.")
+    return found
+
+
+def known_weights(context: RunContext, shards: ShardSet) -> tuple[float, ...] | None:
+    """Return what `map_weights` does, and report nothing."""
+    if not _asks(context) or len(_blocks(shards)) < 2:
         return None
-    cells = cells_across(extractor)
-    if cells is None or len(cells) != len(extractor["blocks"]):
-        context.reporter.say(f"{UNKNOWN}.")
-        return None
-    return cells
+    extractors = [header.provenance["features"]["extractor"] for header in shards.headers]
+    cells = next((found for found in map(cells_across, extractors) if found), None)  # older shards lack strides
+    return cells if cells and len(cells) == len(_blocks(shards)) else None
+
+
+def _asks(context: RunContext) -> bool:
+    """Return whether the settings weigh maps for the learner."""
+    train = context.settings.train
+    return train.map_weights == "resolution" and train.learner not in BASELINES
+
+
+def _blocks(shards: ShardSet) -> list[int]:
+    return shards.headers[0].provenance["features"]["extractor"]["blocks"]

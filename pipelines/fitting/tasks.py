@@ -17,6 +17,7 @@ from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
 from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
+from .map_weights import known_weights
 from .window_subset import subset_provenance
 
 PARTS = ("training", "data", "shards")
@@ -60,7 +61,7 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
 def _class_task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str) -> FitTask:
     y = label_vector(records, name)
     provenance = {
-        "training": training_settings(context),
+        "training": _effective(training_settings(context), context, shards),
         "data": {
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
             **labels_provenance(y),
@@ -83,6 +84,13 @@ def training_settings(context: RunContext) -> dict[str, Any]:
     train, features = context.settings.train, context.settings.features
     relevant = {name: value for name, value in asdict(train).items() if _is_used(train.learner, name)}
     return relevant | {"seed": context.settings.seed} | ({"contrast": features.contrast} if features.beside else {})
+
+
+def _effective(settings: dict[str, Any], context: RunContext, shards: ShardSet) -> dict[str, Any]:
+    """Return settings of training with the weights of maps that the shards allow."""
+    if "map_weights" not in settings or known_weights(context, shards):
+        return settings
+    return settings | NEUTRAL_TRAINING
 
 
 def _is_used(learner: str, name: str) -> bool:
@@ -154,8 +162,16 @@ def with_neutral(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(training, Mapping):
         return provenance
     refinement = training.get("refine")
-    refined = {"refine": {**NEUTRAL, **refinement}} if isinstance(refinement, Mapping) else {}
-    return {**provenance, "training": {**NEUTRAL_TRAINING, **training, **refined}}
+    refined = {"refine": {**_neutral(refinement), **refinement}} if isinstance(refinement, Mapping) else {}
+    neutral = {} if training.get("learner") in BASELINES else NEUTRAL_TRAINING  # baselines depend on none of them
+    return {**provenance, "training": {**neutral, **training, **refined}}
+
+
+def _neutral(refinement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that refined as before; voted windows were chosen otherwise before score smoothing."""
+    return {
+        name: value for name, value in NEUTRAL.items() if name != "score_smoothing" or not refinement.get("box_voting")
+    }
 
 
 def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dict[str, Any]:

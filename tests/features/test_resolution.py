@@ -2,7 +2,7 @@
 
 import pytest
 
-from lapsvm.features.extractors.resolution import cells_across
+from lapsvm.features.extractors.maps.resolution import cells_across
 
 
 def pooled(size=640, strides=(32, 16)):
@@ -42,6 +42,7 @@ def test_eleven_parts_keep_their_order():
         pooled(strides=()),
         pooled(size="640"),
         pooled(size=[]),
+        pooled(size=10**400),
         {"kind": "projection", "of": 3},
     ],
 )

@@ -75,11 +75,12 @@ def test_windows_that_are_not_at_rest_are_told():
     assert model.n_iter_ == 1
 
 
-def test_windows_that_alternate_end_the_rounds(monkeypatch):
+@pytest.mark.parametrize("max_iter", [2, 30])
+def test_windows_that_alternate_end_the_rounds(monkeypatch, max_iter):
     """A solver that stops early can prefer one of two tied windows after training with the other, for ever."""
     monkeypatch.setattr(MISVM, "_solve", lambda _, positives, negatives: (-np.sign(positives[0]), 0.0))
-    with pytest.warns(ConvergenceWarning, match="the windows alternate after 2 rounds; lower C"):
-        model = MISVM(scale=None).fit([np.array([[1.0], [-1.0]]), np.array([[0.0]])], [1, -1])
+    with pytest.warns(ConvergenceWarning, match="the windows repeat after 2 rounds; lower C"):
+        model = MISVM(scale=None, max_iter=max_iter).fit([np.array([[1.0], [-1.0]]), np.array([[0.0]])], [1, -1])
     assert model.n_iter_ == 2
     assert [entry["changed"] for entry in model.history_] == [1, 1]
 

@@ -58,6 +58,7 @@ VARIANTS: dict[str, Values] = {
     "centre-init": {"train.init": "centre"},
     "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
+    "one-refinement": {"refine.rounds": 1},
     "two-refinements": {"refine.rounds": 2},
     "no-averaging": {"refine.average": False},
     "no-refine-voting": {"refine.box_voting": False},

@@ -1,12 +1,13 @@
 """--map-weights: how much each map counts, and what is said where the cells of the maps are not known."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 from lapsvm.pipelines.fitting.map_weights import UNKNOWN, map_weights
-from lapsvm.pipelines.fitting.tasks import NEUTRAL_TRAINING
+from lapsvm.pipelines.fitting.tasks import NEUTRAL_TRAINING, _effective, training_difference, training_settings
 from lapsvm.pipelines.run.recipes import recipe_values
-from lapsvm.pipelines.run.settings import Settings, TrainSettings
+from lapsvm.pipelines.run.settings import BASELINES, Settings, TrainSettings
 
 
 def maps(*strides):
@@ -16,8 +17,12 @@ def maps(*strides):
     return with_extractor(pooled)
 
 
-def with_extractor(description):
-    return SimpleNamespace(headers=[SimpleNamespace(provenance={"features": {"extractor": description}})])
+def with_extractor(*descriptions):
+    headers = [SimpleNamespace(provenance={"features": {"extractor": one}}) for one in descriptions]
+    return SimpleNamespace(headers=headers)
+
+
+OLD = maps().headers[0].provenance["features"]["extractor"]
 
 
 @pytest.fixture
@@ -43,7 +48,13 @@ def test_all_count_alike_by_default(weights):
 
 @pytest.mark.parametrize("shards", [maps(), maps(32), with_extractor({"kind": "numbers", "blocks": [3, 3]})])
 def test_what_does_not_record_cells_counts_alike_and_is_reported(weights, shards):
-    assert weights("resolution", shards) == (None, [f"{UNKNOWN}."])
+    ways = "extract --redo records them, where networks with maps make all features."
+    assert weights("resolution", shards) == (None, [f"{UNKNOWN}; {ways}"])
+
+
+def test_one_shard_with_strides_is_enough(weights):
+    new = maps(32, 16).headers[0].provenance["features"]["extractor"]
+    assert weights("resolution", with_extractor(OLD, new)) == ((20, 40), [])
 
 
 def test_one_part_needs_no_weight(weights):
@@ -61,3 +72,17 @@ def test_models_without_the_setting_count_as_the_default():
 def test_best_weighs_maps_by_resolution():
     assert recipe_values("best")["train.map_weights"] == "resolution"
     assert recipe_values("plain")["train.map_weights"] == "equal"
+
+
+@pytest.mark.parametrize("learner", [*BASELINES, "latent_svm", "latent_rank_svm"])
+@pytest.mark.parametrize("shards", [maps(), maps(32, 16)])
+def test_a_model_with_its_own_settings_differs_in_nothing(learner, shards):
+    settings = Settings().with_values({"train.map_weights": "resolution", "train.learner": learner})
+    training = _effective(
+        training_settings(SimpleNamespace(settings=settings)), SimpleNamespace(settings=settings), shards
+    )
+    weighs = learner not in BASELINES and shards.headers[0].provenance["features"]["extractor"] != OLD
+    assert training.get("map_weights", "equal") == ("resolution" if weighs else "equal")
+    stored = json.loads(json.dumps({"training": training}))
+    task = SimpleNamespace(provenance={"training": training})
+    assert training_difference(stored, task, ("training",)) == ""

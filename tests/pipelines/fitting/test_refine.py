@@ -2,7 +2,7 @@
 
 import csv
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
 from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, held_out_scores, without_flipped
 from lapsvm.pipelines.fitting.surroundings import with_less_surroundings
-from lapsvm.pipelines.fitting.tasks import NEUTRAL
+from lapsvm.pipelines.fitting.tasks import NEUTRAL, training_difference
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
 from lapsvm.pipelines.results.held_out import HeldOut
@@ -139,6 +139,17 @@ def test_other_values_than_the_neutral_ones_are_refused_for_older_models(refined
     said = command("refine", "--out", refined_before, option, "0.5")
     assert said.status == 2
     assert f"was trained with training.refine.{name} {NEUTRAL[name]} instead of 0.5" in said.err
+
+
+def test_windows_that_were_voted_before_smoothing_are_not_taken_for_those_of_now():
+    refinement = {**asdict(RefineSettings(box_voting=True)), "score_smoothing": 0.0}
+    task = SimpleNamespace(
+        provenance={"training": {"learner": "latent_rank_svm", "map_weights": "equal", "refine": refinement}}
+    )
+    stored = {"training": {"learner": "latent_rank_svm", "refine": dict(refinement)}}
+    assert training_difference(stored, task, ("training",)) == ""
+    del stored["training"]["refine"]["score_smoothing"]
+    assert "score_smoothing" in training_difference(stored, task, ("training",))
 
 
 def test_neutral_values_are_the_defaults():

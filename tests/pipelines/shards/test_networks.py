@@ -19,8 +19,8 @@ from lapsvm.pipelines.shards.extractors import (
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, open_shards
+from lapsvm.features.extractors.maps.resolution import cells_across
 from lapsvm.features.extractors.networks import RuntimeNetwork
-from lapsvm.features.extractors.resolution import cells_across
 
 pytest.importorskip("onnxruntime")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def cells_across(description: Mapping[str, Any]) -> tuple[float, ...] | None:
-    """Return the number of cells along the longest side of a picture in the map of each part of the features.
+    """Return the number of cells along one side of a picture in the map of each part of the features.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def cells_across(description: Mapping[str, Any]) -> tuple[float, ...] | None:
     """
     try:
         found = tuple(_cells(description))
-    except (LookupError, TypeError, ValueError, ZeroDivisionError, AttributeError):
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         return None
     return found if found and all(0 < cells < float("inf") for cells in found) else None
 
@@ -34,5 +34,5 @@ def _cells(description: Mapping[str, Any]) -> Iterator[float]:
             yield from _cells(parts[str(number)])
     else:
         size = description["size"]
-        longest = max(size) if isinstance(size, list) else size
-        yield from (longest / stride for stride in description["runtime"]["strides"])
+        side = size[0] if isinstance(size, list) else size  # strides are those of rows
+        yield from (side / stride for stride in description["runtime"]["strides"])
