@@ -259,12 +259,16 @@ def _rounds(
 def _lowered(context: RunContext, pictures: _Pictures, refined: _Refined) -> _Refined:
     """Return the last round with the share of the weights of surroundings that the settings keep.
 
-    Models that flipped have the weights that the round began with, and keep all of them.
+    Models that flipped have the weights that the round began with. In the first round these are of training, whose
+    contrast weighs the surroundings, and all are kept; later they are refined as well.
     """
     if pictures.content is None or not _lowers_surroundings(context, pictures):
         return refined
-    inside, share = pictures.content.halves.inside, context.settings.refine.surroundings
-    return refined._replace(refinement=with_less_surroundings(refined.refinement, inside, share, refined.flipped))
+    inside, settings = pictures.content.halves.inside, context.settings.refine
+    trained = refined.flipped if settings.rounds == 1 else ()
+    return refined._replace(
+        refinement=with_less_surroundings(refined.refinement, inside, settings.surroundings, trained)
+    )
 
 
 def _lowers_surroundings(context: RunContext, pictures: _Pictures) -> bool:

@@ -305,6 +305,17 @@ def test_models_that_flipped_keep_all_weights_of_the_surroundings(flipped):
     np.testing.assert_allclose(kept.mean_coef, after.mean(axis=1))
 
 
+@pytest.mark.parametrize(("rounds", "share"), [(1, 1.0), (2, 0.5)])
+def test_what_replaces_a_flipped_model_keeps_its_surroundings_in_the_first_round(rounds, share):
+    found = stored_refinement(6, 4, 3, np.random.default_rng(0))
+    halves = SimpleNamespace(inside=np.array([True, False, True, False]))
+    pictures = SimpleNamespace(content=SimpleNamespace(halves=halves))
+    settings = SimpleNamespace(refine=RefineSettings(rounds=rounds, surroundings=0.5))
+    lowered = refine_stage._lowered(SimpleNamespace(settings=settings), pictures, refine_stage._Refined(found, [0]))
+    np.testing.assert_allclose(lowered.refinement.solution.coef, found.solution.coef * [1, share, 1, share])
+    np.testing.assert_allclose(lowered.refinement.fold_coef, found.fold_coef * np.array([[1], [0.5], [1], [0.5]]))
+
+
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
     assert command("refine", "--out", run_copy, *REFINEMENT, "--refine-surroundings", "0.5", "--quiet").status == 0
     for path in (refined / "models").glob("*.safetensors"):
