@@ -40,16 +40,20 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
         for task in tasks:
             check_positives(task)
     for task in tasks if not context.redo else ():
-        _check_trained(replace(task, path=trained_file(context, task)), shards_are_done)
-        _check_refined(context, task)
+        trained = replace(task, path=trained_file(context, task))
+        known = trained if shards_are_done else _with_unchanged_shards(trained)
+        is_done(known, PARTS if shards_are_done else PARTS[:2])
+        _check_refined(context, known)
 
 
-def _check_trained(task: FitTask, shards_are_done: bool) -> None:
-    """Raise SettingsError if a class was trained with other settings; missing shards are assumed to be unchanged."""
-    if not shards_are_done:
-        data = {**(stored_provenance(task.path) or {}).get("data", {}), **task.provenance["data"]}
-        task = replace(task, provenance={**task.provenance, "data": data})
-    is_done(task, PARTS if shards_are_done else PARTS[:2])
+def _with_unchanged_shards(task: FitTask) -> FitTask:
+    """Return a task with what missing shards decide as its model has it: they are assumed to be unchanged."""
+    stored = with_neutral(stored_provenance(task.path) or {})
+    training, data = task.provenance["training"], {**stored.get("data", {}), **task.provenance["data"]}
+    asked = training.get("map_weights")
+    if asked == "resolution":  # which the shards may not allow
+        training = training | {"map_weights": stored.get("training", {}).get("map_weights", asked)}
+    return replace(task, provenance={**task.provenance, "training": training, "data": data})
 
 
 def _tasks(context: RunContext, shards_are_done: bool) -> Sequence[FitTask]:

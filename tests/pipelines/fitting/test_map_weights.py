@@ -86,3 +86,16 @@ def test_a_model_with_its_own_settings_differs_in_nothing(learner, shards):
     stored = json.loads(json.dumps({"training": training}))
     task = SimpleNamespace(provenance={"training": training})
     assert training_difference(stored, task, ("training",)) == ""
+
+
+def test_lost_shards_do_not_change_the_weights_that_models_had(digits, fast, tmp_path, command, made):
+    """HOG has one part, so its models count as equal whatever is asked for; a lost shard leaves that as it is."""
+    out = tmp_path / "RUN"
+    line = ("run", "--data", "voc", "--root", digits, "--out", out, "--quiet", *fast, "--map-weights", "resolution")
+    assert command(*line, "--refine", "1").status == 0
+    before = made(out, "models/*")
+    for shard in (out / "shards" / "trainval").glob("*.safetensors"):
+        shard.unlink()
+    said = command(*line, "--refine", "1")
+    assert said.status == 0, said.err
+    assert made(out, "models/*") == before
