@@ -48,10 +48,8 @@ def main(folder: str) -> None:
     pictures = refine._Pictures(bags, boxes, scale, shards.image_ids, content)
     tasks = fit_tasks(context, shards)
     trained = {task.name: Detector.load(refine.trained_file(context, task)) for task in tasks}
-    starts, truth = (
-        refine._starts(trained, pictures),
-        context.data.dataset.ground_truth(context.settings.data.train_set),
-    )
+    starts = refine._starts(trained, pictures)
+    truth = context.data.dataset.ground_truth(context.settings.data.train_set)
     print("| class | start | CorLoc of the start | AP | CorLoc |\n|---|---|---|---|---|")
     rows: dict[str, list[Any]] = {label: [] for label in STARTS}
     for task in tasks:

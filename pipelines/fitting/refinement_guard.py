@@ -32,7 +32,7 @@ class RefinementGuard:
 
     def flipped(self, refinement: Refinement) -> list[int]:
         """Return the models of a round that flipped: 0 for that of all pictures, k for that without fold k."""
-        models = np.column_stack([refinement.solution.coef, refinement.fold_coef])
+        models = refinement.models
         return [number for number in range(models.shape[1]) if self._is_flipped(refinement, models, number)]
 
     def _is_flipped(self, refinement: Refinement, models: Float64, number: int) -> bool:

@@ -55,13 +55,16 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
             f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo."
         )
     records = [by_id[image_id] for image_id in shards.image_ids]
-    return [_class_task(context, shards, records, name) for name in context.data.classes]
+    training = _effective(training_settings(context), context, shards)
+    return [_class_task(context, shards, records, name, training) for name in context.data.classes]
 
 
-def _class_task(context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str) -> FitTask:
+def _class_task(
+    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str, training: dict[str, Any]
+) -> FitTask:
     y = label_vector(records, name)
     provenance = {
-        "training": _effective(training_settings(context), context, shards),
+        "training": training,
         "data": {
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
             **labels_provenance(y),
