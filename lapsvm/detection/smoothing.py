@@ -45,7 +45,7 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
     windows, values = scored_boxes(boxes, scores)
     if not 0 <= amount <= 1:
         raise InputError(f"the amount of score smoothing must be between 0 and 1, got {amount}.")
-    _check_squares(values)
+    check_squares(values)
     unit = TEMPERATURE * float(values.std()) if len(values) else 0.0
     if unit == 0 or amount == 0:
         return values
@@ -56,11 +56,11 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
     return np.asarray(smoothed - smoothed.max() + values.max())
 
 
-def _check_squares(scores: Float64) -> None:
+def check_squares(scores: Float64) -> None:
     """Raise InputError if a score is too large for its square."""
     beyond = scores[np.abs(scores) > LARGEST]
     if len(beyond):
-        raise InputError(f"scores that are smoothed must lie between -1e150 and 1e150, got {beyond[0]:g}.")
+        raise InputError(f"scores must lie between -1e150 and 1e150, got {beyond[0]:g}.")
 
 
 def _masses(boxes: Float64, weights: Float64) -> Float64:

@@ -15,7 +15,7 @@ from lapsvm.errors import ImageError, InputError, MissingError, SettingsError, W
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
-from ..results.detection_record import recorded_detect_settings
+from ..results.detection_record import recorded_detect_settings, with_valid_probabilities
 from ..results.detections import detect_windows
 from ..results.provenance import provenance_value
 from ..run.checks import check_detection
@@ -189,12 +189,13 @@ def _open_predictor(
     """Return the predictor of model files, having checked that they share their windows and features."""
     detectors = [Detector.load(path).whole for path in files]
     _check_classes(detectors, files)
-    _check_threshold(detectors, files, threshold)
     first = detectors[0]
     settings = _window_settings(first, files[0], windows)
     _warn_of_other_windows(first, files[0], settings, reporter)
     extractor = _open_extractor(first, files[0], specs, device)
     detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
+    detectors = [with_valid_probabilities(*pair) for pair in zip(detectors, detect, strict=True)]
+    _check_threshold(detectors, files, threshold)
     shards = provenance_value(first, "shards")
     for detector in detectors:
         if provenance_value(detector, "shards") != shards:

@@ -24,7 +24,8 @@ class FoldPart(NamedTuple):
     held_out : (n,) bool
         The pictures that it was trained without; labelled ones only.
     score, window : (m,) float64 and (m,) intp
-        Best score of each held-out picture, and the index of that window inside the picture.
+        Best score of each held-out picture, with what its box gains in detection, and the index of the best window
+        inside the picture.
     center, spread : float
         Mean and standard deviation of the best scores of the pictures that it was trained with.
     """
@@ -36,10 +37,15 @@ class FoldPart(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, held_out: NDArray[np.bool_], seen: NDArray[np.bool_], score: Float64, window: Index) -> Self:
-        """Return the part of a model with these best scores (n,) and windows (n,) of all pictures."""
+    def of(
+        cls, held_out: NDArray[np.bool_], seen: NDArray[np.bool_], score: Float64, window: Index, gain: Float64 | float
+    ) -> Self:
+        """Return the part of a model with these best scores (n,) and windows (n,) of all pictures.
+
+        `gain` is by how much the detections of the held-out pictures score above their best windows.
+        """
         trained = score[seen]
-        return cls(held_out, score[held_out], window[held_out], float(trained.mean()), float(trained.std()))
+        return cls(held_out, score[held_out] + gain, window[held_out], float(trained.mean()), float(trained.std()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +57,7 @@ class FoldScores:
     fold : (n,) intp
         The fold, from 1, whose model did not see the picture; 0 for pictures in no fold, which are left out.
     score : (n,) float64
-        Best score by that model, in its own scale.
+        Best score by that model in detection, in its own scale.
     window : (n,) intp
         Index of that window inside the picture.
     center, spread : (folds,) float64

@@ -1,9 +1,10 @@
 """Guards refinement against models that take windows beside the objects (see `lapsvm.latent.evidence`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags.scoring import BestWindows
@@ -67,9 +68,27 @@ def held_out_folds(refinement: Refinement, flipped: Sequence[int]) -> list[int]:
     return [number for number in range(1, refinement.fold_coef.shape[1] + 1) if number not in flipped]
 
 
-def held_out_scores(refinement: Refinement, folds: Sequence[int], best: BestWindows) -> FoldScores:
-    """Return the held-out scores of some folds; `best` has the best windows of all pictures, column k by fold k."""
+def held_out_scores(
+    refinement: Refinement,
+    folds: Sequence[int],
+    best: BestWindows,
+    gains: Callable[[Float64, NDArray[np.bool_]], Float64],
+) -> FoldScores:
+    """Return the held-out scores of some folds.
+
+    `best` has the best windows of all pictures, column k by fold k; `gains` returns what detections by some weights
+    gain in some pictures.
+    """
     fold = np.where(np.isin(refinement.fold, folds), refinement.fold, 0)
     return FoldScores.join(
-        [FoldPart.of(fold == k, (fold > 0) & (fold != k), best.score[:, k], best.index[:, k]) for k in folds]
+        [
+            FoldPart.of(
+                fold == k,
+                (fold > 0) & (fold != k),
+                best.score[:, k],
+                best.index[:, k],
+                gains(refinement.fold_coef[:, k - 1], fold == k),
+            )
+            for k in folds
+        ]
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from lapsvm.arrays import Index
+from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
@@ -30,6 +30,7 @@ from .agreement import Proposals
 from .fit import Constants, FitRequest, fit_requests
 from .fold_scores import FoldPart, FoldScores
 from .history import history_rows
+from .picture_scores import score_gains
 from .trainer import batches
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
@@ -157,7 +158,13 @@ def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: B
                 solution,
                 trial.score(score[:, column]),
                 index[trial.y > 0, column],
-                FoldPart.of(trial.held_out, trial.seen != 0, score[:, column], index[:, column]),
+                FoldPart.of(
+                    trial.held_out,
+                    trial.seen != 0,
+                    score[:, column],
+                    index[:, column],
+                    _gains(context, bags, trial, solution),
+                ),
             )
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
@@ -178,6 +185,15 @@ def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: st
     labelled = np.flatnonzero(y)
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
     return [np.isin(np.arange(len(y)), labelled[fold]) for _, fold in splitter.split(labelled, y[labelled])]
+
+
+def _gains(context: RunContext, bags: Bags, trial: Trial, solution: LatentSolution) -> Float64 | float:
+    """Return what detections gain in the held-out pictures, 0 where the run does without these scores."""
+    settings = context.settings
+    if not settings.detect.box_support or settings.train.keep_windows or settings.refine.rounds:
+        return 0.0
+    boxes = Proposals.of_training(context).boxes
+    return score_gains(bags, boxes, solution.coef, trial.held_out, settings.detect)
 
 
 def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:

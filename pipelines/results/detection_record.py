@@ -1,9 +1,12 @@
 """Detection settings in model files, so that a model detects the same outside its run folder.
 
 The entry "detection" of a detector's provenance holds the fields of `DetectSettings`. Training writes it, and
-`lapsvm detect` with other options replaces it; the weights and the rest of the provenance stay the same.
+`lapsvm detect` with other options replaces it; the weights and the rest of the provenance stay the same. Box support
+alone changes the score of a picture's best box; probabilities belong to the amount that they were fitted with, and are
+given up with another one.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -42,8 +45,17 @@ def outdated_models(run: RunFolder, classes: tuple[str, ...], settings: DetectSe
     for path in [file_of(name) for file_of in (run.first_model, run.model) for name in classes]:
         detector = _load(path)
         if detector is not None and detector.provenance.get(KEY) != expected:
-            outdated[path] = replace(detector, provenance={**detector.provenance, KEY: expected})
+            outdated[path] = replace(
+                with_valid_probabilities(detector, settings), provenance={**detector.provenance, KEY: expected}
+            )
     return outdated
+
+
+def with_valid_probabilities(detector: Detector, settings: DetectSettings) -> Detector:
+    """Return a detector without its calibration if that is for scores of another box support."""
+    recorded = detector.provenance.get(KEY)
+    amount = recorded.get("box_support", 0.0) if isinstance(recorded, Mapping) else 0.0
+    return detector if amount == settings.box_support else replace(detector, calibration=None)
 
 
 def _load(path: Path) -> Detector | None:

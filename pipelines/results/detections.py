@@ -9,22 +9,20 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector, box_voting, demote_scores, detect, smooth_scores
+from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import temporary_name
 
+from ..fitting.picture_scores import detect_windows
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings
 from .detectors import model_hashes
 
-PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 
 
@@ -120,17 +118,6 @@ def detect_runs(
                     detections[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
             bar.step(len(shard.image_ids), windows=len(shard.boxes))
     return found
-
-
-def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
-    """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
-    smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
-    lowered = demote_scores(smoothed, settings.demotion)
-    detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
-    if settings.box_voting:
-        moved = box_voting(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)
-        detected = np.round(moved / PIXEL_FRACTION) * PIXEL_FRACTION
-    return detected, values
 
 
 def _detect_class(

@@ -311,6 +311,8 @@ OPTIONS: tuple[Option, ...] = (
                "detect.demotion", rule=AT_LEAST_0),
         Option("score_smoothing", "--score-smoothing", float, "How much windows score by those that nearly coincide "
                "with them; 0 for not at all.", "detect.score_smoothing", rule=SHARE),
+        Option("box_support", "--box-support", float, "How much boxes gain where the high scores of a picture lie "
+               "on one place; 0 for nothing.", "detect.box_support", rule=AT_LEAST_0),
         Option("box_voting", "--box-voting", float, "The temperature at which boxes move to the mean of the windows "
                "around them; 0 for none.", "detect.box_voting", rule=AT_LEAST_0),
         Option("box_voting_iou", "--box-voting-iou", float, "The least overlap of windows that vote.",

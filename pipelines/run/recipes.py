@@ -36,6 +36,7 @@ PLAIN: dict[str, Any] = {
     "refine.rounds": 0,
     "detect.demotion": 0.0,
     "detect.score_smoothing": 0.0,
+    "detect.box_support": 0.0,
     "detect.box_voting": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
@@ -67,6 +68,7 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.candidates": 300,
     "detect.demotion": 1.0,
     "detect.score_smoothing": 0.5,
+    "detect.box_support": 2.0,
     "detect.box_voting": 0.7,
     "detect.box_voting_iou": 0.45,
 }

@@ -199,6 +199,7 @@ class DetectSettings:
     max_detections: int = 100
     demotion: float = 0.0
     score_smoothing: float = 0.0
+    box_support: float = 0.0
     box_voting: float = 0.0
     box_voting_iou: float = 0.4
 

@@ -68,6 +68,7 @@ def _finish(
 ) -> None:  # fmt: skip
     """Put the models and result files of one run in their places."""
     context.run.files.claim(outdated)
+    _say_lost_probabilities(context, outdated)
     for path, detector in outdated.items():
         detector.save(path)
     for name, result in results.items():
@@ -77,6 +78,17 @@ def _finish(
             context.run.save_timing(f"detect {name}", Timing(), context.reporter.say)
     if context.settings != context.run.settings():
         context.save_settings()
+
+
+def _say_lost_probabilities(context: RunContext, outdated: Mapping[Path, Detector]) -> None:
+    """Report the models whose probabilities are for scores of another box support."""
+    lost = [one.class_name for path, one in outdated.items() if not one.calibration and Detector.load(path).calibration]
+    if lost:
+        maker = "refine" if context.settings.refine.rounds else "train"
+        context.reporter.say(
+            f"detect: scores of {', '.join(lost)} have no probabilities, which were fitted with another --box-support; "
+            f"run lapsvm {maker} --redo for new ones."
+        )
 
 
 def _detect_set(

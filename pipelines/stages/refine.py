@@ -20,6 +20,7 @@ from ..fitting.contrast_start import StoredContent
 from ..fitting.fit import Constants, FitRequest, problem
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
+from ..fitting.picture_scores import score_gains
 from ..fitting.refinement_guard import RefinementGuard, held_out_folds, held_out_scores, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
 from ..fitting.surroundings import less_surroundings, with_less_surroundings
@@ -164,7 +165,10 @@ def _calibrated(
         return detector
     best = pictures.bags.best(np.column_stack([detector.coef, refinement.fold_coef]))
     known = TrainingPictures(pictures.ids, Proposals(as_boxes(pictures.boxes), pictures.bags.offsets[:-1]))
-    scores = held_out_scores(refinement, folds, best)
+    scores = held_out_scores(
+        refinement, folds, best,
+        lambda weights, own: score_gains(pictures.bags, pictures.boxes, weights, own, context.settings.detect),
+    )  # fmt: skip
     return save_held_out(context, detector, task.y, known, scores, best.column(0))
 
 

@@ -90,7 +90,7 @@ def test_an_amount_outside_of_zero_to_one_is_refused(amount):
 
 @pytest.mark.parametrize("scores", [[1e308, -1e308], [1e308, 1e308], [2e150, 0.0], [0.0, -2e150]])
 def test_scores_too_large_to_square_are_refused(smooth, scores):
-    with pytest.raises(InputError, match="scores that are smoothed must lie between -1e150 and 1e150, got"):
+    with pytest.raises(InputError, match="scores must lie between -1e150 and 1e150, got"):
         smooth(boxes_at(0, 1), scores)
 
 

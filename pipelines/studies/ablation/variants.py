@@ -73,6 +73,7 @@ VARIANTS: dict[str, Values] = {
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
+    "no-box-support": {"detect.box_support": 0.0},
     "all-surroundings": {"refine.surroundings": 1.0},
     "equal-maps": {"train.map_weights": "equal"},
     "ndcg": {"train.loss": "ndcg"},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
 from lapsvm.pipelines.fitting.fold_scores import FoldPart, FoldScores
+from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.fitting.selection import Trial, fit_trials, held_out_folds
 from lapsvm.pipelines.fitting.training_bags import training_bags
 from lapsvm.pipelines.results.held_out import read_held_out, too_few_pictures
@@ -144,6 +145,46 @@ def test_scores_that_were_lost_are_made_again(run_copy, command, made, stages):
     assert made(run_copy, "models/*", "heldout/*", "first/*") == before
 
 
+def test_scores_with_box_support_are_those_of_detection(run_copy, command, material):
+    """By models that are trained here again, box by box through detection."""
+    ids, bags, boxes, y = material
+    before = read_held_out(RunFolder(run_copy), "six")
+    assert command("detect", "--out", run_copy, "--quiet", "--box-support", "2", "--demotion", "1").status == 0
+    assert command("train", "--out", run_copy, "--redo", "--quiet").status == 0
+    found, settings = read_held_out(RunFolder(run_copy), "six"), RunFolder(run_copy).settings()
+    detector = Detector.load(run_copy / "models/six.safetensors")
+    constants = Constants(detector.provenance["result"]["C"])
+    folds = held_out_folds(y, 2, settings.seed, "six", "")
+    labels = [y, *(np.where(fold, 0, y).astype(np.int8) for fold in folds)]
+    solutions = fit_many([problem(settings, FitRequest(each, constants)) for each in labels], bags)
+    rows = {image_id: row for row, image_id in enumerate(found.ids)}
+    for number, fold in enumerate(folds, start=1):
+        scores = np.split(bags.score_windows(solutions[number].coef), bags.offsets[1:-1])
+        final, own = bags.best(solutions[0].coef).score, np.array([each.max() for each in scores])
+        both = ~fold & (y != 0)
+        for picture in np.flatnonzero(fold):
+            windows = boxes[bags.offsets[picture] : bags.offsets[picture + 1]]
+            top = detect_windows(scores[picture].astype(float), windows, settings.detect)[1].max()
+            expected = final[both].mean() + (top - own[both].mean()) * final[both].std() / own[both].std()
+            assert found.score[rows[ids[picture]]] == pytest.approx(expected, rel=1e-5)
+    assert (found.score > before.score).all()
+    np.testing.assert_array_equal(found.boxes, before.boxes)
+    assert detector.calibration == Calibration.fit(found.score, found.y, found.fold)
+
+
+def test_refined_scores_have_box_support(run_copy, command):
+    refinement = ["--refine", "1", "--refine-folds", "3"]
+    assert command("refine", "--out", run_copy, "--quiet", *refinement).status == 0
+    before = read_held_out(RunFolder(run_copy), "six")
+    assert command("detect", "--out", run_copy, "--quiet", "--box-support", "2").status == 0
+    assert command("refine", "--out", run_copy, "--quiet", "--redo", *refinement).status == 0
+    found = read_held_out(RunFolder(run_copy), "six")
+    assert (found.score > before.score).all()
+    np.testing.assert_array_equal(found.boxes, before.boxes)
+    calibration = Detector.load(run_copy / "models/six.safetensors").calibration
+    assert calibration == Calibration.fit(found.score, found.y, found.fold)
+
+
 def test_windows_that_folds_kept_give_no_probabilities(run_copy, command):
     said = command("train", "--out", run_copy, "--redo", "--keep-windows", "20")
     assert said.status == 0
@@ -166,16 +207,25 @@ def test_scores_of_folds_of_any_scale_become_those_of_the_final_model():
     for number, factor, offset in ((1, 3.0, 100.0), (2, 0.01, -7.0)):
         own = fold == number
         score = factor * final + offset
-        parts.append(FoldPart.of(own, ~own, score, np.zeros(40, dtype=np.intp)))
+        parts.append(FoldPart.of(own, ~own, score, np.zeros(40, dtype=np.intp), 0.0))
     found = FoldScores.join(parts)
     np.testing.assert_allclose(found.aligned(final), final, atol=1e-9)
     again = FoldScores.from_json(found.as_json())
     np.testing.assert_array_equal(again.aligned(final), found.aligned(final))
 
 
+def test_what_boxes_gain_is_in_the_scale_of_the_fold():
+    final, own = np.array([0.0, 1, 2, 3, 4, 5]), np.array([True, True, False, False, False, False])
+    windows = np.zeros(6, dtype=np.intp)
+    parts = [
+        FoldPart.of(own, ~own, 10 * final, windows, np.array([5.0, 0])), FoldPart.of(~own, own, final, windows, 0.0)
+    ]  # fmt: skip
+    np.testing.assert_allclose(FoldScores.join(parts).aligned(final), [0.5, 1, 2, 3, 4, 5])
+
+
 def test_a_fold_without_spread_keeps_its_differences():
     parts = [
-        FoldPart.of(own, ~own, np.zeros(4), np.zeros(4, dtype=np.intp))
+        FoldPart.of(own, ~own, np.zeros(4), np.zeros(4, dtype=np.intp), 0.0)
         for own in (np.array([True, False, True, False]), np.array([False, True, False, True]))
     ]
     found = replace(FoldScores.join(parts), score=np.array([1.0, 0, -1, 0]))

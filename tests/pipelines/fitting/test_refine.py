@@ -277,9 +277,9 @@ def test_scores_of_a_fold_whose_model_flipped_are_not_held_out():
     rng = np.random.default_rng(3)
     found, bags = stored_refinement(12, 4, 3, rng), Bags(rng.normal(size=(60, 4)), np.arange(0, 61, 5))
     best = bags.best(np.column_stack([found.solution.coef, found.fold_coef]))
-    scores = held_out_scores(found, [1, 3], best)
+    scores = held_out_scores(found, [1, 3], best, lambda weights, own: np.full(own.sum(), weights[0]))
     np.testing.assert_array_equal(scores.fold, np.array([1, 0, 2] * 4))
-    np.testing.assert_array_equal(scores.score[2::3], best.score[2::3, 3])
+    np.testing.assert_array_equal(scores.score[2::3], best.score[2::3, 3] + found.fold_coef[0, 2])
     np.testing.assert_array_equal(scores.center, [best.score[2::3, 1].mean(), best.score[::3, 3].mean()])
 
 
