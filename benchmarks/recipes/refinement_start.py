@@ -8,21 +8,23 @@ pictures, each detected by the refined model without its fold. Boxes are read fo
 
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
-from lapsvm.pipelines.fitting.tasks import fit_tasks
+from lapsvm.pipelines.fitting.picture_scores import detect_windows
+from lapsvm.pipelines.fitting.tasks import FitTask, fit_tasks
 from lapsvm.pipelines.fitting.training_bags import Halves, stored_bags
-from lapsvm.pipelines.results.detections import detect_windows
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.stages import refine
 
 from lapsvm.boxes import areas, iou
+from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector
 from lapsvm.evaluation import Detections, corloc, evaluate_voc
 from lapsvm.features import open_shards
@@ -35,8 +37,18 @@ STARTS = {
 }
 
 
-def main(folder: str) -> None:
-    """Print the table."""
+class Opened(NamedTuple):
+    """A run whose refinement can be done again: its context, training pictures and classes, and their boxes."""
+
+    context: RunContext
+    pictures: refine._Pictures
+    tasks: list[FitTask]
+    starts: dict[str, refine._First]
+    truth: Mapping[str, Mapping[str, GroundTruth]]
+
+
+def opened(folder: str) -> Opened:
+    """Return a finished run."""
     warnings.simplefilter("ignore")
     run = RunFolder(Path(folder))
     context = RunContext(run, run.settings(), 2, Reporter(True))
@@ -50,6 +62,12 @@ def main(folder: str) -> None:
     trained = {task.name: Detector.load(refine.trained_file(context, task)) for task in tasks}
     starts = refine._starts(trained, pictures)
     truth = context.data.dataset.ground_truth(context.settings.data.train_set)
+    return Opened(context, pictures, tasks, starts, truth)
+
+
+def main(folder: str) -> None:
+    """Print the table."""
+    context, pictures, tasks, starts, truth = opened(folder)
     print("| class | start | CorLoc of the start | AP | CorLoc |\n|---|---|---|---|---|")
     rows: dict[str, list[Any]] = {label: [] for label in STARTS}
     for task in tasks:
@@ -68,7 +86,13 @@ def main(folder: str) -> None:
                 chosen = refine._voted(own, pictures, first.weights, positives, first.windows)
             found = refine._round(context, task, pictures, start._replace(windows=chosen), task.name)
             figures = [
-                _corloc(task.name, pictures, positives, boxes[bags.offsets[positives] + chosen[positives]], truth),
+                _corloc(
+                    task.name,
+                    pictures,
+                    positives,
+                    pictures.boxes[pictures.bags.offsets[positives] + chosen[positives]],
+                    truth,
+                ),
                 *_measured(context, task.name, pictures, refine._Refined(found), positives, truth),
             ]
             rows[label].append(figures)
@@ -92,15 +116,27 @@ def _nearest_to_objects(pictures, positives, windows, truth) -> np.ndarray:
 
 def _measured(context, name, pictures, refined, positives, truth) -> tuple[float, float]:
     """Return AP and CorLoc of the training pictures, each detected by the model without its fold."""
+    windows = list(held_out(context, pictures, refined))
+    return measured(windows, name, pictures, positives, truth, context.settings.detect)
+
+
+def held_out(context, pictures, refined) -> Iterator[tuple[str, np.ndarray, np.ndarray, float, float]]:
+    """Yield the id of each picture, boxes and scores by the model without its fold, and the scores' mean and spread."""
     refinement = refine._lowered(context, pictures, refined).refinement
     scores = np.stack([pictures.bags.score_windows(weights) for weights in refinement.fold_coef.T])
     best = np.stack([np.maximum.reduceat(row, pictures.bags.offsets[:-1]) for row in scores])
-    images = []
     for picture in np.flatnonzero(refinement.fold):
         own, fold = slice(*pictures.bags.offsets[picture : picture + 2]), refinement.fold[picture]
         seen = best[fold - 1, (refinement.fold > 0) & (refinement.fold != fold)]
-        found, values = detect_windows(scores[fold - 1, own], pictures.boxes[own], context.settings.detect)
-        images.append((pictures.ids[picture], found, (values - seen.mean()) / seen.std()))
+        yield pictures.ids[picture], pictures.boxes[own], scores[fold - 1, own], seen.mean(), seen.std()
+
+
+def measured(windows, name, pictures, positives, truth, settings) -> tuple[float, float]:
+    """Return AP and CorLoc of pictures as `held_out` yields them, by some settings of detection."""
+    images = []
+    for image, boxes, scores, mean, spread in windows:
+        found, values = detect_windows(scores, boxes, settings)
+        images.append((image, found, (values - mean) / spread))
     kept = {image: truth[name][image] for image, _, _ in images}
     ap = evaluate_voc({name: Detections.from_images(images)}, {name: kept}).rows()[name]["ap_11point"]
     place = {image: found[0] for image, found, _ in images}
