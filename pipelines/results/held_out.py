@@ -46,10 +46,11 @@ class HeldOut:
     fold : (n,) intp
         The fold, from 1, whose model did not see the picture.
     score : (n,) float64
-        The best score by that model, in the scale of the final model's scores: every fold's scores have the mean and
-        standard deviation that the final model's have on the pictures which both were trained with.
+        The score of the best box in detection by that model, in the scale of the final model's scores: the best windows
+        of every fold's model have the mean and standard deviation that those of the final model have on the pictures
+        which both were trained with.
     boxes : (n, 4) float64
-        The window with that score: x1, y1, x2, y2 in pixels, before box voting.
+        The best window by that model: x1, y1, x2, y2 in pixels, before smoothing and box voting.
     agreement : (n,) float64
         IoU of that window and the final model's best window.
     model : str
