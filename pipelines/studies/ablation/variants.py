@@ -60,6 +60,7 @@ VARIANTS: dict[str, Values] = {
     "no-refinement": {"refine.rounds": 0},
     "one-refinement": {"refine.rounds": 1},
     "two-refinements": {"refine.rounds": 2},
+    "refine-C-10": {"refine.C": 10.0},
     "no-averaging": {"refine.average": False},
     "no-refine-voting": {"refine.box_voting": False},
     "no-refine-smoothing": {"refine.score_smoothing": 0.0},

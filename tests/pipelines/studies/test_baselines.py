@@ -337,9 +337,9 @@ def test_the_seed_is_0_unless_it_is_given(monkeypatch, tmp_path, given):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_all_settings_of_detection_but_demotion_are_those_of_the_run(method):
-    """Score smoothing and box voting, too, so that methods compare on equal terms."""
+    """Score smoothing, box support and box voting, too, so that methods compare on equal terms."""
     own = {"nms_threshold": 0.4, "max_detections": 7, "demotion": 1.5}
-    own |= {"score_smoothing": 0.5, "box_voting": 0.6, "box_voting_iou": 0.45}
+    own |= {"score_smoothing": 0.5, "box_support": 1.5, "box_voting": 0.6, "box_voting_iou": 0.45}
     runs = Settings().with_values({f"detect.{name}": value for name, value in own.items()})
     assert asdict(runs.detect) == own
     expected = own if method is Method.MI_SVM else {**own, "demotion": 0.0}
