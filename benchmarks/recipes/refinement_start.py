@@ -93,7 +93,7 @@ def main(folder: str) -> None:
                     pictures.boxes[pictures.bags.offsets[positives] + chosen[positives]],
                     truth,
                 ),
-                *_measured(context, task.name, pictures, refine._Refined(found), positives, truth),
+                *figures_of(context, task.name, pictures, refine._Refined(found), positives, truth),
             ]
             rows[label].append(figures)
             print(f"| {task.name} | {label} | {' | '.join(f'{one:.3f}' for one in figures)} |", flush=True)
@@ -114,7 +114,7 @@ def _nearest_to_objects(pictures, positives, windows, truth) -> np.ndarray:
     return nearest
 
 
-def _measured(context, name, pictures, refined, positives, truth) -> tuple[float, float]:
+def figures_of(context, name, pictures, refined, positives, truth) -> tuple[float, float]:
     """Return AP and CorLoc of the training pictures, each detected by the model without its fold."""
     windows = list(held_out(context, pictures, refined))
     return measured(windows, name, pictures, positives, truth, context.settings.detect)
