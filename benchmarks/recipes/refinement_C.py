@@ -12,7 +12,7 @@ import numpy as np
 from lapsvm.pipelines.stages import refine
 from refinement_start import figures_of, opened
 
-VALUES = (10.0, 20.0, 30.0)
+VALUES = (10.0, 30.0, 60.0, 120.0)
 
 
 def main(folder: str) -> None:

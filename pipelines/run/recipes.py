@@ -56,7 +56,7 @@ BEST: dict[str, Any] = PLAIN | {
     "train.candidates": 0,
     "train.map_weights": "resolution",
     "refine.rounds": 2,
-    "refine.C": 30.0,
+    "refine.C": 60.0,
     "refine.top": 5.0,
     "refine.average": True,
     "refine.box_voting": True,
