@@ -70,7 +70,12 @@ def by_mean_probe(candidates: Sequence[Constants], probe_ap: float | None) -> Co
     shrinks windows to parts of objects. Elsewhere a large C fits objects more closely.
     """
     order = sorted(candidates, key=lambda constants: constants.C)
-    return order[0] if probe_ap is not None and probe_ap >= PERFECT else order[-1]
+    return order[0] if is_separated(probe_ap) else order[-1]
+
+
+def is_separated(probe_ap: float | None) -> bool:
+    """Return whether the mean of a picture's windows separates the pictures of a class, as far as that is known."""
+    return probe_ap is not None and probe_ap >= PERFECT
 
 
 def _mean_windows(bags: Bags) -> Bags:
@@ -94,7 +99,7 @@ def data_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
 def scene_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
     """Return a warning if the mean of a picture's windows separates the pictures of the class."""
     probe_ap = result.get("mean_probe_image_ap")
-    if probe_ap is None or probe_ap < PERFECT:
+    if not is_separated(probe_ap):
         return []
     return [
         (

@@ -23,7 +23,9 @@ from .window_subset import subset_provenance
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
 
-NEUTRAL: dict[str, Any] = {"neg_part_iou": 1.0, "score_smoothing": 0.0, "surroundings": 1.0}
+NEUTRAL: dict[str, Any] = {
+    "neg_part_iou": 1.0, "scene_part_iou": 0.0, "score_smoothing": 0.0, "surroundings": 1.0
+}  # fmt: skip
 """Settings of refinement that models from before these existed lack, with the values that refine as before."""
 NEUTRAL_TRAINING: dict[str, Any] = {"map_weights": "equal"}
 """The same of training."""

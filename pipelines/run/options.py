@@ -283,6 +283,8 @@ OPTIONS: tuple[Option, ...] = (
                "below it there may be another object.", "refine.neg_min_iou", rule=SHARE),
         Option("neg_part_iou", "--neg-part-iou", float, "The IoU from which a window inside the chosen one is no "
                "negative: it may be the object.", "refine.neg_part_iou", rule=SHARE),
+        Option("scene_part_iou", "--scene-part-iou", float, "The least --neg-part-iou of a class whose pictures the "
+               "mean of their windows tells apart.", "refine.scene_part_iou", rule=SHARE),
         Option("refine_top", "--refine-top", float, "The number of positive windows whose mean represents a picture; "
                "below 1 a share.", "refine.top", rule=POSITIVE),
         Option("candidates", "--candidates", int, "The number of windows of a negative picture; 0 for all.",

@@ -65,6 +65,7 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.neg_iou": 0.4,
     "refine.neg_min_iou": 0.1,
     "refine.neg_part_iou": 0.1,
+    "refine.scene_part_iou": 0.25,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
     "detect.score_smoothing": 0.5,

@@ -182,6 +182,7 @@ class RefineSettings:
     neg_iou: float = 0.3
     neg_min_iou: float = 0.0
     neg_part_iou: float = 1.0
+    scene_part_iou: float = 0.0
     top: float = 1.0
     folds: int = 3
     candidates: int = 0

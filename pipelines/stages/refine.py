@@ -19,7 +19,7 @@ from ..fitting.agreement import Proposals
 from ..fitting.contrast_start import StoredContent
 from ..fitting.fit import Constants, FitRequest, problem
 from ..fitting.history import history_rows, write_history
-from ..fitting.mean_probe import inherited_results
+from ..fitting.mean_probe import inherited_results, is_separated
 from ..fitting.picture_scores import score_gains
 from ..fitting.refinement_guard import RefinementGuard, held_out_folds, held_out_scores, without_flipped
 from ..fitting.selection import HELD_OUT_FOLDS
@@ -35,6 +35,7 @@ from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.files import is_of_another_program
+from ..run.settings import RefineSettings
 from ..shards.projection import projection_of
 
 _LEAST_FOLDS = 2  # with held-out scores: these are brought to one scale by pictures of other folds
@@ -294,10 +295,21 @@ def _round(context: RunContext, task: FitTask, pictures: _Pictures, start: _Firs
             pos_iou=settings.pos_iou,
             neg_iou=settings.neg_iou,
             neg_min_iou=settings.neg_min_iou,
-            neg_part_iou=settings.neg_part_iou,
+            neg_part_iou=_part_iou(settings, start.detector),
             folds=folds,
             progress=progress.update,
         )
+
+
+def _part_iou(settings: RefineSettings, trained: Detector) -> float:
+    """Return the IoU from which parts of the chosen windows are spared.
+
+    Where the mean of a picture's windows separates the pictures, training shrinks windows to parts of objects, and
+    sparing what lies inside them would shrink them further.
+    """
+    if is_separated(provenance_value(trained, "result").get("mean_probe_image_ap")):
+        return max(settings.neg_part_iou, settings.scene_part_iou)
+    return settings.neg_part_iou
 
 
 def _guard(pictures: _Pictures, positives: Index, first: _First) -> RefinementGuard | None:

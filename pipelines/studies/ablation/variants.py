@@ -70,6 +70,7 @@ VARIANTS: dict[str, Values] = {
     "refine-top-20": {"refine.top": 20.0},
     "no-neg-min-iou": {"refine.neg_min_iou": 0.0},
     "no-neg-part-iou": {"refine.neg_part_iou": 1.0},
+    "no-scene-part-iou": {"refine.scene_part_iou": 0.0},
     "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},

@@ -10,16 +10,20 @@ import pytest
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
 from lapsvm.pipelines.fitting.refinement_guard import RefinementGuard, held_out_scores, without_flipped
 from lapsvm.pipelines.fitting.surroundings import with_less_surroundings
-from lapsvm.pipelines.fitting.tasks import NEUTRAL, training_difference
-from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.fitting.tasks import NEUTRAL, fit_tasks, training_difference
+from lapsvm.pipelines.fitting.training_bags import Halves, training_bags
 from lapsvm.pipelines.fitting.voted_windows import voted_windows
 from lapsvm.pipelines.results.held_out import HeldOut
+from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import RefineSettings
 from lapsvm.pipelines.stages import refine as refine_stage
 
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector, box_voting, smooth_scores
+from lapsvm.features import open_shards
 from lapsvm.latent import LatentSolution, Refinement
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10", "--refine-folds", "2"]
@@ -131,6 +135,7 @@ def test_settings_that_older_models_lack_count_as_neutral(refined_before, digits
     ("option", "name"),
     [
         ("--neg-part-iou", "neg_part_iou"),
+        ("--scene-part-iou", "scene_part_iou"),
         ("--refine-smoothing", "score_smoothing"),
         ("--refine-surroundings", "surroundings"),
     ],
@@ -139,6 +144,36 @@ def test_other_values_than_the_neutral_ones_are_refused_for_older_models(refined
     said = command("refine", "--out", refined_before, option, "0.5")
     assert said.status == 2
     assert f"was trained with training.refine.{name} {NEUTRAL[name]} instead of 0.5" in said.err
+
+
+@pytest.mark.parametrize(
+    ("probe_ap", "parts", "scene", "expected"),
+    [
+        (1.0, 0.1, 0.25, 0.25),
+        (0.999, 0.1, 0.25, 0.25),
+        (1.0, 0.4, 0.25, 0.4),
+        (0.99, 0.1, 0.25, 0.1),
+        (None, 0.1, 0.25, 0.1),
+        (1.0, 0.1, 0.0, 0.1),
+    ],
+)
+def test_fewer_parts_are_spared_where_the_mean_of_windows_separates_the_pictures(
+    monkeypatch, finished, probe_ap, parts, scene, expected
+):
+    found, run = [], RunFolder(finished)
+    context = RunContext(run, run.settings(), 1, Reporter(True))
+    monkeypatch.setattr(refine_stage, "refine", lambda *_, **options: found.append(options["neg_part_iou"]))
+    settings = context.settings.with_values({"refine.neg_part_iou": parts, "refine.scene_part_iou": scene})
+    shards = open_shards(context.run.shards("trainval"))
+    (task, *_), bags = fit_tasks(context, shards), training_bags(context, shards)[0]
+    detector = Detector.load(context.run.model(task.name))
+    result = {**detector.provenance["result"], "mean_probe_image_ap": probe_ap}
+    trained = replace(detector, provenance={**detector.provenance, "result": result})
+    boxes = np.concatenate([shard.boxes for shard in shards])
+    pictures = refine_stage._Pictures(bags, boxes, np.ones(bags.dim), shards.image_ids, None)
+    start = refine_stage._First(trained, np.zeros(bags.dim), np.zeros(bags.n_bags, dtype=int))
+    refine_stage._round(replace(context, settings=settings), task, pictures, start, "round")
+    assert found == [expected]
 
 
 def test_windows_that_were_voted_before_smoothing_are_not_taken_for_those_of_now():
