@@ -12,7 +12,7 @@ import numpy as np
 from lapsvm.pipelines.stages import refine
 from refinement_start import figures_of, opened
 
-VALUES = ((10.0, 0.25), (30.0, 0.25), (60.0, 0.25), (60.0, 0.15), (60.0, 0.1))
+VALUES = ((10.0, 0.25), (30.0, 0.25), (60.0, 0.25), (60.0, 0.1))
 
 
 def main(folder: str) -> None:
