@@ -23,7 +23,8 @@ def main(folder: str) -> None:
         first, positives = starts[task.name], np.flatnonzero(task.y > 0)
         begin = refine._voted(context, pictures, first.weights, positives, first.windows)
         for value, part in VALUES:
-            own = replace(context.settings, refine=replace(context.settings.refine, C=value, neg_part_iou=part))
+            refinement = replace(context.settings.refine, C=value, neg_part_iou=part, scene_part_iou=0.0)
+            own = replace(context.settings, refine=refinement)
             changed, start = replace(context, settings=own), first._replace(windows=begin)
             for number in (1, 2):
                 found = refine._round(changed, task, pictures, start, task.name)
