@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.results.detections import detect_windows
+from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.results.figures.draws import corloc_figure, detection_figures, mean_figure
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.settings import DetectSettings

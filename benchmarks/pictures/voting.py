@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.results.detections import detect_windows
+from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.results.detectors import load_detectors
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 from lapsvm.pipelines.fitting.picture_scores import detect_windows
+from lapsvm.pipelines.fitting.refinement_guard import held_out_folds
 from lapsvm.pipelines.stages import refine
 from refinement_start import held_out, measured, opened
 
@@ -26,7 +27,7 @@ def main(folder: str) -> None:
         refined, _ = refine._rounds(context, task, pictures, starts[task.name])
         unlowered = replace(context.settings, refine=replace(context.settings.refine, surroundings=1.0))
         windows = list(held_out(replace(context, settings=unlowered), pictures, refined))  # lowered already
-        y = task.y[np.flatnonzero(refined.refinement.fold)]
+        y = task.y[np.isin(refined.refinement.fold, held_out_folds(*refined))]
         for amount, figures in rows.items():
             settings = replace(context.settings.detect, box_support=amount)
             best = [(detect_windows(s, b, settings)[1].max() - mean) / spread for _, b, s, mean, spread in windows]

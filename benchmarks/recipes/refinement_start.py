@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lapsvm.pipelines.fitting.contrast_start import StoredContent
 from lapsvm.pipelines.fitting.picture_scores import detect_windows
+from lapsvm.pipelines.fitting.refinement_guard import held_out_folds
 from lapsvm.pipelines.fitting.tasks import FitTask, fit_tasks
 from lapsvm.pipelines.fitting.training_bags import Halves, stored_bags
 from lapsvm.pipelines.run.context import RunContext
@@ -125,7 +126,7 @@ def held_out(context, pictures, refined) -> Iterator[tuple[str, np.ndarray, np.n
     refinement = refine._lowered(context, pictures, refined).refinement
     scores = np.stack([pictures.bags.score_windows(weights) for weights in refinement.fold_coef.T])
     best = np.stack([np.maximum.reduceat(row, pictures.bags.offsets[:-1]) for row in scores])
-    for picture in np.flatnonzero(refinement.fold):
+    for picture in np.flatnonzero(np.isin(refinement.fold, held_out_folds(*refined))):
         own, fold = slice(*pictures.bags.offsets[picture : picture + 2]), refinement.fold[picture]
         seen = best[fold - 1, (refinement.fold > 0) & (refinement.fold != fold)]
         yield pictures.ids[picture], pictures.boxes[own], scores[fold - 1, own], seen.mean(), seen.std()

@@ -15,8 +15,8 @@ from lapsvm.errors import ImageError, InputError, MissingError, SettingsError, W
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
-from ..results.detection_record import recorded_detect_settings, with_valid_probabilities
-from ..results.detections import detect_windows
+from ..fitting.picture_scores import detect_windows
+from ..results.detection_record import recorded_detect_settings, recorded_support, with_valid_probabilities
 from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
@@ -189,13 +189,13 @@ def _open_predictor(
     """Return the predictor of model files, having checked that they share their windows and features."""
     detectors = [Detector.load(path).whole for path in files]
     _check_classes(detectors, files)
+    _check_threshold(detectors, files, threshold)
     first = detectors[0]
     settings = _window_settings(first, files[0], windows)
     _warn_of_other_windows(first, files[0], settings, reporter)
     extractor = _open_extractor(first, files[0], specs, device)
     detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
-    detectors = [with_valid_probabilities(*pair) for pair in zip(detectors, detect, strict=True)]
-    _check_threshold(detectors, files, threshold)
+    detectors = [_with_probabilities(*row, threshold, reporter) for row in zip(detectors, files, detect, strict=True)]
     shards = provenance_value(first, "shards")
     for detector in detectors:
         if provenance_value(detector, "shards") != shards:
@@ -223,6 +223,22 @@ def _check_threshold(detectors: Sequence[Detector], files: Sequence[Path], thres
         raise SettingsError(
             f"model {without[0]} has no probabilities for --threshold; train it again, or leave the option out."
         )
+
+
+def _with_probabilities(
+    detector: Detector, file: Path, settings: DetectSettings, threshold: float | None, reporter: Reporter
+) -> Detector:
+    """Return a detector, without its probabilities if they are for scores of another box support.
+
+    Raises SettingsError if a threshold needs them.
+    """
+    valid = with_valid_probabilities(detector, settings)
+    if valid.calibration is not detector.calibration:
+        reason = f"model {file} has probabilities for --box-support {recorded_support(detector):g} alone"
+        if threshold is not None:
+            raise SettingsError(f"{reason}, which --threshold needs, got {settings.box_support:g}.")
+        reporter.say(f"{reason}: none are written")
+    return valid
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:

@@ -24,8 +24,7 @@ class FoldPart(NamedTuple):
     held_out : (n,) bool
         The pictures that it was trained without; labelled ones only.
     score, window : (m,) float64 and (m,) intp
-        Best score of each held-out picture, with what its box gains in detection, and the index of the best window
-        inside the picture.
+        Best score of each held-out picture, and the index of its best window inside the picture, before smoothing.
     center, spread : float
         Mean and standard deviation of the best scores of the pictures that it was trained with.
     """
@@ -37,15 +36,14 @@ class FoldPart(NamedTuple):
     spread: float
 
     @classmethod
-    def of(
-        cls, held_out: NDArray[np.bool_], seen: NDArray[np.bool_], score: Float64, window: Index, gain: Float64 | float
-    ) -> Self:
-        """Return the part of a model with these best scores (n,) and windows (n,) of all pictures.
-
-        `gain` is by how much the detections of the held-out pictures score above their best windows.
-        """
+    def of(cls, held_out: NDArray[np.bool_], seen: NDArray[np.bool_], score: Float64, window: Index) -> Self:
+        """Return the part of a model with these best scores (n,) and windows (n,) of all pictures."""
         trained = score[seen]
-        return cls(held_out, score[held_out] + gain, window[held_out], float(trained.mean()), float(trained.std()))
+        return cls(held_out, score[held_out], window[held_out], float(trained.mean()), float(trained.std()))
+
+    def raised(self, gain: Float64 | float) -> Self:
+        """Return the part with what the best boxes of the held-out pictures gain in detection, (m,) or 0 for all."""
+        return self._replace(score=self.score + gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,7 @@ class FoldScores:
     score : (n,) float64
         Best score by that model in detection, in its own scale.
     window : (n,) intp
-        Index of that window inside the picture.
+        Index of the best window inside the picture, before smoothing and box support.
     center, spread : (folds,) float64
         As for `FoldPart`.
     """

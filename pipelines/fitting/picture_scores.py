@@ -11,6 +11,7 @@ from lapsvm.detection import box_support, box_voting, demote_scores, detect, smo
 
 from ..run.settings import DetectSettings
 
+RANKED = 100  # boxes that support ranks, also where fewer are kept: so these are the first ones of a longer list
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 
 
@@ -18,10 +19,12 @@ def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> t
     """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
     smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
     lowered = demote_scores(smoothed, settings.demotion)
-    detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+    limit = settings.max_detections
+    kept = max(limit, RANKED) if settings.box_support else limit
+    detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=kept)
     if settings.box_support:
         values = values + box_support(detected, boxes, scores, settings.box_support)
-        order = np.argsort(-values, kind="stable")
+        order = np.argsort(-values, kind="stable")[:limit]
         detected, values = detected[order], values[order]
     if settings.box_voting:
         moved = box_voting(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)

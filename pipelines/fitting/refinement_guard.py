@@ -82,12 +82,8 @@ def held_out_scores(
     fold = np.where(np.isin(refinement.fold, folds), refinement.fold, 0)
     return FoldScores.join(
         [
-            FoldPart.of(
-                fold == k,
-                (fold > 0) & (fold != k),
-                best.score[:, k],
-                best.index[:, k],
-                gains(refinement.fold_coef[:, k - 1], fold == k),
+            FoldPart.of(fold == k, (fold > 0) & (fold != k), best.score[:, k], best.index[:, k]).raised(
+                gains(refinement.fold_coef[:, k - 1], fold == k)
             )
             for k in folds
         ]

@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
     windows : (n_positives,) intp
         The best window of each positive.
     part : FoldPart
-        Scores and windows of the held-out pictures.
+        Scores and windows of the held-out pictures, without what boxes gain in detection.
     """
 
     solution: LatentSolution
@@ -117,8 +117,7 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
-    margin = context.settings.train.margin
-    return {name: _choice(name, results[name], proposals, margin) for name in labels}
+    return {name: _choice(context, bags, name, results[name], proposals) for name in labels}
 
 
 def held_out_scores(
@@ -137,7 +136,7 @@ def held_out_scores(
     results: dict[str, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results.setdefault(trial.class_name, []).append((trial, outcome))
-    return {name: _fold_scores(group) for name, group in results.items()}
+    return {name: _fold_scores(context, bags, group) for name, group in results.items()}
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -158,13 +157,7 @@ def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: B
                 solution,
                 trial.score(score[:, column]),
                 index[trial.y > 0, column],
-                FoldPart.of(
-                    trial.held_out,
-                    trial.seen != 0,
-                    score[:, column],
-                    index[:, column],
-                    _gains(context, bags, trial, solution),
-                ),
+                FoldPart.of(trial.held_out, trial.seen != 0, score[:, column], index[:, column]),
             )
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
@@ -211,7 +204,9 @@ def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Const
     return [Trial(name, constants, y, fold, number) for constants in candidates for number, fold in folds.items()]
 
 
-def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float) -> Choice:
+def _choice(
+    context: RunContext, bags: Bags, name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None
+) -> Choice:
     shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in results:
         shared.setdefault(trial.constants, []).append((trial, outcome))
@@ -220,13 +215,20 @@ def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Prop
         history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
         for trial, outcome in results
     ]
-    constants = list(shared)[best_candidate(candidates, margin)]
-    return Choice(constants, candidates, list(chain.from_iterable(rows)), _fold_scores(shared[constants]))
+    constants = list(shared)[best_candidate(candidates, context.settings.train.margin)]
+    held_out = _fold_scores(context, bags, shared[constants])
+    return Choice(constants, candidates, list(chain.from_iterable(rows)), held_out)
 
 
-def _fold_scores(results: Sequence[tuple[Trial, Outcome]]) -> FoldScores:
+def _fold_scores(context: RunContext, bags: Bags, results: Sequence[tuple[Trial, Outcome]]) -> FoldScores:
     """Return the held-out scores of the trials of one class and candidate."""
-    return FoldScores.join([outcome.part for trial, outcome in results if trial.number != ALL])
+    return FoldScores.join(
+        [
+            outcome.part.raised(_gains(context, bags, trial, outcome.solution))
+            for trial, outcome in results
+            if trial.number != ALL
+        ]
+    )
 
 
 def _candidate(

@@ -21,6 +21,7 @@ from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings
+from .detection_record import recorded_support
 from .detectors import model_hashes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
@@ -154,6 +155,8 @@ def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detecti
         detector = Detector.load(run.model(class_name))
         stamp = json.loads((run.detections(set_name) / STAMP).read_bytes())
         if stamp["models"].get(class_name) != weights_hash(detector):
+            return None
+        if stamp["settings"].get("box_support", 0.0) != recorded_support(detector):
             return None
     except (LapsvmError, OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None

@@ -83,7 +83,7 @@ class HeldOut:
         return float((self.y > 0).mean())
 
     def detections(self) -> Detections:
-        """Return one detection per picture: its window and held-out score."""
+        """Return one detection per picture: its best window, with the held-out score of its best box."""
         return Detections(self.ids, self.score, self.boxes)
 
     def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassCorLoc:

@@ -255,7 +255,8 @@ def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, 
 
 def _choice_key(task: FitTask) -> str:
     """Return the hash of everything that decides a choice."""
-    return content_hash(json.dumps(decisive(task.provenance), sort_keys=True))
+    amount = task.provenance["detection"]["box_support"]  # held-out scores are those of detection
+    return content_hash(json.dumps([decisive(task.provenance), amount], sort_keys=True))
 
 
 def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from lapsvm.evaluation import (
     image_average_precision,
 )
 
-from ...results.detections import detect_windows
+from ...fitting.picture_scores import detect_windows
 from ...results.figures.draws import Figure, corloc_figure, detection_figures
 from ...run.settings import DetectSettings
 from .pictures import Pictures

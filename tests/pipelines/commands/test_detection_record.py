@@ -96,8 +96,9 @@ def test_probabilities_belong_to_the_box_support_that_they_were_fitted_with(run_
     models = RunFolder(run_copy).models
     held = [one["probability"] for one in found(command, run_copy, picture)[0]]
     assert all(0 <= one <= 1 for one in held)
-    other = found(command, run_copy, picture, "--box-support", "2")[0]
+    other, said = found(command, run_copy, picture, "--box-support", "2")
     assert other
+    assert "has probabilities for --box-support 0 alone: none are written" in said
     assert all("probability" not in one for one in other)
     said = command("detect", "--out", run_copy, "--box-support", "2")
     assert said.status == 0
@@ -114,4 +115,6 @@ def test_a_threshold_needs_probabilities_of_the_same_box_support(run_copy, pictu
     said = refused(
         "predict", "--model", run_copy, "--extractor", "hog", picture, "--threshold", "0.5", "--box-support", "1"
     )
-    assert "has no probabilities for --threshold" in said
+    model = run_copy / "models" / "six.safetensors"
+    expected = f"model {model} has probabilities for --box-support 0 alone, which --threshold needs, got 1."
+    assert expected in said

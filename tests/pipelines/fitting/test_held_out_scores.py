@@ -172,6 +172,14 @@ def test_scores_with_box_support_are_those_of_detection(run_copy, command, mater
     assert detector.calibration == Calibration.fit(found.score, found.y, found.fold)
 
 
+def test_agreement_chooses_with_box_support(run_copy, command):
+    assert command("detect", "--out", run_copy, "--quiet", "--box-support", "2").status == 0
+    assert command("train", "--out", run_copy, "--redo", "--quiet", "--criterion", "agreement").status == 0
+    found = read_held_out(RunFolder(run_copy), "six")
+    calibration = Detector.load(run_copy / "models/six.safetensors").calibration
+    assert calibration == Calibration.fit(found.score, found.y, found.fold)
+
+
 def test_refined_scores_have_box_support(run_copy, command):
     refinement = ["--refine", "1", "--refine-folds", "3"]
     assert command("refine", "--out", run_copy, "--quiet", *refinement).status == 0
@@ -207,7 +215,7 @@ def test_scores_of_folds_of_any_scale_become_those_of_the_final_model():
     for number, factor, offset in ((1, 3.0, 100.0), (2, 0.01, -7.0)):
         own = fold == number
         score = factor * final + offset
-        parts.append(FoldPart.of(own, ~own, score, np.zeros(40, dtype=np.intp), 0.0))
+        parts.append(FoldPart.of(own, ~own, score, np.zeros(40, dtype=np.intp)))
     found = FoldScores.join(parts)
     np.testing.assert_allclose(found.aligned(final), final, atol=1e-9)
     again = FoldScores.from_json(found.as_json())
@@ -218,14 +226,14 @@ def test_what_boxes_gain_is_in_the_scale_of_the_fold():
     final, own = np.array([0.0, 1, 2, 3, 4, 5]), np.array([True, True, False, False, False, False])
     windows = np.zeros(6, dtype=np.intp)
     parts = [
-        FoldPart.of(own, ~own, 10 * final, windows, np.array([5.0, 0])), FoldPart.of(~own, own, final, windows, 0.0)
+        FoldPart.of(own, ~own, 10 * final, windows).raised(np.array([5.0, 0])), FoldPart.of(~own, own, final, windows)
     ]  # fmt: skip
     np.testing.assert_allclose(FoldScores.join(parts).aligned(final), [0.5, 1, 2, 3, 4, 5])
 
 
 def test_a_fold_without_spread_keeps_its_differences():
     parts = [
-        FoldPart.of(own, ~own, np.zeros(4), np.zeros(4, dtype=np.intp), 0.0)
+        FoldPart.of(own, ~own, np.zeros(4), np.zeros(4, dtype=np.intp))
         for own in (np.array([True, False, True, False]), np.array([False, True, False, True]))
     ]
     found = replace(FoldScores.join(parts), score=np.array([1.0, 0, -1, 0]))

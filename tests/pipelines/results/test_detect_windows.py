@@ -63,6 +63,19 @@ def test_support_is_added_to_what_suppression_kept_and_orders_it_anew(windows):
     assert_detections_equal((found, values), (kept[order], gained[order]))
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_limit_takes_the_first_ones_after_support(limit):
+    left = np.array([200.0, 0, 1, 2, 3, 400, 600])
+    boxes = np.column_stack([left, np.zeros(7), left + 30, np.full(7, 30.0)])
+    scores = np.array([1.05, 1.0, 0.99, 0.98, 0.97, 0.0, 0.1])
+    settings = DetectSettings(box_support=2.0)
+    every = detect_windows(scores, boxes, settings)
+    assert every[0][:2, 0].tolist() == [0, 200]  # without support the lone window is the best one
+    assert detect(scores, boxes)[0][:2, 0].tolist() == [200, 0]
+    found = detect_windows(scores, boxes, replace(settings, max_detections=limit))
+    assert_detections_equal(found, (every[0][:limit], every[1][:limit]))
+
+
 def test_supported_boxes_vote_in_their_new_order(windows):
     boxes, scores = windows
     settings = DetectSettings(demotion=1.0, box_support=3.0)
