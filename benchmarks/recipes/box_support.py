@@ -9,10 +9,9 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.fitting.refinement_guard import held_out_folds
 from lapsvm.pipelines.stages import refine
-from refinement_start import held_out, measured, opened
+from refinement_start import detected, held_out, measured, opened
 
 from lapsvm.evaluation import image_average_precision
 
@@ -25,14 +24,12 @@ def main(folder: str) -> None:
     rows: dict[float, list[list[float]]] = {amount: [] for amount in AMOUNTS}
     for task in tasks:
         refined, _ = refine._rounds(context, task, pictures, starts[task.name])
-        unlowered = replace(context.settings, refine=replace(context.settings.refine, surroundings=1.0))
-        windows = list(held_out(replace(context, settings=unlowered), pictures, refined))  # lowered already
+        windows = list(held_out(pictures, refined))
         y = task.y[np.isin(refined.refinement.fold, held_out_folds(*refined))]
         for amount, figures in rows.items():
-            settings = replace(context.settings.detect, box_support=amount)
-            best = [(detect_windows(s, b, settings)[1].max() - mean) / spread for _, b, s, mean, spread in windows]
-            located = measured(windows, task.name, pictures, np.flatnonzero(task.y > 0), truth, settings)
-            figures.append([*located, image_average_precision(np.array(best), y)])
+            images = detected(windows, replace(context.settings.detect, box_support=amount))
+            located = measured(images, task.name, pictures, np.flatnonzero(task.y > 0), truth)
+            figures.append([*located, image_average_precision(np.array([scores[0] for *_, scores in images]), y)])
             print(f"{task.name}, {amount:g}: {' '.join(f'{one:.4f}' for one in figures[-1])}", flush=True)
     print("| support | AP 11-point | CorLoc | image AP |\n|---|---|---|---|")
     for amount, figures in rows.items():

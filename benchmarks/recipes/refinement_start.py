@@ -86,14 +86,9 @@ def main(folder: str) -> None:
             else:
                 chosen = refine._voted(own, pictures, first.weights, positives, first.windows)
             found = refine._round(context, task, pictures, start._replace(windows=chosen), task.name)
+            windows = pictures.boxes[pictures.bags.offsets[positives] + chosen[positives]]
             figures = [
-                _corloc(
-                    task.name,
-                    pictures,
-                    positives,
-                    pictures.boxes[pictures.bags.offsets[positives] + chosen[positives]],
-                    truth,
-                ),
+                _corloc(task.name, pictures, positives, windows, truth),
                 *figures_of(context, task.name, pictures, refine._Refined(found), positives, truth),
             ]
             rows[label].append(figures)
@@ -117,13 +112,13 @@ def _nearest_to_objects(pictures, positives, windows, truth) -> np.ndarray:
 
 def figures_of(context, name, pictures, refined, positives, truth) -> tuple[float, float]:
     """Return AP and CorLoc of the training pictures, each detected by the model without its fold."""
-    windows = list(held_out(context, pictures, refined))
-    return measured(windows, name, pictures, positives, truth, context.settings.detect)
+    windows = held_out(pictures, refine._lowered(context, pictures, refined))
+    return measured(detected(windows, context.settings.detect), name, pictures, positives, truth)
 
 
-def held_out(context, pictures, refined) -> Iterator[tuple[str, np.ndarray, np.ndarray, float, float]]:
+def held_out(pictures, refined) -> Iterator[tuple[str, np.ndarray, np.ndarray, float, float]]:
     """Yield the id of each picture, boxes and scores by the model without its fold, and the scores' mean and spread."""
-    refinement = refine._lowered(context, pictures, refined).refinement
+    refinement = refined.refinement
     scores = np.stack([pictures.bags.score_windows(weights) for weights in refinement.fold_coef.T])
     best = np.stack([np.maximum.reduceat(row, pictures.bags.offsets[:-1]) for row in scores])
     for picture in np.flatnonzero(np.isin(refinement.fold, held_out_folds(*refined))):
@@ -132,12 +127,17 @@ def held_out(context, pictures, refined) -> Iterator[tuple[str, np.ndarray, np.n
         yield pictures.ids[picture], pictures.boxes[own], scores[fold - 1, own], seen.mean(), seen.std()
 
 
-def measured(windows, name, pictures, positives, truth, settings) -> tuple[float, float]:
-    """Return AP and CorLoc of pictures as `held_out` yields them, by some settings of detection."""
+def detected(windows, settings) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Return the id, boxes and scores of pictures as `held_out` yields them, by some settings of detection."""
     images = []
     for image, boxes, scores, mean, spread in windows:
         found, values = detect_windows(scores, boxes, settings)
         images.append((image, found, (values - mean) / spread))
+    return images
+
+
+def measured(images, name, pictures, positives, truth) -> tuple[float, float]:
+    """Return AP and CorLoc of pictures that `detected` returns."""
     kept = {image: truth[name][image] for image, _, _ in images}
     ap = evaluate_voc({name: Detections.from_images(images)}, {name: kept}).rows()[name]["ap_11point"]
     place = {image: found[0] for image, found, _ in images}

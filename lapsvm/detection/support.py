@@ -6,8 +6,7 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64, check_finite
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.detection.smoothing import BEST, TEMPERATURE, check_squares
-from lapsvm.detection.suppression import scored_boxes
-from lapsvm.errors import InputError
+from lapsvm.detection.suppression import check_amount, check_min_iou, scored_boxes
 
 AMOUNT = 2.0
 MIN_IOU = 0.5
@@ -51,7 +50,8 @@ def box_support(
     """
     kept, (windows, values) = as_boxes(detections, "detections"), scored_boxes(boxes, scores)
     check_finite("detections", kept)
-    _check_options(amount, min_iou)
+    check_amount("box support", amount)
+    check_min_iou("box support", min_iou)
     check_squares(values)
     spread = float(values.std()) if len(values) else 0.0
     if spread == 0 or amount == 0:
@@ -61,11 +61,3 @@ def box_support(
     agreeing = np.where(iou(kept, windows[best]) >= min_iou, weights, 0.0)
     # sums, not a product of BLAS, whose bits may depend on the threads
     return np.asarray(amount * spread * (agreeing.sum(axis=1) / weights.sum()))
-
-
-def _check_options(amount: float, min_iou: float) -> None:
-    """Raise InputError unless the amount is finite and at least 0, and `min_iou` in (0, 1]."""
-    if not (np.isfinite(amount) and amount >= 0):
-        raise InputError(f"the amount of box support must be a finite number of at least 0, got {amount}.")
-    if not 0 < min_iou <= 1:
-        raise InputError(f"min_iou of box support must be above 0 and at most 1, got {min_iou}.")

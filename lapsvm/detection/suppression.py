@@ -34,8 +34,7 @@ def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
         If the amount is negative or not finite.
     """
     values = as_floats("scores", scores, 1)
-    if not (np.isfinite(amount) and amount >= 0):
-        raise InputError(f"the amount of demotion must be a finite number of at least 0, got {amount}.")
+    check_amount("demotion", amount)
     return values + amount * (values - values.max(initial=-np.inf)) if amount and len(values) else values
 
 
@@ -117,6 +116,18 @@ def scored_boxes(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]
     check_finite("boxes", corners)
     check_same_length("boxes", corners, "scores", values)
     return corners, values
+
+
+def check_min_iou(name: str, min_iou: float) -> None:
+    """Raise InputError unless the least IoU of what `name` names is in (0, 1]."""
+    if not 0 < min_iou <= 1:
+        raise InputError(f"min_iou of {name} must be above 0 and at most 1, got {min_iou}.")
+
+
+def check_amount(name: str, amount: float) -> None:
+    """Raise InputError unless the amount of what `name` names is finite and at least 0."""
+    if not (np.isfinite(amount) and amount >= 0):
+        raise InputError(f"the amount of {name} must be a finite number of at least 0, got {amount}.")
 
 
 def _check_limits(threshold: float, limits: dict[str, int | None]) -> None:

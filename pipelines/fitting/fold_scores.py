@@ -6,7 +6,7 @@ trained with have scores by both: a fold's scores are shifted and stretched unti
 deviation. Labels of held-out pictures take no part in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
+
+Gains = Callable[[Float64, NDArray[np.bool_]], Float64]
+"""What the best boxes of some pictures (n,) gain in detection by some weights (d,), (m,) for m pictures."""
 
 
 class FoldPart(NamedTuple):
@@ -41,8 +44,8 @@ class FoldPart(NamedTuple):
         trained = score[seen]
         return cls(held_out, score[held_out], window[held_out], float(trained.mean()), float(trained.std()))
 
-    def raised(self, gain: Float64 | float) -> Self:
-        """Return the part with what the best boxes of the held-out pictures gain in detection, (m,) or 0 for all."""
+    def raised(self, gain: Float64) -> Self:
+        """Return the part with what the best boxes of the held-out pictures gain in detection, (m,)."""
         return self._replace(score=self.score + gain)
 
 

@@ -1,10 +1,9 @@
 """Guards refinement against models that take windows beside the objects (see `lapsvm.latent.evidence`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags.scoring import BestWindows
@@ -12,7 +11,7 @@ from lapsvm.latent import Refinement
 from lapsvm.latent.evidence import is_flipped
 
 from .contrast_start import StoredContent
-from .fold_scores import FoldPart, FoldScores
+from .fold_scores import FoldPart, FoldScores, Gains
 
 
 class RefinementGuard:
@@ -68,17 +67,8 @@ def held_out_folds(refinement: Refinement, flipped: Sequence[int]) -> list[int]:
     return [number for number in range(1, refinement.fold_coef.shape[1] + 1) if number not in flipped]
 
 
-def held_out_scores(
-    refinement: Refinement,
-    folds: Sequence[int],
-    best: BestWindows,
-    gains: Callable[[Float64, NDArray[np.bool_]], Float64],
-) -> FoldScores:
-    """Return the held-out scores of some folds.
-
-    `best` has the best windows of all pictures, column k by fold k; `gains` returns what detections by some weights
-    gain in some pictures.
-    """
+def held_out_scores(refinement: Refinement, folds: Sequence[int], best: BestWindows, gains: Gains) -> FoldScores:
+    """Return the held-out scores of some folds; `best` has the best windows of all pictures, column k by fold k."""
     fold = np.where(np.isin(refinement.fold, folds), refinement.fold, 0)
     return FoldScores.join(
         [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Index
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
@@ -28,7 +28,7 @@ from ..run.dataset import Labels
 from ..run.settings import Settings
 from .agreement import Proposals
 from .fit import Constants, FitRequest, fit_requests
-from .fold_scores import FoldPart, FoldScores
+from .fold_scores import FoldPart, FoldScores, Gains
 from .history import history_rows
 from .picture_scores import score_gains
 from .trainer import batches
@@ -117,7 +117,8 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
-    return {name: _choice(context, bags, name, results[name], proposals) for name in labels}
+    margin, gains = context.settings.train.margin, _gains(context, bags)
+    return {name: _choice(name, results[name], proposals, margin, gains) for name in labels}
 
 
 def held_out_scores(
@@ -136,7 +137,8 @@ def held_out_scores(
     results: dict[str, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results.setdefault(trial.class_name, []).append((trial, outcome))
-    return {name: _fold_scores(context, bags, group) for name, group in results.items()}
+    gains = _gains(context, bags)
+    return {name: _fold_scores(group, gains) for name, group in results.items()}
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -180,13 +182,13 @@ def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: st
     return [np.isin(np.arange(len(y)), labelled[fold]) for _, fold in splitter.split(labelled, y[labelled])]
 
 
-def _gains(context: RunContext, bags: Bags, trial: Trial, solution: LatentSolution) -> Float64 | float:
-    """Return what detections gain in the held-out pictures, 0 where the run does without these scores."""
+def _gains(context: RunContext, bags: Bags) -> Gains:
+    """Return the function that says what detections gain in held-out pictures, 0 where the run does without it."""
     settings = context.settings
     if not settings.detect.box_support or settings.train.keep_windows or settings.refine.rounds:
-        return 0.0
+        return lambda _, pictures: np.zeros(np.count_nonzero(pictures))
     boxes = Proposals.of_training(context).boxes
-    return score_gains(bags, boxes, solution.coef, trial.held_out, settings.detect)
+    return lambda weights, pictures: score_gains(bags, boxes, weights, pictures, settings.detect)
 
 
 def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
@@ -205,7 +207,7 @@ def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Const
 
 
 def _choice(
-    context: RunContext, bags: Bags, name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None
+    name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float, gains: Gains
 ) -> Choice:
     shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in results:
@@ -215,16 +217,15 @@ def _choice(
         history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
         for trial, outcome in results
     ]
-    constants = list(shared)[best_candidate(candidates, context.settings.train.margin)]
-    held_out = _fold_scores(context, bags, shared[constants])
-    return Choice(constants, candidates, list(chain.from_iterable(rows)), held_out)
+    constants = list(shared)[best_candidate(candidates, margin)]
+    return Choice(constants, candidates, list(chain.from_iterable(rows)), _fold_scores(shared[constants], gains))
 
 
-def _fold_scores(context: RunContext, bags: Bags, results: Sequence[tuple[Trial, Outcome]]) -> FoldScores:
+def _fold_scores(results: Sequence[tuple[Trial, Outcome]], gains: Gains) -> FoldScores:
     """Return the held-out scores of the trials of one class and candidate."""
     return FoldScores.join(
         [
-            outcome.part.raised(_gains(context, bags, trial, outcome.solution))
+            outcome.part.raised(gains(outcome.solution.coef, trial.held_out))
             for trial, outcome in results
             if trial.number != ALL
         ]

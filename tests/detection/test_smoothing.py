@@ -8,22 +8,12 @@ from hypothesis import strategies as st
 from lapsvm.detection import reference, smooth_scores
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
+from .windows import boxes_at, drawn_windows
+
 
 @pytest.fixture(params=[smooth_scores, reference.smooth_scores], ids=["fast", "reference"])
 def smooth(request):
     return lambda *arguments: np.array(request.param(*arguments), dtype=float)
-
-
-def boxes_at(*lefts):
-    """Boxes of 10 x 10 side by side: those whose lefts differ by k overlap (10 - k) / (10 + k)."""
-    return [[left, 0, left + 10, 10] for left in lefts]
-
-
-def drawn_windows(count: int):
-    """Return random boxes (count, 4) and their scores."""
-    rng = np.random.default_rng(count)
-    corners = rng.uniform(0, 30, (count, 2))
-    return np.hstack([corners, corners + rng.uniform(15, 40, (count, 2))]), rng.normal(size=count)
 
 
 def test_a_window_among_others_with_high_scores_overtakes_a_lone_one(smooth):

@@ -6,15 +6,12 @@ import pytest
 from lapsvm.detection import box_voting, reference
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
+from .windows import boxes_at
+
 
 @pytest.fixture(params=[box_voting, reference.box_voting], ids=["compiled", "reference"])
 def vote(request):
     return lambda *arguments, **options: np.array(request.param(*arguments, **options), dtype=float).reshape(-1, 4)
-
-
-def boxes_at(*lefts):
-    """Boxes of 10 x 10 side by side: those whose lefts differ by k overlap (10 - k) / (10 + k)."""
-    return [[left, 0, left + 10, 10] for left in lefts]
 
 
 def test_a_box_moves_to_the_weighted_mean_of_overlapping_windows(vote):
