@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.errors import DependencyError, OptionError
+from lapsvm.errors import DependencyError, OptionError, install_extra
 from lapsvm.windows.colour import Planes
 
 OPENCV_MODES = {
@@ -68,7 +68,7 @@ def selectivesearch(image: Planes, mode: object, seed: int, threads: int) -> NDA
         import selectivesearch as package
     except ImportError:
         raise DependencyError(
-            "method 'selectivesearch' needs the package of that name: pip install 'lapsvm[selectivesearch]'."
+            f"method 'selectivesearch' needs the package of that name: {install_extra('selectivesearch')}."
         ) from None
     if min(image.shape[:2]) < 2:
         return np.empty((0, 4))  # its texture code fails on a picture of one row

@@ -10,6 +10,7 @@ from lapsvm.arrays import Float32
 from lapsvm.boxes import as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS
 from lapsvm.errors import InputError, OptionError, ShapeError
+from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
 from lapsvm.windows.grid import grid
 from lapsvm.windows.ordering import KEYED, default_min_side, whole_keys
 from lapsvm.windows.packages import opencv, selectivesearch
@@ -20,10 +21,13 @@ Source = Callable[[Pixels, str | Mode, int, int], NDArray[Any]]
 
 METHODS: dict[str, Source] = {
     "selective_search": selective_search,
+    "contrast": contrast,
+    "mixed": mixed,
     "grid": grid,
     "opencv": opencv,
     "selectivesearch": selectivesearch,
 }
+FINE = ("contrast", "mixed")  # methods that see smaller things
 
 
 def propose(
@@ -44,22 +48,24 @@ def propose(
     image : ndarray of shape (h, w, 3), uint8 RGB
         At most 2 ** 26 pixels.
     method : str, default "selective_search"
-        "selective_search" (ours), "grid" (sliding windows of several sizes), "opencv" (the contrib wheel's selective
-        search) or "selectivesearch" (the package of that name).
+        "selective_search" (ours), "contrast" (parts that differ from their surroundings: small things, defects),
+        "mixed" (selective search, every twentieth window from "contrast"), "grid" (sliding windows of several sizes),
+        "opencv" (the contrib wheel's selective search) or "selectivesearch" (the package of that name).
     mode : str or Mode, default "fast"
-        "fast" or "quality"; the methods "selective_search" and "opencv" also know "single". A `Mode` spells out
-        the strategies of "selective_search".
+        "fast" or "quality"; the methods "selective_search", "mixed" and "opencv" also know "single". A `Mode` spells
+        out the strategies of "selective_search", also in "mixed".
     max_windows : int or None, default 2000
         Maximum number of windows; None keeps all.
     min_side : float or None, default None
-        Minimum side in pixels. None: a sixteenth of the shorter side of the picture, at most 12.
+        Minimum side in pixels. None: a sixteenth of the shorter side of the picture, at most 12, or 5 with the methods
+        "contrast" and "mixed".
     max_area : float, default 1.0
         Maximum area as a share of the picture's area, in (0, 1].
     seed : int, default 0
         Seed of a `Mode` of selective search with the order "random"; nothing else uses it. Boxes and their order are
         the same for any number of threads.
     threads : int, default 1
-        Threads over the colour spaces of "selective_search".
+        Threads over the colour spaces of selective search.
 
     Returns
     -------
@@ -89,10 +95,16 @@ def propose(
     if method not in METHODS:
         raise OptionError(f"method {method!r} is not known; choose from {', '.join(sorted(METHODS))}.")
     height, width = image.shape[:2]
-    least = default_min_side(height, width) if min_side is None else _check_side(min_side)
+    least = _default_side(method, height, width) if min_side is None else _check_side(min_side)
     boxes = METHODS[method](np.ascontiguousarray(image), mode, seed, threads)
     kept = _at_most(_check_area(max_area), tidy(boxes, height, width, least), height, width)[:max_windows]
     return kept if len(kept) else middle(height, width, max_area)[None]
+
+
+def _default_side(method: str, height: int, width: int) -> float:
+    """Return the minimum side of a method's windows in pixels."""
+    side = default_min_side(height, width)
+    return min(LEAST_SIDE, side) if method in FINE else side
 
 
 def middle(height: int, width: int, area: float) -> Float32:

@@ -337,3 +337,39 @@ def _cover(a: list[int], b: list[int]) -> int:
     shared = max(0, width) * max(0, height)
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
     return max(0, 255 * (2 * shared - union) // union)
+
+
+# ---- parts that differ from their surroundings
+
+
+def components(values: Array, thresholds: Array, least: int) -> tuple[Array, Array, Array]:
+    """Return boxes, pixels and sums of the 8-connected parts at or above each threshold, without those listed before.
+
+    A part is new if it holds a pixel below the threshold before; parts with a side below `least` are left out.
+    """
+    found: list[tuple[list[int], int, int]] = []
+    before = 32768
+    for threshold in thresholds.tolist():
+        left = {(int(y), int(x)) for y, x in np.argwhere(values >= threshold)}
+        for start in sorted(left):
+            if start in left and values[start] < before:
+                part = _connected(left, start)
+                left -= part
+                rows, columns = [y for y, _ in part], [x for _, x in part]
+                box = [min(columns), min(rows), max(columns) + 1, max(rows) + 1]
+                if min(box[2] - box[0], box[3] - box[1]) >= least:
+                    found.append((box, len(part), sum(int(values[pixel]) for pixel in part)))
+        before = threshold
+    boxes, pixels, sums = zip(*found, strict=True) if found else ([], [], [])
+    return np.array(boxes, np.int32).reshape(-1, 4), np.array(pixels, np.int32), np.array(sums, np.int64)
+
+
+def _connected(pixels: set[tuple[int, int]], start: tuple[int, int]) -> set[tuple[int, int]]:
+    """Return those of the pixels that a chain of neighbours, also diagonal ones, links with one of them."""
+    part, edge = {start}, [start]
+    while edge:
+        y, x = edge.pop()
+        around = {(y + j, x + i) for j in (-1, 0, 1) for i in (-1, 0, 1)} & pixels - part
+        part |= around
+        edge += around
+    return part

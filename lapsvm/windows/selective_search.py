@@ -107,7 +107,7 @@ def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -
         sizes = np.concatenate([sizes for space in spaces for sizes in space.sizes])
         least = default_min_side(*image.shape[:2]) * (max(seen.shape) / max(image.shape))
         boxes = by_coverage(np.concatenate(every), sizes, [space.evidence for space in spaces], least)
-    return boxes if seen is image else _enlarged(boxes, seen.shape, image.shape)
+    return boxes if seen is image else enlarged(boxes, seen.shape, image.shape)
 
 
 def _reduced(image: Planes, scale: float) -> Planes:
@@ -122,7 +122,7 @@ def _reduced(image: Planes, scale: float) -> Planes:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
 
 
-def _enlarged(boxes: Int32, seen: tuple[int, ...], full: tuple[int, ...]) -> Int32:
+def enlarged(boxes: Int32, seen: tuple[int, ...], full: tuple[int, ...]) -> Int32:
     """Return boxes of a reduced picture in the pixels of the full one, each edge rounded half up."""
     (height, width), (full_height, full_width) = seen[:2], full[:2]
     sizes, full_sizes = np.array([width, height] * 2, np.int64), np.array([full_width, full_height] * 2, np.int64)

@@ -12,7 +12,7 @@ from lapsvm.windows import METHODS, Mode, propose, reference, with_whole_image
 from lapsvm.windows.selective_search import MODES, REFERENCE_PIXELS, hierarchies
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (3, 3), (1, 300), (500, 30), (100, 1200), (64, 64)]
-each_own_method = pytest.mark.parametrize("method", ["selective_search", "grid"])
+each_own_method = pytest.mark.parametrize("method", ["selective_search", "contrast", "mixed", "grid"])
 
 
 def noise(shape, seed=0):
@@ -216,7 +216,11 @@ def test_a_wrong_picture_is_named(image, error, sentence):
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"method": "edges"}, OptionError, "method 'edges' is not known; choose from grid, opencv, selective_search"),
+        (
+            {"method": "edges"},
+            OptionError,
+            "method 'edges' is not known; choose from contrast, grid, mixed, opencv, selective_search",
+        ),
         ({"mode": "slow"}, OptionError, "mode 'slow' of selective_search is not known; choose from single, fast, qual"),
         (
             {"mode": "slow", "method": "grid"},
@@ -253,7 +257,7 @@ def test_too_many_regions_are_refused(monkeypatch):
 
 
 def test_every_method_is_in_the_registry():
-    assert set(METHODS) == {"selective_search", "grid", "opencv", "selectivesearch"}
+    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid", "opencv", "selectivesearch"}
 
 
 def test_the_grid_holds_a_window_near_any_square():
@@ -289,7 +293,7 @@ class TestPackages:
 
     def test_selectivesearch_that_is_not_there_is_named_with_its_extra(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "selectivesearch", None)
-        with pytest.raises(DependencyError, match=r"pip install 'lapsvm\[selectivesearch\]'"):
+        with pytest.raises(DependencyError, match=r'pip install "\.\[selectivesearch\]"'):
             propose(noise((8, 8)), "selectivesearch")
 
     def test_opencv_without_contrib_says_which_wheel_has_it(self, monkeypatch):
