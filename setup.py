@@ -4,10 +4,14 @@ Everything else about the project (metadata, dependencies, tools) is in pyprojec
 
 ``LAPSVM_DEBUG=1`` compiles every kernel with bounds checks, None checks and checked division, in a build
 folder of its own, so that a debug build never leaves a slow kernel behind. ``LAPSVM_SANITIZE=address,undefined``
-(or ``thread``) compiles them with these sanitizers of the C compiler, likewise in a folder of its own.
+(or ``thread``) compiles them with these sanitizers of the compiler, likewise in a folder of its own.
 """
 
 import os
+import shlex
+import shutil
+import sys
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +32,7 @@ KERNELS = {
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",
+    "components": "c++",
     "counting": "c++",
     "coverage": "c++",
     "diminished": "c++",
@@ -54,6 +59,7 @@ DIRECTIVES = {
     "wraparound": False,
     "initializedcheck": DEBUG,
     "nonecheck": DEBUG,
+    "allow_none_for_extension_args": False,
     "cdivision": not DEBUG,
     "freethreading_compatible": True,
 }
@@ -63,6 +69,17 @@ COMPILE_ARGS = [*(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3"]), "-ffp-contra
 # the first finding ends the process, so that no test passes over it; UBSan would only print otherwise
 SANITIZE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"] if SANITIZE else []
 BUILD_FOLDER = f"build/{SANITIZE.replace(',', '-') or ('debug' if DEBUG else 'release')}"
+
+
+def check_compilers() -> None:
+    """End with one sentence if a compiler is missing: otherwise the build would fail after minutes of other work."""
+    for variable, language in (("CC", "C"), ("CXX", "C++")):
+        words = shlex.split(os.environ.get(variable) or sysconfig.get_config_var(variable) or "")
+        if words and shutil.which(words[0]) is None:
+            sys.exit(
+                f"lapsvm needs a {language} compiler to build its kernels, but {words[0]!r} is not there; install one, "
+                f"such as g++ or clang++, or name it in the environment variable {variable}."
+            )
 
 
 def extension(stem: str, language: str) -> Extension:
@@ -90,6 +107,7 @@ def packages() -> tuple[list[str], dict[str, str]]:
     return names, folders
 
 
+check_compilers()
 PACKAGES, FOLDERS = packages()
 
 setup(

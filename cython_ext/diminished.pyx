@@ -344,7 +344,7 @@ cdef bint _subtract(const double* scores, Py_ssize_t n, const Py_ssize_t* positi
 
 
 def subtract_predicted(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
-                       const double[::1] discount, double[::1] coefficients):
+                       const double[::1] discount or None, double[::1] coefficients):
     """Subtract the predicted ranking's coefficients in place; return negatives above each positive and Delta.
 
     As `rank`, without an array of ranks; Delta is 0 for a Python loss.
@@ -367,8 +367,8 @@ def subtract_predicted(const double[::1] scores, const Py_ssize_t[::1] positive,
     return (above, delta) if usable else None
 
 
-def rank(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm, const double[::1] discount,
-         gains, bint diminished):
+def rank(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
+         const double[::1] discount or None, gains, bint diminished):
     """Return ranks, coefficients, negatives above each positive and Delta (0 for a Python loss).
 
     `positive` are the positives' indices in ascending order, at least one and not all; a table of discounts has the

@@ -209,7 +209,7 @@ cdef int _run(RankLoss* loss, const double[::1] discount, const Sample* sample, 
 
 
 def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int kind, double norm,
-                  const double[::1] discount, gains, int method):
+                  const double[::1] discount or None, gains, int method):
     """Return ranks, coefficients, negatives above each positive, Delta (0 for a Python loss) and coefficients @ scores.
 
     `positive` are the positives' indices in ascending order. None if a score is not finite or above LARGEST.
@@ -235,7 +235,7 @@ def most_violated(const double[::1] scores, const Py_ssize_t[::1] positive, int 
 
 
 def violation_gradient(const float[::1] scores, double scale, const Py_ssize_t[::1] positive, int kind, double norm,
-                       const double[::1] discount):
+                       const double[::1] discount or None):
     """Return the violation's gradient in float32, Delta and coefficients @ scores.
 
     The scores are scale * `scores` in float64, and the answer is that of `most_violated` by counting, without a copy of

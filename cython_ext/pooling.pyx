@@ -106,7 +106,8 @@ cdef class _Pooling:
     cdef vector[float] line
 
     def __cinit__(
-        self, const float[:, :, ::1] cells, const double[:, :, ::1] windows, const double[:, :, ::1] mixes
+        self, const float[:, :, ::1] cells not None, const double[:, :, ::1] windows not None,
+        const double[:, :, ::1] mixes not None
     ):
         cdef Py_ssize_t rows = cells.shape[1], columns = cells.shape[2]
         self.view.n, self.view.m, self.view.o = windows.shape[0], windows.shape[1], mixes.shape[1]

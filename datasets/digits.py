@@ -20,7 +20,7 @@ import numpy as np
 
 from lapsvm.arrays import Float32
 from lapsvm.errors import InputError, SettingsError
-from lapsvm.files import NOT_PARSED
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 from lapsvm.voc_files import VocObject
 
 from . import digits_scene as scene
@@ -245,7 +245,7 @@ def _check_settings(root: Path, settings: dict[str, int]) -> None:
     if not path.is_file():
         raise SettingsError(f"folder {root} must be absent, empty or hold generated digits, but has no {_SETTINGS}.")
     try:
-        stored: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        stored: dict[str, Any] = tomllib.loads(read_regular(path, "settings", SMALL_FILE).decode())
     except NOT_PARSED as error:
         raise SettingsError(f"settings {path} cannot be read: {error}.") from None
     for key, value in settings.items():

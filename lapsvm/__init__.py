@@ -3,7 +3,16 @@
 ``import lapsvm`` is cheap: subpackages such as ``lapsvm.models`` are imported on first access.
 """
 
+import os
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
+
+_FOLDER = os.path.dirname(__file__)
+if not any(name.endswith(tuple(EXTENSION_SUFFIXES)) for name in os.listdir(os.path.join(_FOLDER, "_ext"))):
+    raise ImportError(
+        f"{_FOLDER} is the source of lapsvm without its compiled kernels; start Python in another folder to use the "
+        "installed lapsvm, or give pip install -e . in the folder of the source."
+    )
 
 SUBMODULES = (
     "arrays",

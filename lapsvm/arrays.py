@@ -14,6 +14,21 @@ Index = NDArray[np.intp]
 Array = NDArray[Any]
 
 
+def as_array(name: str, values: Any, what: str = "an array of numbers") -> Array:
+    """Return `values` as an array of any type; `what` they must be is for the message.
+
+    Raises
+    ------
+    InputError
+        If they are ragged, or a tensor that is part of a graph or on another device.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{name} must be {what}; {reason}.") from None
+
+
 def as_floats(name: str, values: ArrayLike, ndim: int) -> Float64:
     """Return `values` as a float64 array of `ndim` dimensions, all finite.
 
@@ -43,8 +58,8 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
     """
     if values is None:
         raise InputError(f"{name} must be numbers, got None.")
+    array = as_array(name, values, "numbers")
     try:
-        array = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise InputError(f"{name} must be numbers, got {array.dtype}.")
         if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
@@ -80,10 +95,7 @@ def as_whole_numbers(name: str, values: ArrayLike) -> Index:
     InputError
         If the values do not have an integer type, or exceed 64 bits.
     """
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{name} must be whole numbers; {error}.") from None
+    array = as_array(name, values, "whole numbers")
     if array.dtype.kind not in "iu" and array.size:
         raise InputError(f"{name} must be whole numbers, got {array.dtype}.")
     if array.ndim != 1:
@@ -102,6 +114,22 @@ def check_finite(name: str, array: Array) -> None:
         raise NotFiniteError(f"{name} must be finite, got {array[index]} at index {shown}.")
 
 
+def is_binary(labels: Array) -> bool:
+    """Return whether all labels are -1, 0 or 1."""
+    if labels.dtype.kind == "b" or not labels.size:
+        return True
+    if not (labels.min() >= -1 and labels.max() <= 1):  # also for NaN
+        return False
+    return labels.dtype.kind != "f" or bool((labels == labels.astype(np.int8)).all())
+
+
+def check_binary(name: str, labels: Array) -> None:
+    """Raise InputError with the first label that is not -1, 0 or 1."""
+    if not is_binary(labels):
+        wrong = labels[(labels != 0) & (labels != 1) & (labels != -1)]
+        raise InputError(f"{name} must be binary, 0 or 1, or -1 and 1, got {wrong[0]:g}.")
+
+
 def check_same_length(first_name: str, first: Array, second_name: str, second: Array) -> None:
     """Raise ShapeError unless both arrays have the same number of rows."""
     if len(first) != len(second):
@@ -110,13 +138,27 @@ def check_same_length(first_name: str, first: Array, second_name: str, second: A
         )
 
 
+def as_number(name: str, value: Any) -> float:
+    """Return `value` as a float, infinite if it is too large for one; InputError if it is no number."""
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    raise InputError(f"{name} must be a number, got {value!r}.")
+
+
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float if it is a finite number > 0, else raise InputError."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InputError(f"{name} must be a finite number greater than 0, got {value!r}.")
-    number = float(value)
+    number = as_number(name, value)
     if not (np.isfinite(number) and number > 0):
-        raise InputError(f"{name} must be a finite number greater than 0, got {value}.")
+        raise InputError(
+            f"{name} must be a finite number greater than 0, got {value if np.isfinite(number) else number}."
+        )
     return number
 
 

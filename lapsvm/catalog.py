@@ -29,6 +29,9 @@ PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 MAX_PIXELS = 2**26
 """Limit that is checked before decoding; a picture of this size takes 200 MB."""
 
+MAX_SIDE = 2**16 - 1
+"""Limit of width and height, that of JPEG: a decoder keeps a pointer for every row."""
+
 _EXTERNAL_FORMATS = ("EPS", "WMF")  # Pillow runs another program for these
 
 
@@ -201,13 +204,12 @@ def read_image(path: str | Path) -> Pixels:
     MissingError
         If there is no such file.
     ImageError
-        If it is not a picture, is truncated or damaged, has more than `MAX_PIXELS` pixels, or has float or 32-bit
-        samples, whose range is unknown.
+        If it is not a picture, is truncated or damaged, has more than `MAX_PIXELS` pixels or `MAX_SIDE` on a side, or
+        has float or 32-bit samples, whose range is unknown.
     """
     with _described_errors(path):
         pixels = _decoded(path, reduced=False)
-    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:  # an icon's header does not state its size
-        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
+    _check_size(path, pixels.shape[1], pixels.shape[0])  # an icon's header does not state its size
     return pixels
 
 
@@ -227,8 +229,7 @@ def check_image(path: str | Path) -> None:
     """
     with _described_errors(path):
         pixels = _decoded(path, reduced=True)
-    if pixels.shape[0] * pixels.shape[1] > MAX_PIXELS:
-        raise ImageError(_too_large(path, pixels.shape[1], pixels.shape[0]))
+    _check_size(path, pixels.shape[1], pixels.shape[0])
 
 
 def _decoded(path: str | Path, reduced: bool) -> Pixels:
@@ -265,17 +266,19 @@ def _described_errors(path: str | Path) -> Iterator[None]:
 def _check_header(path: str | Path, picture: Any) -> None:
     """Raise ImageError for pictures that must not be decoded."""
     width, height = picture.size
-    if width * height > MAX_PIXELS:
-        raise ImageError(_too_large(path, width, height))
+    _check_size(path, width, height)
     if width < 1 or height < 1:
         raise ImageError(f"picture {path} must have at least one pixel, got {width} x {height}.")
     if picture.format in _EXTERNAL_FORMATS:
         raise ImageError(f"picture {path} must hold pixels, got a drawing of the format {picture.format}.")
 
 
-def _too_large(path: str | Path, width: int, height: int) -> str:
-    """Return the error message for a picture that is too large."""
-    return f"picture {path} must have at most {MAX_PIXELS:,} pixels, got {width} x {height}."
+def _check_size(path: str | Path, width: int, height: int) -> None:
+    """Raise ImageError for a picture that is too large."""
+    if width * height > MAX_PIXELS:
+        raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels, got {width} x {height}.")
+    if max(width, height) > MAX_SIDE:
+        raise ImageError(f"picture {path} must have sides of at most {MAX_SIDE:,} pixels, got {width} x {height}.")
 
 
 def _reason(error: Exception) -> str:

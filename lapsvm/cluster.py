@@ -17,7 +17,7 @@ from multiprocessing import resource_tracker
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
-from lapsvm.errors import ClusterError, DependencyError, OptionError
+from lapsvm.errors import ClusterError, DependencyError, OptionError, install_extra
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def _load() -> tuple[Any, Any]:
         import distributed
     except ImportError:
         raise DependencyError(
-            'executor dask needs dask and distributed, which are not installed; pip install "lapsvm[dask]".'
+            f"executor dask needs dask and distributed, which are not installed; {install_extra('dask')}."
         ) from None
     return dask, distributed
 

@@ -111,3 +111,8 @@ class StageError(MissingError):
 
 class DependencyError(MissingError):
     """An optional package is not installed."""
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that installs an optional dependency, in words that hold for a folder of the source."""
+    return f'pip install ".[{extra}]" in the folder of the source'

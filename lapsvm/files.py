@@ -11,7 +11,13 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from lapsvm.errors import LapsvmError, MissingError, OptionError, WriteError
+from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
+
+LARGEST = 2**34
+"""Bytes of the largest file that is read whole: 16 GiB."""
+
+SMALL_FILE = 2**28
+"""Bytes of the largest file of settings, notes or figures that is read: 256 MiB."""
 
 SUFFIX = ".partial"
 _TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re.DOTALL)
@@ -28,7 +34,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: str | Path, what: str) -> BinaryIO:
+def open_regular(path: str | Path, what: str, most: int = LARGEST) -> BinaryIO:
     """Open a regular file, or a link to one, for reading bytes.
 
     Named pipes, whose opening blocks until another process writes, and devices are refused.
@@ -38,6 +44,8 @@ def open_regular(path: str | Path, what: str) -> BinaryIO:
     path : str or Path
     what : str
         Name of the file's kind in error messages, for instance "picture".
+    most : int, default 16 GiB
+        Bytes of the largest file that is opened.
 
     Returns
     -------
@@ -47,6 +55,8 @@ def open_regular(path: str | Path, what: str) -> BinaryIO:
     ------
     MissingError
         If the file does not exist, is not a regular file, or cannot be opened.
+    DataError
+        If it is larger than `most`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -56,29 +66,46 @@ def open_regular(path: str | Path, what: str) -> BinaryIO:
     except (OSError, ValueError) as error:  # ValueError: an invalid file name
         reason = error.strerror if isinstance(error, OSError) else error
         raise MissingError(f"{what} {path} cannot be opened: {reason}.") from None
-    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if kind != stat.S_IFREG:
+    try:
+        _check_status(os.fstat(descriptor), path, what, most)
+    except LapsvmError:
         os.close(descriptor)
-        actual = _KINDS.get(kind, "something else")
-        raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {actual}.")
+        raise
     return os.fdopen(descriptor, "rb")
 
 
-def read_regular(path: str | Path, what: str) -> bytes:
-    """Return the content of a regular file; see `open_regular`.
+def _check_status(status: os.stat_result, path: str | Path, what: str, most: int) -> None:
+    """Raise MissingError unless an open file is a regular one, DataError if it is too large."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        actual = _KINDS.get(kind, "something else")
+        raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {actual}.")
+    if status.st_size > most:
+        raise DataError(f"{what} {path} must have at most {most:,} bytes, got {status.st_size:,}.")
+
+
+def check_regular(path: str | Path, what: str, most: int = LARGEST) -> None:
+    """Raise the error of `open_regular`, if it has one: for libraries that open files by their names."""
+    open_regular(path, what, most).close()
+
+
+def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
+    """Return the content of a regular file, without what another process appends meanwhile; see `open_regular`.
 
     Raises
     ------
-    MissingError
-        As `open_regular`, or if reading fails.
+    MissingError, DataError
+        As `open_regular`, or if reading fails or there is not enough memory.
     """
     try:
-        with open_regular(path, what) as file:
-            return file.read()
+        with open_regular(path, what, most) as file:
+            return file.read(os.fstat(file.fileno()).st_size)
     except MissingError:
         raise
     except OSError as error:
         raise MissingError(f"{what} {path} cannot be read: {error.strerror or error}.") from None
+    except MemoryError:
+        raise DataError(f"{what} {path} must fit into the memory.") from None
 
 
 def is_named(path: str | Path) -> bool:
@@ -150,11 +177,17 @@ def remove_stale(folder: str | Path, is_ours: Callable[[str], bool] | None = Non
     """
     stale = []
     for path in sorted(Path(folder).glob(f".*{SUFFIX}")):
-        match = _TEMPORARY.fullmatch(path.name)
-        if match and (is_ours is None or is_ours(match["name"])) and path.is_file() and not path.is_symlink():
+        name = _final_name(path.name)
+        if name and (is_ours is None or is_ours(name)) and path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)
             stale.append(path)
     return stale
+
+
+def _final_name(name: str) -> str:
+    """Return the name that a temporary name, or one of a temporary file's, stands for; "" for any other name."""
+    match = _TEMPORARY.fullmatch(name)
+    return "" if match is None else _final_name(match["name"]) or match["name"]
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import InputError, MissingError, ModelFileError
-from lapsvm.files import NOT_PARSED, write_atomically
+from lapsvm.errors import InputError, LapsvmError, ModelFileError
+from lapsvm.files import NOT_PARSED, check_regular, write_atomically
 
 _METADATA = "lapsvm"
 
@@ -63,14 +63,13 @@ def read_model(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any
 
     Raises
     ------
-    MissingError
-        If there is no such file.
+    MissingError, DataError
+        If there is no such file, or it is too large.
     ModelFileError
         If it is damaged, of another kind, or of an unknown version.
     """
     path = Path(path)
-    if not path.is_file():
-        raise MissingError(f"model {path} is not there.")
+    check_regular(path, "model")
     noun = kind.removeprefix("lapsvm ")
     description, tensors = _read(path, noun)
     if description.get("format") != kind:
@@ -101,10 +100,11 @@ def stored_format(path: str | Path) -> str | None:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, "model")
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(_METADATA)
         description = json.loads(text) if text is not None else {}
-    except (SafetensorError, OSError, TypeError, ValueError, RecursionError):
+    except (LapsvmError, SafetensorError, OSError, TypeError, ValueError, RecursionError):
         return None
     kind = description.get("format") if isinstance(description, dict) else None
     return kind if isinstance(kind, str) else ""

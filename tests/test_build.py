@@ -1,8 +1,40 @@
 """The build: which kernels are compiled, and how."""
 
 import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 
 from lapsvm._ext import boxes
+
+SOURCE = Path(__file__).parent.parent
+
+NONE_FOR_ARRAYS = """
+import importlib, pkgutil, re
+import lapsvm._ext
+
+def calls(kernel, name):
+    for one in getattr(kernel, "__signatures__", {}).values():  # of a fused kernel, whose text names no types
+        yield from ((one, [None] * count) for count in range(1, 12))
+    signature = re.match(rf"{name}\\((.*?)\\)", getattr(kernel, "__doc__", None) or "", re.DOTALL)
+    types = re.split(r",\\s*(?![^\\[]*\\])", signature[1]) if signature else []
+    if any("[" in kind for kind in types):
+        yield kernel, [None if "[" in kind else 1 for kind in types]
+
+for module in pkgutil.iter_modules(lapsvm._ext.__path__):
+    for name, kernel in vars(importlib.import_module(f"lapsvm._ext.{module.name}")).items():
+        for called, arguments in calls(kernel, name):
+            try:
+                called(*arguments)
+            except (TypeError, ValueError):
+                print(name, flush=True)
+            else:
+                print(name, "took None", flush=True)
+"""
 
 
 def test_the_compiled_kernel_is_in_use():
@@ -13,3 +45,32 @@ def test_a_run_tests_the_build_that_it_is_for():
     expected = os.environ.get("LAPSVM_EXPECT_SITE")
     for site in ("debug-site", "asan-site", "tsan-site"):
         assert (site in boxes.__file__) == (site == expected)
+
+
+def test_no_kernel_takes_none_for_an_array():
+    done = subprocess.run([sys.executable, "-c", NONE_FOR_ARRAYS], capture_output=True, text=True, check=False)
+    names = done.stdout.split()
+    assert done.returncode == 0, f"ended after {names[-1:]}"
+    assert {"dense", "neighbours", "pack", "nms", "describe", "most_violated"} <= set(names)
+    assert "took" not in names
+
+
+@pytest.mark.skipif(find_spec("Cython") is None, reason="what builds the kernels is not installed")
+@pytest.mark.parametrize(("variable", "language"), [("CC", "C"), ("CXX", "C++")])
+def test_a_missing_compiler_is_said_before_any_work(variable, language):
+    line, named = [sys.executable, "setup.py", "build_ext"], {variable: "no-such++ -O2"}
+    result = subprocess.run(line, cwd=SOURCE, env=os.environ | named, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert f"needs a {language} compiler to build its kernels, but 'no-such++' is not there" in result.stderr
+
+
+@pytest.mark.parametrize("module", ["lapsvm", "lapsvm.ranking", "lapsvm.pipelines"])
+def test_the_folder_of_the_source_is_told_from_the_installed_package(tmp_path, module):
+    """Python started there finds the folder before the installed package."""
+    shutil.copytree(SOURCE / "lapsvm", tmp_path / "lapsvm", ignore=shutil.ignore_patterns("*.so", "*.pyd"))
+    line = [sys.executable, "-c", f"import {module}"]
+    result = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    sentence = result.stderr.splitlines()[-1]
+    assert sentence.startswith(f"ImportError: {tmp_path / 'lapsvm'} is the source of lapsvm without its compiled")
+    assert "start Python in another folder" in sentence

@@ -37,6 +37,13 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
     assert os.listdir(tmp_path) == ["b"]
 
 
+def test_the_temporary_file_of_a_temporary_file_is_removed_with_it(tmp_path):
+    (tmp_path / "..a.0123abcd.partial.89abcdef.partial").write_bytes(b"half")
+    assert remove_stale(tmp_path, lambda name: name == "b") == []
+    remove_stale(tmp_path, lambda name: name == "a")
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", [".a.partial", ".a.0123.partial", "a.0123abcd.partial", ".a.0123ABCD.partial"])
 def test_files_of_other_names_stay(tmp_path, name):
     (tmp_path / name).write_bytes(b"mine")

@@ -16,12 +16,23 @@ from lapsvm.datasets.voc import open_voc
 from PIL import Image
 
 from lapsvm import catalog
-from lapsvm.catalog import MAX_PIXELS, read_image
+from lapsvm.catalog import MAX_PIXELS, MAX_SIDE, check_image, read_image
 from lapsvm.detection import Detector
-from lapsvm.errors import AnnotationError, ImageError, LabelsError, LapsvmError, MissingError, ResultsError, WriteError
+from lapsvm.errors import (
+    AnnotationError,
+    DataError,
+    ImageError,
+    LabelsError,
+    LapsvmError,
+    MissingError,
+    ResultsError,
+    WriteError,
+)
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_external, read_header
-from lapsvm.files import is_named, open_regular, read_regular, write_atomically
+from lapsvm.features.extractors.networks import read_network_file
+from lapsvm.files import LARGEST, check_regular, is_named, open_regular, read_regular, write_atomically
+from lapsvm.model_files import stored_format
 from lapsvm.voc_files import read_objects
 
 
@@ -63,6 +74,18 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, make, sentence):
     assert is_named(tmp_path / "a") == (sentence != "file .*a is not there")
 
 
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "a").touch()
+    os.truncate(tmp_path / "a", LARGEST + 1)
+    for read in (read_regular, open_regular, check_regular):
+        with pytest.raises(DataError, match=rf"file .*a must have at most {LARGEST:,} bytes, got {LARGEST + 1:,}"):
+            read(tmp_path / "a", "file")
+    (tmp_path / "b").write_bytes(b"12345")
+    assert read_regular(tmp_path / "b", "file", 5) == b"12345"
+    with pytest.raises(DataError, match="must have at most 4 bytes, got 5"):
+        read_regular(tmp_path / "b", "file", 4)
+
+
 @pytest.mark.parametrize("name", ["a\0b", "a" * 5000, "\ud800"])
 def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
     with pytest.raises(MissingError, match="cannot be opened"):
@@ -84,11 +107,16 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
         ("windows/index.json", lambda path: open_external(path.parent, "npy"), MissingError),
         ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
+        ("a.onnx", read_network_file, MissingError),
     ],
 )
 def test_no_reader_waits_for_a_pipe(pipe, name, read, kind):
     with pytest.raises(kind, match=r"a regular file, got a named pipe|is not there"):
         read(pipe(name))
+
+
+def test_a_pipe_is_no_model_of_any_format(pipe):
+    assert stored_format(pipe("models/a.safetensors")) is None
 
 
 def test_a_result_file_that_cannot_be_read_is_not_passed_over(tmp_path):
@@ -128,6 +156,15 @@ def test_a_picture_that_is_too_large_is_refused_by_its_header(tmp_path, side):
             read_image(path)
     assert tracemalloc.get_traced_memory()[1] < 2**23
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [(1, 60_000_000), (60_000_000, 1), (65_536, 2)])
+def test_a_picture_that_is_too_long_is_refused_by_its_header(tmp_path, size):
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 1, 0, 0, 0, 0))
+    (tmp_path / "long.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
+    for read in (read_image, check_image):
+        with pytest.raises(ImageError, match=rf"sides of at most {MAX_SIDE:,} pixels, got {size[0]} x {size[1]}"):
+            read(tmp_path / "long.png")
 
 
 def test_a_picture_of_the_largest_size_is_read(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from lapsvm.arrays import (
     Array,
     Float64,
     Index,
+    as_array,
     as_floats,
     as_whole_numbers,
     check_count,
@@ -151,7 +152,7 @@ class Bags:
 
     def subset(self, bag_indices: ArrayLike | slice) -> "Bags":
         """Return the bags of these indices, in this order, or of a mask (n_bags,); nothing is copied."""
-        key: Any = bag_indices if isinstance(bag_indices, slice) else np.asarray(bag_indices)
+        key: Any = bag_indices if isinstance(bag_indices, slice) else as_array("bag_indices", bag_indices)
         if isinstance(key, np.ndarray) and key.dtype != np.bool_:
             key = as_whole_numbers("bag_indices", key)
         try:

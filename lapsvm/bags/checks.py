@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import Array, Float64, Index, as_numbers, as_whole_numbers, check_finite
+from lapsvm.arrays import Array, Float64, Index, as_array, as_numbers, as_whole_numbers, check_finite
 from lapsvm.bags.scoring import as_stored
 from lapsvm.bfloat16 import BFLOAT16, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
@@ -34,7 +34,7 @@ def as_features(features: ArrayLike) -> Array:
     if isinstance(features, np.ndarray) and features.dtype.name == "bfloat16":  # of the package ml_dtypes
         features = np.ascontiguousarray(features).view(BFLOAT16)
     stored = isinstance(features, np.ndarray) and features.dtype in STORED
-    array: Array = np.asarray(features) if stored else as_numbers("features", features)
+    array: Array = as_array("features", features) if stored else as_numbers("features", features)
     array = np.ascontiguousarray(array)
     if array.ndim != 2 or not array.shape[1]:
         raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")

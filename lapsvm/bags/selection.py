@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index, as_whole_numbers, check_count, check_same_length
+from lapsvm.arrays import Index, as_array, as_whole_numbers, check_count, check_same_length
 from lapsvm.errors import InputError, ShapeError
 
 Mask = NDArray[np.bool_]
@@ -87,7 +87,7 @@ class Selection:
 
     def excluding(self, windows: ArrayLike) -> "Selection":
         """Return the same bags, with the windows of a mask (n_windows,) excluded in addition."""
-        excluded, n_windows = np.asarray(windows), int(self.offsets[-1])
+        excluded, n_windows = as_array("windows", windows), int(self.offsets[-1])
         if excluded.dtype != np.bool_:
             raise InputError(f"windows must be true or false, got {excluded.dtype}.")
         if excluded.shape != (n_windows,):

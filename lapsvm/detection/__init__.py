@@ -4,7 +4,6 @@ from lapsvm.detection.calibration import Calibration, Reliability, ReliabilityPo
 from lapsvm.detection.detector import Detector, score_many
 from lapsvm.detection.formats import to_json
 from lapsvm.detection.smoothing import smooth_scores
-from lapsvm.detection.support import box_support
 from lapsvm.detection.suppression import demote_scores, detect, nms
 from lapsvm.detection.voting import box_voting
 
@@ -13,7 +12,6 @@ __all__ = [
     "Detector",
     "Reliability",
     "ReliabilityPoint",
-    "box_support",
     "box_voting",
     "demote_scores",
     "detect",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, as_floats, as_numbers, check_finite
+from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite
 from lapsvm.bfloat16 import BFLOAT16, as_singles, widened
 from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
@@ -58,14 +58,15 @@ class Detector:
 
     def __post_init__(self) -> None:
         coef = as_floats("coef", self.coef, 1)
-        scale = as_floats("scale", np.atleast_1d(self.scale), 1)
+        scale = as_floats("scale", np.atleast_1d(as_numbers("scale", self.scale)), 1)
         if scale.shape not in ((1,), coef.shape):
             raise ShapeError(f"scale must be one number or have the shape of coef {coef.shape}, got {scale.shape}.")
-        if not np.isfinite(self.intercept):
-            raise NotFiniteError(f"intercept must be finite, got {self.intercept}.")
+        intercept = as_number("intercept", self.intercept)
+        if not np.isfinite(intercept):
+            raise NotFiniteError(f"intercept must be finite, got {intercept}.")
         object.__setattr__(self, "coef", np.ascontiguousarray(coef))
         object.__setattr__(self, "scale", np.broadcast_to(scale, coef.shape).copy())
-        object.__setattr__(self, "intercept", float(self.intercept))
+        object.__setattr__(self, "intercept", intercept)
         if self.whole_coef is not None:
             object.__setattr__(self, "whole_coef", np.ascontiguousarray(as_floats("whole_coef", self.whole_coef, 1)))
 
@@ -206,7 +207,7 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
     InputError
         If there is no detector.
     """
-    array = np.asarray(features)
+    array = as_array("features", features)
     if array.dtype == BFLOAT16:
         array = widened(array)
     if array.dtype.kind not in "biuf":

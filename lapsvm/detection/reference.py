@@ -1,4 +1,4 @@
-"""Slow, readable twins of non-maximum suppression, box voting, score smoothing and box support."""
+"""Slow, readable twins of non-maximum suppression, box voting and score smoothing."""
 
 import math
 import statistics
@@ -63,23 +63,3 @@ def smooth_scores(boxes: Sequence[Box], scores: Sequence[float], amount: float =
         smoothed[i] = (1 - amount) * scores[i] + amount * (top + unit * math.log(max(mass, 1e-300)))
     highest = max(smoothed)
     return [score - highest + top for score in smoothed]
-
-
-def box_support(
-    detections: Sequence[Box],
-    boxes: Sequence[Box],
-    scores: Sequence[float],
-    amount: float = 2.0,
-    min_iou: float = 0.5,
-) -> list[float]:
-    """Return what the scores of detections gain; see `lapsvm.detection.box_support`."""
-    spread = statistics.pstdev(scores) if scores else 0.0
-    if not spread:
-        return [0.0 for _ in detections]
-    best = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:200]
-    weights = {i: math.exp((scores[i] - max(scores)) / (0.5 * spread)) for i in best}
-    gains = []
-    for box in detections:
-        agreeing = sum(weight for i, weight in weights.items() if overlap(box, boxes[i]) >= min_iou)
-        gains.append(amount * spread * agreeing / sum(weights.values()))
-    return gains

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, as_number
 from lapsvm.boxes import iou
 from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
@@ -43,9 +43,9 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
         If the amount is not in [0, 1], or a score is beyond 1e150 or -1e150.
     """
     windows, values = scored_boxes(boxes, scores)
-    if not 0 <= amount <= 1:
+    if not 0 <= as_number("the amount of score smoothing", amount) <= 1:
         raise InputError(f"the amount of score smoothing must be between 0 and 1, got {amount}.")
-    check_squares(values)
+    _check_squares(values)
     unit = TEMPERATURE * float(values.std()) if len(values) else 0.0
     if unit == 0 or amount == 0:
         return values
@@ -56,7 +56,7 @@ def smooth_scores(boxes: ArrayLike, scores: ArrayLike, amount: float = AMOUNT) -
     return np.asarray(smoothed - smoothed.max() + values.max())
 
 
-def check_squares(scores: Float64) -> None:
+def _check_squares(scores: Float64) -> None:
     """Raise InputError if a score is too large for its square."""
     beyond = scores[np.abs(scores) > LARGEST]
     if len(beyond):

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_same_length
+from lapsvm.arrays import Float64, Index, as_floats, as_number, check_count, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 
@@ -34,7 +34,8 @@ def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
         If the amount is negative or not finite.
     """
     values = as_floats("scores", scores, 1)
-    check_amount("demotion", amount)
+    if not 0 <= as_number("the amount of demotion", amount) < np.inf:
+        raise InputError(f"the amount of demotion must be a finite number of at least 0, got {amount}.")
     return values + amount * (values - values.max(initial=-np.inf)) if amount and len(values) else values
 
 
@@ -118,25 +119,13 @@ def scored_boxes(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]
     return corners, values
 
 
-def check_min_iou(name: str, min_iou: float) -> None:
-    """Raise InputError unless the least IoU of what `name` names is in (0, 1]."""
-    if not 0 < min_iou <= 1:
-        raise InputError(f"min_iou of {name} must be above 0 and at most 1, got {min_iou}.")
-
-
-def check_amount(name: str, amount: float) -> None:
-    """Raise InputError unless the amount of what `name` names is finite and at least 0."""
-    if not (np.isfinite(amount) and amount >= 0):
-        raise InputError(f"the amount of {name} must be a finite number of at least 0, got {amount}.")
-
-
 def _check_limits(threshold: float, limits: dict[str, int | None]) -> None:
     """Raise InputError unless the threshold is in [0, 1] and every limit is None or at least 1."""
-    if not 0 <= threshold <= 1:
+    if not 0 <= as_number("the threshold of non-maximum suppression", threshold) <= 1:
         raise InputError(f"the threshold of non-maximum suppression must be between 0 and 1, got {threshold}.")
     for name, limit in limits.items():
-        if limit is not None and limit < 1:
-            raise InputError(f"{name} must be at least 1, got {limit}.")
+        if limit is not None:
+            check_count(name, limit)
 
 
 def _best_first(scores: Float64) -> Index:
@@ -146,5 +135,7 @@ def _best_first(scores: Float64) -> Index:
 
 def _kept(boxes: Float64, order: Index, threshold: float, limit: int | None) -> Index:
     """Return the kept part of `order`; the kernel receives sorted boxes, for sequential memory access."""
-    kept = _kernel.nms(np.ascontiguousarray(boxes[order]), threshold, len(order) if limit is None else limit)
+    kept = _kernel.nms(
+        np.ascontiguousarray(boxes[order]), threshold, len(order) if limit is None else min(limit, len(order))
+    )
     return np.asarray(order[kept])

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Float64, check_finite
+from lapsvm.arrays import Float64, as_number, check_finite
 from lapsvm.boxes import as_boxes
-from lapsvm.detection.suppression import check_min_iou, scored_boxes
+from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
 
 TEMPERATURE = 0.7
@@ -66,9 +66,10 @@ def box_voting(
 
 def _check_options(temperature: float, min_iou: float) -> None:
     """Raise InputError unless the temperature is above 0 and `min_iou` in (0, 1]."""
-    if not (np.isfinite(temperature) and temperature > 0):
+    if not 0 < as_number("the temperature of box voting", temperature) < np.inf:
         raise InputError(f"the temperature of box voting must be a finite number above 0, got {temperature}.")
-    check_min_iou("box voting", min_iou)
+    if not 0 < as_number("min_iou of box voting", min_iou) <= 1:
+        raise InputError(f"min_iou of box voting must be above 0 and at most 1, got {min_iou}.")
 
 
 def _weights(scores: Float64, temperature: float) -> Float64:

@@ -7,6 +7,7 @@ from lapsvm.evaluation.average_precision import (
 )
 from lapsvm.evaluation.coco import as_coco, coco_evaluation
 from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
+from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
@@ -44,6 +45,7 @@ __all__ = [
     "best_f1",
     "best_overlaps",
     "bootstrap_difference",
+    "check_entry",
     "class_table",
     "coco_evaluation",
     "coco_rows",

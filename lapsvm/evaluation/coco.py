@@ -47,8 +47,9 @@ def as_coco(
     detections : mapping of class name to Detections
         Their classes become the categories.
     ground_truth : mapping of class name to (mapping of image id to GroundTruth)
-        Difficult objects become crowd regions, so that detections on them count neither way. The area of an object is
-        that of its box.
+        Difficult objects become crowd regions, so that detections on them count neither way; so do small boxes inside
+        them, for COCO divides the overlap with a crowd region by the detection's area. The area of an object is that
+        of its box.
 
     Returns
     -------

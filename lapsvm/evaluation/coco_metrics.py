@@ -8,7 +8,7 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.coco_files import CocoFile, CocoResult
-from lapsvm.errors import DependencyError
+from lapsvm.errors import DependencyError, install_extra
 from lapsvm.evaluation.tables import Row
 
 SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
@@ -73,7 +73,7 @@ def _accumulate(dataset: dict[str, Any], results: list[dict[str, Any]]) -> tuple
     try:
         from faster_coco_eval import COCO, COCOeval_faster
     except ImportError:
-        raise DependencyError('COCO\'s figures need faster-coco-eval: pip install "lapsvm[coco]".') from None
+        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.") from None
     logging.getLogger("faster_coco_eval").setLevel(logging.WARNING)
     truth = COCO(dataset)
     detections = truth.loadRes(results) if results else COCO({**dataset, "annotations": []})

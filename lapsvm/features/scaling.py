@@ -18,7 +18,7 @@ _ROWS = 8192
 _CACHED_ROWS = 128  # whose squares stay in the cache
 
 
-def block_scales(mean_norms: ArrayLike, blocks: Sequence[int], weights: ArrayLike | None = None) -> Float64:
+def block_scales(mean_norms: ArrayLike, blocks: Sequence[int]) -> Float64:
     """Return the factor of each feature.
 
     Parameters
@@ -27,21 +27,18 @@ def block_scales(mean_norms: ArrayLike, blocks: Sequence[int], weights: ArrayLik
         Mean norm of the windows in each part (see `mean_block_norms`).
     blocks : sequence of k ints
         Number of features of each part.
-    weights : array-like of shape (k,), optional
-        Above 0. The mean norms of the scaled parts are in proportion to them; by default all are equal.
 
     Returns
     -------
     ndarray of shape (d,), float64
-        ``TARGET_NORM * weight / (|weights| * mean_norm)``, the same inside a part; 0 for a part that is zero in every
-        window.
+        ``TARGET_NORM / (sqrt(k) * mean_norm)``, the same inside a part; 0 for a part that is zero in every window.
 
     Raises
     ------
     ShapeError
-        If there is not one mean norm, or not one weight, per part.
+        If there is not one mean norm per part.
     InputError
-        If a mean norm is negative, or a weight is not above 0.
+        If a mean norm is negative.
     NotFiniteError
         If one is NaN or infinite.
     """
@@ -50,21 +47,9 @@ def block_scales(mean_norms: ArrayLike, blocks: Sequence[int], weights: ArrayLik
         raise ShapeError(f"there must be one mean norm per block, got {len(norms)} for {len(blocks)} blocks.")
     if (norms < 0).any():
         raise InputError(f"mean norms must not be negative, got {norms.min()}.")
-    wanted = TARGET_NORM * _shares(weights, len(blocks))
+    wanted = TARGET_NORM * np.full(len(blocks), 1 / np.sqrt(len(blocks)))
     factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)
     return np.repeat(factors, _checked_blocks(blocks))
-
-
-def _shares(weights: ArrayLike | None, count: int) -> Float64:
-    """Return the norm of each of `count` parts of a vector of norm 1, in proportion to the weights."""
-    if weights is None:
-        return np.full(count, 1 / np.sqrt(count))
-    given = as_floats("weights", weights, ndim=1)
-    if len(given) != count:
-        raise ShapeError(f"there must be one weight per block, got {len(given)} for {count} blocks.")
-    if (given <= 0).any():
-        raise InputError(f"weights of blocks must be above 0, got {given.min()}.")
-    return np.asarray(given / np.linalg.norm(given))
 
 
 def mean_block_norms(features: Array | Iterable[Array], blocks: Sequence[int]) -> Float64:

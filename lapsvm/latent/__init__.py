@@ -4,7 +4,7 @@ from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.risks import HingeRisk, RankRisk
 from lapsvm.latent.cccp.structural import StructuralProblem
 from lapsvm.latent.multifold import fit_multifold
-from lapsvm.latent.refinement import Refinement, refine
+from lapsvm.latent.refinement import refine
 from lapsvm.latent.scheduling.many import fit_many
 from lapsvm.latent.scheduling.passes import PassCounts
 from lapsvm.latent.scheduling.paths import fit_paths
@@ -16,7 +16,6 @@ __all__ = [
     "LatentSolution",
     "PassCounts",
     "RankRisk",
-    "Refinement",
     "ReplayLog",
     "StructuralProblem",
     "fit_many",

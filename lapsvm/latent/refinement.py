@@ -4,14 +4,14 @@ Latent training classifies pictures, so its windows need only contain something 
 part of the object, or its usual surroundings. Refinement treats the chosen windows as objects and adds the negatives
 that training on boxes has, those of the same picture. Every positive picture appears twice: with its windows near the
 chosen one as a positive, and with those far from it as a negative, whose most confusing window counts as in every
-negative. Held-out models then choose new windows, because a model trained on a window keeps it.
+negative.
 
-(Cinbis, Verbeek and Schmid, TPAMI 2017, for the held-out choice; Tang et al., "Multiple instance detection network with
-online instance classifier refinement", CVPR 2017, for windows near the chosen one as positives.)
+(Tang et al., "Multiple instance detection network with online instance classifier refinement", CVPR 2017, for windows
+near the chosen one as positives.)
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,55 +22,12 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.multifold import assign_folds
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
 POS_IOU = 0.7
 NEG_IOU = 0.3
 INSIDE = 0.9  # a window is a part of the chosen one if at least this share of its area lies in it
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """One round of refinement.
-
-    Attributes
-    ----------
-    solution : LatentSolution
-        The model of all pictures; `windows` are each picture's best at its weights.
-    mean_coef : (d,) float64
-        The mean weights of all models, those without a fold included; they depend less on single windows
-        (bagging; L. Breiman, "Bagging predictors", Machine Learning 1996).
-    windows : (n_bags,) intp
-        The start of the next round: for positives the windows that held-out models choose, for others those of
-        `solution`.
-    fold : (n_bags,) intp
-        The fold, from 1, whose model was trained without the picture; 0 for pictures that all models were trained with
-        (negatives, if there are fewer than folds) or none (label 0).
-    fold_coef : (d, folds) float64
-        The weights of the models without a fold.
-    """
-
-    solution: LatentSolution
-    mean_coef: Float64
-    windows: Index
-    fold: Index
-    fold_coef: Float64
-
-    @property
-    def models(self) -> Float64:
-        """The weights of all models (d, 1 + folds): that of all pictures, then those without a fold."""
-        return np.column_stack([self.solution.coef, self.fold_coef])
-
-    def with_models(self, models: Float64) -> "Refinement":
-        """Return the round with the weights (d, 1 + folds) of `models`, and their mean."""
-        return replace(
-            self,
-            solution=replace(self.solution, coef=models[:, 0].copy()),
-            mean_coef=models.mean(axis=1),
-            fold_coef=models[:, 1:].copy(),
-        )
 
 
 class _Limits(NamedTuple):
@@ -113,18 +70,16 @@ def refine(
     neg_iou: float = NEG_IOU,
     neg_min_iou: float = 0.0,
     neg_part_iou: float = 1.0,
-    folds: int = 3,
     candidates: int = CANDIDATES,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
-) -> Refinement:
-    """Train a model of the chosen windows against all windows far from them, and choose new windows.
+) -> LatentSolution:
+    """Train a model of the chosen windows against all windows far from them.
 
     Parameters
     ----------
     problem : LatentProblem
-        Its `y`, `risk`, `C`, `top` and tolerances are used, and `seed` assigns the pictures to the folds; `init` and
-        `fixed_windows` are not. With ``top=1`` a positive is its best window near the chosen one;
-        a larger `top` takes the mean of so many.
+        Its `y`, `risk`, `C`, `top` and tolerances are used; `init` and `fixed_windows` are not. With ``top=1`` a
+        positive is its best window near the chosen one; a larger `top` takes the mean of so many.
     bags : Bags
         The pictures.
     boxes : (n_windows, 4)
@@ -140,9 +95,6 @@ def refine(
     neg_part_iou : float, default 1.0
         Windows inside the chosen one (nine tenths of their area) that overlap it at least so much are no negatives:
         they may be the object, where the chosen window is too large. 1 makes no difference between them and others.
-    folds : int, default 3
-        Number of folds, at most the positives. Models trained without the positives and negatives of a fold choose its
-        windows; with fewer negatives than folds, all models are trained with all of them. All share passes.
     candidates : int, default 20
         As for `fit_many`.
     progress : callable, optional
@@ -150,53 +102,34 @@ def refine(
 
     Returns
     -------
-    Refinement
+    LatentSolution
+        Its `windows` (n_bags,) are each picture's best of all its windows at the new weights; pictures of label 0 take
+        no part in training.
 
     Raises
     ------
     ShapeError
         If boxes or windows do not fit the bags.
     InputError
-        If a window lies outside its bag, there are more folds than positives, or not
-        0 <= neg_min_iou < neg_iou <= pos_iou <= 1 and 0 <= neg_part_iou <= 1.
+        If a window lies outside its bag, or not 0 <= neg_min_iou < neg_iou <= pos_iou <= 1 and 0 <= neg_part_iou <= 1.
 
     Warns
     -----
     ConvergenceWarning
-        For each model that stopped early.
+        If training stopped early.
     """
     labels, box_array = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
     chosen = _checked_windows(bags, box_array, windows, positives)
     limits = _Limits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
     limits.check()
-    held_out = assign_folds(positives, folds, problem.seed)
-    fold = _fold_numbers(held_out, labels, problem.seed)
     excluded, has_far = _excluded(bags, box_array, positives, chosen, limits)
-    pictures = np.append(np.arange(bags.n_bags), positives)
-    twice = bags.subset(pictures).excluding(excluded)
+    twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
     whole = replace(problem, y=y, init=start, fixed_windows=None)
-    problems = [whole, *(replace(whole, y=np.where(fold[pictures] == k, 0, y)) for k in range(1, folds + 1))]
-    solutions = fit_many(problems, twice, progress, candidates=candidates)
-    weights = np.stack([solution.coef for solution in solutions], axis=1)
-    best = bags.best(weights).index
-    new_windows = best[:, 0].copy()
-    for column, own in enumerate(held_out, start=1):
-        new_windows[own] = best[own, column]
-    solution = replace(solutions[0], windows=best[:, 0].copy())
-    return Refinement(solution, weights.mean(axis=1), new_windows, fold, weights[:, 1:].copy())
-
-
-def _fold_numbers(positives: Sequence[Index], labels: Float64, seed: int) -> Index:
-    """Return the fold of every bag, from 1: those of `positives`, and as many equal parts of the negatives."""
-    fold, folds = np.zeros(len(labels), dtype=np.intp), len(positives)
-    negatives = np.flatnonzero(labels < 0)
-    parts = [positives] + ([assign_folds(negatives, folds, seed)] if len(negatives) >= folds else [])
-    for number, own in ((number, own) for part in parts for number, own in enumerate(part, start=1)):
-        fold[own] = number
-    return fold
+    (solution,) = fit_many([whole], twice, progress, candidates=candidates)
+    return replace(solution, windows=bags.best(solution.coef).index)
 
 
 def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:

@@ -6,7 +6,7 @@ torch is imported when one of the losses or learners is, or when a baseline is t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lapsvm.errors import DependencyError
+from lapsvm.errors import DependencyError, install_extra
 from lapsvm.nn.baselines.attention import AttentionMIL
 from lapsvm.nn.baselines.head_files import TrainedHeads, load_heads
 from lapsvm.nn.baselines.oicr import OICR
@@ -76,7 +76,7 @@ def __getattr__(name: str) -> Any:
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise DependencyError(f'{name} needs torch, which is not installed; pip install "lapsvm[torch]".') from None
+        raise DependencyError(f"{name} needs torch, which is not installed; {install_extra('torch')}.") from None
     return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
+from lapsvm.blas import dot
 from lapsvm.nn.rankings import Flags, one_ranking
 from lapsvm.ranking import (
     RankLoss,
@@ -64,7 +65,7 @@ def _less_predicted(coefficients: Float64, scores: Float64, positive: Flags, los
 def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyLoss) -> float:
     """Return coefficients @ scores; those of rankings sum to 0, so that a shift of the scores reduces rounding."""
     centre = 0.0 if isinstance(loss, ZeroOneLoss) else scores[positive].min()
-    return float(coefficients @ (scores - centre))
+    return dot(coefficients, scores - centre)
 
 
 BOUNDS: dict[str, Bound] = {"hinge": hinge, "up": up, "down": down, "delta": delta}

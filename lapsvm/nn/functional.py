@@ -156,10 +156,16 @@ def make_options(
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_choice("on_empty", on_empty, ("skip", "raise"))
         check_switch("gather", gather)
-        if ignore_index is not None and (not isinstance(ignore_index, Integral) or isinstance(ignore_index, bool)):
-            raise InputError(f"ignore_index must be a whole number or None, got {ignore_index!r}.")
+        if ignore_index is not None:
+            _check_ignore_index(ignore_index)
     key = rank_op.loss_key(loss)
     return Options(bound, key, float(scale), reduction, ignore_index, on_empty == "raise", gather)
+
+
+def _check_ignore_index(value: object) -> None:
+    """Raise InputError unless the value is a whole number that a label can have."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or not -(2**63) <= int(value) < 2**63:
+        raise InputError(f"ignore_index must be a whole number or None, got {value!r}.")
 
 
 def direct_options(eps: float, direction: str, *options: Any) -> Options:
@@ -184,7 +190,10 @@ def as_class_weight(weights: Weights) -> Tensor | None:
     """
     if weights is None:
         return None
-    tensor = torch.as_tensor(weights, dtype=torch.float64).detach()
+    try:
+        tensor = torch.as_tensor(weights, dtype=torch.float64).detach()
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise InputError(f"class_weight must be numbers; {error}.") from None
     if not torch.compiler.is_compiling():
         if tensor.ndim != 1:
             raise ShapeError(f"class_weight must have shape (K,), got {tuple(tensor.shape)}.")

@@ -49,9 +49,8 @@ class RankModule(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """Return the options for `repr`."""
-        options = self._options
-        shown = f"loss={self.loss!r}, bound={options.bound!r}, scale={options.scale:g}"  # that of a bound: scale / eps
-        return f"{shown}, reduction={options.reduction!r}"
+        bound, _, scale, reduction = self._options[:4]
+        return f"loss={self.loss!r}, bound={bound!r}, scale={scale:g}, reduction={reduction!r}"
 
 
 class _Bound(RankModule):
@@ -116,8 +115,8 @@ class RankHingeLoss(_Bound):
 
     ===============  ==================================================================================================
     scores           float, (n,): one ranking; (B, K): one ranking per column. Finite where they count.
-    labels           as scores, > 0 positive, other values negative; or (B,) whole numbers: the class 0 .. K - 1 of each
-                     sample, one against the others
+    labels           as scores, binary: 1 is positive, 0 and -1 are negative; or (B,) whole numbers: the class
+                     0 .. K - 1 of each sample, one against the others
     mask             bool, as scores or (B,), optional: True where a sample counts
     groups           whole numbers (n,) or (B,), optional: one ranking per group (and column). "none" returns (G,) or
                      (G, K), the group with the least number first.
@@ -189,3 +188,9 @@ class DirectLoss(RankModule):
         made = as_loss(loss)
         options = functional.direct_options(eps, direction, made, scale, reduction, ignore_index, on_empty, gather)
         super().__init__(made, options, class_weight)
+        self._weights = f"eps={eps:g}, scale={scale:g}"  # the options have their quotient
+
+    def extra_repr(self) -> str:
+        """Return the options for `repr`."""
+        bound, reduction = self._options.bound, self._options.reduction
+        return f"loss={self.loss!r}, bound={bound!r}, {self._weights}, reduction={reduction!r}"

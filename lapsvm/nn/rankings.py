@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Array, Float64, Index
+from lapsvm.arrays import Array, Float64, Index, check_binary, is_binary
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.ranking.inference import check_usable
 
@@ -92,6 +92,7 @@ def make_batch(
     """
     if scores.ndim not in (1, 2):
         raise ShapeError(f"scores must have shape (n,) or (B, K), got {scores.shape}.")
+    _check_shape(scores.shape, labels)
     counted = _counted(scores.shape, labels, mask, ignore_index)
     positive = _positive(scores.shape, labels, counted)
     scaled = np.multiply(_rows(scores), scale, dtype=np.float64)
@@ -150,7 +151,7 @@ def one_ranking(scores: Array, labels: Array) -> Flags | None:
     if scores.ndim != 1 or labels.shape != scores.shape:
         return None
     positive = labels if labels.dtype == np.bool_ else labels > 0
-    if not 0 < np.count_nonzero(positive) < len(positive) or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+    if not 0 < np.count_nonzero(positive) < len(positive) or not is_binary(labels):
         return None
     return positive
 
@@ -191,15 +192,19 @@ def _over_columns(array: Array, shape: tuple[int, ...]) -> Array:
     return array[:, None] if array.ndim < len(shape) else array
 
 
+def _check_shape(shape: tuple[int, ...], labels: Array) -> None:
+    """Raise ShapeError unless labels are as scores, or one class index per sample."""
+    if labels.shape != shape and (len(shape) == 1 or labels.shape != shape[:1]):
+        either = f"{shape} like scores" + (f", or {shape[:1]} of class indices" if len(shape) == 2 else "")
+        raise ShapeError(f"labels must have shape {either}, got {labels.shape}.")
+
+
 def _positive(shape: tuple[int, ...], labels: Array, counted: Flags | None) -> Flags:
     """Return which samples are positive (K, B)."""
     if labels.shape == shape:
         rows = _rows(labels)
         _check_labels(rows, counted)
         return np.ascontiguousarray(rows if rows.dtype == np.bool_ else rows > 0)
-    if len(shape) == 1 or labels.shape != shape[:1]:
-        either = f"{shape} like scores" + (f", or {shape[:1]} of class indices" if len(shape) == 2 else "")
-        raise ShapeError(f"labels must have shape {either}, got {labels.shape}.")
     if labels.dtype.kind not in "iu":
         raise InputError(f"labels of shape {labels.shape} must be whole class indices, got torch.{labels.dtype}.")
     if shape[1] == 1:
@@ -215,14 +220,12 @@ def _positive(shape: tuple[int, ...], labels: Array, counted: Flags | None) -> F
 
 
 def _check_labels(rows: Array, counted: Flags | None) -> None:
-    """Raise NotFiniteError if a label that counts is NaN, which would silently be a negative."""
-    if rows.dtype.kind != "f":
-        return
-    missing = np.isnan(rows)
-    if counted is not None:
-        missing &= counted
-    if missing.any():
-        raise NotFiniteError(f"labels must not be NaN, got NaN for {np.count_nonzero(missing)} sample(s) that count.")
+    """Raise InputError if a label that counts is not binary, and NotFiniteError if it is NaN."""
+    labels = rows if counted is None or is_binary(rows) else rows[counted]
+    missing = np.count_nonzero(np.isnan(labels))
+    if missing:
+        raise NotFiniteError(f"labels must not be NaN, got NaN for {missing} sample(s) that count.")
+    check_binary("labels", labels)
 
 
 def _members(groups: Array, n: int, n_groups: int) -> list[Index]:

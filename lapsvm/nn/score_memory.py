@@ -61,7 +61,7 @@ class ScoreMemory(torch.nn.Module):
         self.scores, self.labels = scores.detach()[: self.size].clone(), labels.detach()[: self.size].clone()
         return scores, labels
 
-    def _check(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
+    def _check(self, scores: Any, labels: Any) -> None:
         """Raise InputError or ShapeError unless the batch fits."""
         for name, tensor in (("scores", scores), ("labels", labels)):
             if not isinstance(tensor, torch.Tensor):
@@ -80,7 +80,16 @@ class ScoreMemory(torch.nn.Module):
         return {"scores": self.scores, "labels": self.labels}
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what `state_dict` saved."""
-        self.scores, self.labels = (
-            None if state[name] is None else state[name][: self.size] for name in ("scores", "labels")
-        )
+        """Take what `state_dict` saved.
+
+        Raises
+        ------
+        InputError, ShapeError
+            If it is no such state.
+        """
+        if not isinstance(state, dict) or state.keys() != {"scores", "labels"}:
+            raise InputError(f"the state of a memory must hold scores and labels, got {type(state).__name__}.")
+        self.clear()
+        if state["scores"] is not None or state["labels"] is not None:
+            self._check(state["scores"], state["labels"])
+            self.scores, self.labels = state["scores"][: self.size], state["labels"][: self.size]

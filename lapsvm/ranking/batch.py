@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, as_array, check_count
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import RankLoss, ZeroOneLoss
@@ -58,16 +58,16 @@ def most_violated_rankings(
     ShapeError
         If `scores` does not have two dimensions or `labels` does not fit it.
     InputError
-        If `n_threads` is less than 1. Errors of :func:`most_violated_ranking` are raised with the row's number.
+        If `n_threads` is no whole number of 1 or more. Errors of :func:`most_violated_ranking` are raised with the
+        row's number.
     """
-    rows = np.asarray(scores)
+    rows = as_array("scores", scores)
     if rows.ndim != 2:
         raise ShapeError(f"scores must have 2 dimensions, got shape {rows.shape}.")
-    targets = np.asarray(labels)
+    targets = as_array("labels", labels)
     if targets.shape not in (rows.shape, rows.shape[1:]):
         raise ShapeError(f"labels must have shape {rows.shape[1:]} or {rows.shape} like scores, got {targets.shape}.")
-    if n_threads < 1:
-        raise InputError(f"n_threads must be at least 1, got {n_threads}.")
+    n_threads = min(check_count("n_threads", n_threads), max(len(rows), 1))
     targets = np.broadcast_to(targets, rows.shape)
 
     def solve(k: int) -> ViolatedRanking:

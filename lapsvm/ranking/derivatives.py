@@ -1,4 +1,4 @@
-"""The derivatives of a user's rank loss, with checks of condition C2.
+"""The derivatives of a user's rank loss, with checks of condition C2 and of Delta >= 0.
 
 Inference is exact if d_{j+1}(i) >= d_j(i) (C2). Two checks detect losses that violate C2. `check_loss` evaluates rows
 of derivatives once per loss object and size: all rows if there are few, otherwise a sample. `DerivativeCache` checks
@@ -8,6 +8,7 @@ evaluated derivatives. Only `check_loss` with few negatives, or :class:`lapsvm.t
 
 import math
 import weakref
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,23 +65,45 @@ class DerivativeCache:
         self._starts.append((j, first))
         return row
 
+    def check_finite(self) -> Float64:
+        """Return all stored derivatives; raise InputError if one is not finite."""
+        if not self._rows:
+            return np.empty(0)
+        values = np.concatenate(self._rows)
+        finite = np.abs(values) <= _LARGEST / (self._n_pos * self._n_neg)  # False for NaN
+        if not finite.all():
+            j = self._starts[int(np.searchsorted(self._ends(), np.argmin(finite), side="right"))][0]
+            raise InputError(f"derivative of {self._loss!r} must be finite, got another value at j = {j}.")
+        return values
+
     def check(self) -> None:
         """Raise InputError if a stored derivative is not finite or two of them violate C2."""
-        if not self._rows:
+        values = self.check_finite()
+        if not len(values):
             return
-        values = np.concatenate(self._rows)
-        starts = np.cumsum([0, *map(len, self._rows)]).astype(np.intp)
         positions, ranks = np.array(self._starts, dtype=np.intp).T
-        largest = float(np.abs(values).max())
-        limit = _LARGEST / (self._n_pos * self._n_neg)
-        if not largest <= limit:  # also True for NaN
-            row = int(np.searchsorted(starts, np.argmin(np.abs(values) <= limit), side="right")) - 1
-            raise InputError(f"derivative of {self._loss!r} must be finite, got another value at j = {positions[row]}.")
-        slack = _ROUNDING * max(1.0, self._n_pos * largest)
+        starts = np.concatenate([[0], self._ends()]).astype(np.intp)
+        slack = _ROUNDING * max(1.0, self._n_pos * float(np.abs(values).max()))
         order = np.argsort(positions, kind="stable")
         row, column = _kernel.first_violation(order, np.ascontiguousarray(ranks), starts, values, self._n_pos, slack)
         if row >= 0:
             self._raise_violation(int(positions[row]), int(ranks[row]) + column, float(self._rows[row][column]))
+
+    def check_sign(self) -> None:
+        """Raise InputError if Delta of a ranking must be below 0; the rows are complete, in order, and satisfy C2.
+
+        Of all rankings with the least Delta one has every negative at the same rank, because of C2. For the same
+        reason a row that was not sampled has derivatives of at least those of the row before.
+        """
+        positions = [j for j, _ in self._starts]
+        largest = np.diff([*positions, self._n_neg + 1]) @ np.stack(self._rows)
+        delta = -np.cumsum(largest[::-1])[::-1]
+        i = int(np.argmin(delta))
+        if delta[i] < -1e-9 * max(1.0, float(np.abs(largest).sum())):
+            raise InputError(
+                f"Delta of {self._loss!r} must be at least 0, got {delta[i]:.6g} or less with all negatives "
+                f"above {self._n_pos - i} of {self._n_pos} positives."
+            )
 
     def check_value(self) -> None:
         """Raise InputError unless Delta of the best and the worst ranking agree with the sum of all rows."""
@@ -93,6 +116,10 @@ class DerivativeCache:
                     f"value of {self._loss!r} must be the sum of its derivatives, got {delta:.6g} instead of "
                     f"{expected:.6g} with {above} of {self._n_neg} negatives above each of {self._n_pos} positives."
                 )
+
+    def _ends(self) -> Index:
+        """Return the index behind each row's last derivative."""
+        return np.cumsum([len(row) for row in self._rows])
 
     def _as_row(self, result: Any, j: int, count: int) -> Float64:
         """Return a user's result, one number or one per rank, as float64 of shape (count,)."""
@@ -143,17 +170,25 @@ def value(loss: UserLoss, above: Index, n_neg: int) -> float:
     return delta
 
 
+def evaluated(loss: UserLoss, n_pos: int, n_neg: int, positions: Iterable[int]) -> DerivativeCache:
+    """Return the derivatives of all ranks at the positions."""
+    cache = DerivativeCache(loss, n_pos, n_neg)
+    for j in positions:
+        cache(j, 1, n_pos)
+    return cache
+
+
 def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
-    """Raise InputError if the loss violates C2 for these numbers of samples; runs once per object and size.
+    """Raise InputError if the loss violates C2 or falls below 0 with so many samples; runs once per object and size.
 
     Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
     """
     if _passed.contains(loss.identity, (n_pos, n_neg)):
         return
-    cache, positions = DerivativeCache(loss, n_pos, n_neg), _sampled_positions(n_pos, n_neg)
-    for j in positions:
-        cache(j, 1, n_pos)
+    positions = _sampled_positions(n_pos, n_neg)
+    cache = evaluated(loss, n_pos, n_neg, positions)
     cache.check()
+    cache.check_sign()
     if len(positions) == n_neg:
         cache.check_value()
     _passed.add(loss.identity, (n_pos, n_neg))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import inference as _kernel
-from lapsvm.arrays import Array, Float32, Float64, Index, check_finite
+from lapsvm.arrays import Array, Float32, Float64, Index, as_array, check_binary, check_finite, is_binary
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
@@ -52,7 +52,7 @@ def most_violated_ranking(
     scores : array-like of float, shape (n,)
         Finite scores up to 1e290 in magnitude; the computation uses float64 and does not modify them.
     labels : array-like of bool, int or float, shape (n,)
-        Positive where greater than 0, otherwise negative; at least one of each.
+        Binary: 1 is positive, 0 and -1 are negative; at least one of each.
     loss : str or RankLoss, default="ap"
         "ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one", or a loss object.
     method : str, default="auto"
@@ -75,8 +75,8 @@ def most_violated_ranking(
     OptionError
         If the loss or the method does not exist, or the method does not support the loss.
     InputError
-        If a user's loss violates condition C2 in a checked derivative, changes between calls, or returns anything but
-        finite numbers.
+        If a label is not binary; or if a user's loss violates condition C2 in a checked derivative, falls below 0,
+        changes between calls, or returns anything but finite numbers.
 
     Notes
     -----
@@ -102,7 +102,7 @@ def most_violated_ranking(
 
 def as_scores(scores: ArrayLike) -> Float64:
     """Return the scores as a contiguous float64 array of one dimension; whether they are finite is checked later."""
-    array = np.asarray(scores)
+    array = as_array("scores", scores)
     if array.dtype != np.float64 or not array.flags.c_contiguous:
         if array.dtype.kind not in "biuf":
             raise InputError(f"scores must be real numbers, got dtype {array.dtype}.")
@@ -114,14 +114,15 @@ def as_scores(scores: ArrayLike) -> Float64:
 
 def positive_indices(labels: ArrayLike, n: int) -> Index:
     """Return the indices of the positive labels in ascending order, after all checks of the labels."""
-    array = np.asarray(labels)
+    array = as_array("labels", labels)
     if array.shape != (n,):
         raise ShapeError(f"labels must have shape ({n},) like scores, got {array.shape}.")
     kind = array.dtype.kind
     if kind not in "biuf":
         raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
-    if kind == "f" and n and np.isnan(array.min()):
+    if not is_binary(array):
         check_finite("labels", array)
+        check_binary("labels", array)
     positive: Index = (array if kind == "b" else array > 0).nonzero()[0]
     if not 0 < len(positive) < n:
         missing = "negative" if n and len(positive) == n else "positive"

@@ -1,8 +1,8 @@
 """Metrics of a ranking by scores; each loss is one minus a metric.
 
-All take ``(scores, labels)`` in this order; labels greater than 0 are positive. The metrics depend only on the order
-of the scores. Equal scores are treated as in scikit-learn where it has the metric, and pessimistically otherwise; each
-docstring states how.
+All take ``(scores, labels)`` in this order; labels are binary, 1 is positive, 0 and -1 are negative. The metrics depend
+only on the order of the scores. Equal scores are treated as in scikit-learn where it has the metric, and
+pessimistically otherwise; each docstring states how.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_finite
+from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, check_binary, check_finite
 from lapsvm.errors import InputError, OneClassError, ShapeError
 from lapsvm.ranking.discounts import as_discount, tabulate
 
@@ -22,7 +22,7 @@ def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
     ----------
     scores : array-like of float, shape (n,)
     labels : array-like of bool, int or float, shape (n,)
-        Positive where greater than 0; at least one positive.
+        Binary: 1 is positive, 0 and -1 are negative; at least one positive.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     NotFiniteError, ShapeError, InputError
-        If scores or labels are not finite numbers of one dimension and the same length.
+        If scores or labels are not finite numbers of one dimension and the same length, or labels are not binary.
     OneClassError
         If no label is positive.
     """
@@ -149,12 +149,13 @@ def positives_at_top(scores: ArrayLike, labels: ArrayLike) -> float:
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
     """Return the checked scores, and a mask of the positive samples."""
     values = as_floats("scores", scores, ndim=1)
-    array = np.asarray(labels)
+    array = as_array("labels", labels)
     if array.shape != values.shape:
         raise ShapeError(f"labels must have shape {values.shape} like scores, got {array.shape}.")
     if array.dtype.kind not in "biuf":
         raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
-    check_finite("labels", array)  # NaN > 0 is False, so that NaN would count as negative
+    check_finite("labels", array)
+    check_binary("labels", array)
     positive = np.asarray(array > 0)
     if not positive.any():
         raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(array)}.")

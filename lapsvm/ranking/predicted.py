@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm._ext import diminished as _kernel
 from lapsvm.arrays import Float64, Index
+from lapsvm.blas import dot
 from lapsvm.errors import OptionError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.inference import as_scores, check_usable, positive_indices, raise_not_finite
@@ -71,7 +72,7 @@ def loss_diminished_ranking(
     Parameters
     ----------
     scores, labels, loss
-        As in :func:`most_violated_ranking`; the loss need not satisfy C2.
+        As in :func:`most_violated_ranking`; the loss need not satisfy C2, nor be 0 or more.
     method : "auto" or "reference", default="auto"
         The kernel, or its readable twin in plain Python.
 
@@ -121,7 +122,7 @@ def _compiled(scores: Float64, positive: Index, loss: RankLoss, diminished: bool
     ranks, coefficients, above, delta = result
     if kernel.gains is not None:
         if isinstance(kernel.gains, derivatives.DerivativeCache):
-            kernel.gains.check()
+            kernel.gains.check_finite()
         delta = derivatives.value(loss, above, n_neg)
     return ScoredRanking(ranks, delta, _advantage(coefficients, scores, positive), coefficients)
 
@@ -154,8 +155,11 @@ def subtract_predicted(scores: Float64, positive: Index, loss: RankLoss, coeffic
 def _by_reference(scores: Float64, positive: Index, loss: RankLoss, diminished: bool) -> ScoredRanking:
     """Run the readable twin in plain Python."""
     check_usable(scores)
+    n_pos, n_neg = len(positive), len(scores) - len(positive)
+    if diminished:
+        derivatives.evaluated(loss, n_pos, n_neg, range(1, n_neg + 1)).check_finite()
     ranks, coefficients, above = reference.predicted(scores, positive, loss if diminished else None)
-    delta = derivatives.value(loss, above, len(scores) - len(positive))
+    delta = derivatives.value(loss, above, n_neg)
     return ScoredRanking(ranks, delta, _advantage(coefficients, scores, positive), coefficients)
 
 
@@ -169,9 +173,9 @@ def _labelled(scores: Float64, positive: Index, diminished: bool) -> ScoredRanki
     wrong = margins < -1 if diminished else np.where(signs > 0, scores <= 0, scores > 0)
     coefficients = np.where(wrong, signs / n, 0.0)
     ranks = np.where(np.delete(wrong, positive), 1, len(positive) + 1)
-    return ScoredRanking(ranks, float(wrong.mean()), -float(coefficients @ scores), coefficients)
+    return ScoredRanking(ranks, float(wrong.mean()), -dot(coefficients, scores), coefficients)
 
 
 def _advantage(coefficients: Float64, scores: Float64, positive: Index) -> float:
     """Return F(R) - F(R*) of a ranking; its coefficients sum to 0, so that a shift of the scores is harmless."""
-    return -float(coefficients @ (scores - scores[positive].min()))
+    return -dot(coefficients, scores - scores[positive].min())

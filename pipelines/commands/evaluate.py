@@ -1,6 +1,6 @@
 """`lapsvm evaluate` for result files of any program."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,12 @@ from lapsvm.catalog import open_dataset
 from lapsvm.coco_files import read_coco, read_coco_results
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
+from lapsvm.voc_files import read_objects
 
 from ..results.figures.metrics import chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
+from ..run.progress import Reporter
 
 FORMS = {
     "--out": ("out", "root", "boxes", "metrics", "precision"),
@@ -58,7 +60,7 @@ def evaluate_voc_files(
         Needs ImageSets/Main/<set>.txt and Annotations only.
     set_name : str
     results : Path
-        The classes are those of its files.
+        The classes are those of its files; others that have objects in the set are named.
     iou : float
     json_file : Path or None
     quiet : bool
@@ -68,10 +70,20 @@ def evaluate_voc_files(
     if truth is None:
         raise StageError(f"evaluate needs annotations, but {root} has none for the set {set_name!r}.")
     table = class_table(evaluate_voc(found, truth, iou).rows())
+    missing = sorted(_annotated_classes(root, next(iter(truth.values()))) - set(found))
+    if missing:
+        table["missing"] = missing
+        Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
     if json_file is not None:
         write_json(json_file, table)
     if not quiet:
         print_table(table, f"{set_name} set, IoU {iou:g}")
+
+
+def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
+    """Return the classes that have an object in some pictures."""
+    files = (root / "Annotations" / f"{image_id}.xml" for image_id in image_ids)
+    return {item.name for file in files for item in read_objects(file)}
 
 
 def evaluate_coco(

@@ -20,8 +20,9 @@ from lapsvm.detection.export import (
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections, read_results
 
-from ..results.detections import stored_probabilities
-from ..run.dataset import RunData, moved, open_run_data
+from ..results.detections import check_detections, stored_probabilities
+from ..run.context import RunContext
+from ..run.dataset import RunData, moved
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import DataSettings
@@ -78,24 +79,27 @@ def export_run(
     Raises
     ------
     StageError
-        If the run has no detections of the set.
+        If the run has no detections of the set, or they were made by other models, shards or settings than its own.
     OptionError
         If the run has no such set, no box is chosen, or labels are needed and unknown.
     InputError, WriteError
         As `write_export`.
     """
     check_export(format_name, copy)
-    settings = moved(RunFolder(out).require_settings("export"), root)
-    data = open_run_data(settings.data, settings.seed)
+    run = RunFolder(out)
+    settings = moved(run.require_settings("export"), root)
+    context = RunContext(run, settings, 1, Reporter(quiet))
+    data = context.data
     chosen_set = _checked_set(data, set_name, settings.data)
-    detections = _read_detections(RunFolder(out), data, chosen_set)
+    detections = _read_detections(run, data, chosen_set)
+    check_detections(context, "export", chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
     pictures, n_rotated = _annotated_pictures(data, chosen_set, detections, choice, Path(settings.data.root))
     annotations = Annotations(chosen_set, data.classes, pictures)
     if not annotations.n_boxes:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
     write_export(annotations, to, format_name, copy=copy)
-    _report(annotations, len(data.records[chosen_set]), n_rotated, to, Reporter(quiet))
+    _report(annotations, len(data.records[chosen_set]), n_rotated, to, context.reporter)
 
 
 def _checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:

@@ -16,7 +16,7 @@ from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts
 
 from ..fitting.picture_scores import detect_windows
-from ..results.detection_record import recorded_detect_settings, recorded_support, with_valid_probabilities
+from ..results.detection_record import recorded_detect_settings
 from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
@@ -195,7 +195,6 @@ def _open_predictor(
     _warn_of_other_windows(first, files[0], settings, reporter)
     extractor = _open_extractor(first, files[0], specs, device)
     detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
-    detectors = [_with_probabilities(*row, threshold, reporter) for row in zip(detectors, files, detect, strict=True)]
     shards = provenance_value(first, "shards")
     for detector in detectors:
         if provenance_value(detector, "shards") != shards:
@@ -223,22 +222,6 @@ def _check_threshold(detectors: Sequence[Detector], files: Sequence[Path], thres
         raise SettingsError(
             f"model {without[0]} has no probabilities for --threshold; train it again, or leave the option out."
         )
-
-
-def _with_probabilities(
-    detector: Detector, file: Path, settings: DetectSettings, threshold: float | None, reporter: Reporter
-) -> Detector:
-    """Return a detector, without its probabilities if they are for scores of another box support.
-
-    Raises SettingsError if a threshold needs them.
-    """
-    valid = with_valid_probabilities(detector, settings)
-    if valid.calibration is not detector.calibration:
-        reason = f"model {file} has probabilities for --box-support {recorded_support(detector):g} alone"
-        if threshold is not None:
-            raise SettingsError(f"{reason}, which --threshold needs, got {settings.box_support:g}.")
-        reporter.say(f"{reason}: none are written")
-    return valid
 
 
 def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
@@ -271,9 +254,10 @@ def _warn_of_other_windows(detector: Detector, file: Path, settings: WindowSetti
     """Report that a model was trained on the selective search of another version, whose windows are others."""
     windows = provenance_value(detector, "shards", "windows")
     version = windows.get("version", 1)
-    if settings.method == windows["method"] == "selective_search" and version != WINDOWS_VERSION:
+    is_searched = settings.method == windows["method"] and settings.method in ("selective_search", "mixed")
+    if is_searched and version != WINDOWS_VERSION:
         reporter.warn(
-            f"model {file} was trained on windows of version {version} of selective_search, predict proposes those of "
+            f"model {file} was trained on windows of version {version} of {settings.method}, predict proposes those of "
             f"version {WINDOWS_VERSION}: scores may differ; extract and train again for equal windows."
         )
 

@@ -56,10 +56,7 @@ def predict(options: dict[str, Any]) -> None:
     given = {
         "nms_threshold": options["nms"],
         "max_detections": options["max_boxes"],
-        **{
-            name: options[name]
-            for name in ("demotion", "score_smoothing", "box_support", "box_voting", "box_voting_iou")
-        },
+        **{name: options[name] for name in ("demotion", "score_smoothing", "box_voting", "box_voting_iou")},
     }
     predict_images(
         options["model"],

@@ -23,10 +23,8 @@ def tune(options: Mapping[str, Any]) -> None:
 
 
 def _defaults(settings: Settings) -> dict[str, Any]:
-    """Return the thesis's grids as settings, J and c where the learner has them, and a criterion that folds have."""
+    """Return the thesis's grids as settings, J and c where the learner has them."""
     values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": not settings.train.multifold}
-    if settings.train.criterion == "mean_probe":  # trains no folds, which tune compares values by
-        values["train.criterion"] = "image_ap"
     if settings.train.learner == "latent_svm":
         values |= {"train.J": J_GRID, "train.J_relative": True, "train.trim": TRIM_GRID}
     return values

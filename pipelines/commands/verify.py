@@ -10,6 +10,7 @@ from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
 from lapsvm.nn import load_heads
 
+from ..fitting.fold_models import FoldModels
 from ..results.held_out import HeldOut
 from ..run.dataset import moved, open_run_data
 from ..run.files import is_of_another_program
@@ -75,7 +76,12 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield run.projection, load_projection
     if run.heads.is_file():
         yield run.heads, load_heads
-    kinds = ((run.first_models, Detector.load), (run.models, Detector.load), (run.held_out_scores, HeldOut.load))
+    kinds = (
+        (run.first_models, Detector.load),
+        (run.models, Detector.load),
+        (run.models_of_folds, FoldModels.load),
+        (run.held_out_scores, HeldOut.load),
+    )
     for folder, read in kinds:
         for path in sorted(folder.glob("*.safetensors")):
             if run.files.lists(path):

@@ -1,8 +1,8 @@
 """Training for requested constants: along paths of C, from several starts."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -15,15 +15,14 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, Re
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..run.settings import Settings, TrainSettings
-from .contrast_start import ContrastStarts, open_contrast_start, start_names, start_sentence
 from .starts import with_initial_weights
 from .trainer import Trainer, training_progress
 
 Item = TypeVar("Item")
 _Start: TypeAlias = tuple[LatentProblem, list[float]]  # a problem and its values of C
 _Solutions: TypeAlias = list[list[LatentSolution]]
-_NAMED_STARTS = {"centre": "whole_image", "contrast": "mean"}
-"""What problems begin with before `starts` and `contrast_start` set their initial weights."""
+_NAMED_STARTS = {"centre": "whole_image"}
+"""What problems begin with before `starts` sets their initial weights."""
 
 
 class Constants(NamedTuple):
@@ -79,7 +78,9 @@ def fit_requests(
     with replay_log(context, title, requests, bags) as log:
         begun = with_initial_weights(context, starts, bags, log)
         options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
-        solved = _guarded(_Training(context, bags, options), title, begun, classes, len(requests))
+        tol = None if settings.train.path else settings.train.tol
+        with training_progress(context.reporter, title, classes, tol, len(requests)) as progress:
+            solved = _solve(settings.train, begun, bags, Trainer(progress, **options))
     solutions: dict[int, LatentSolution] = {}
     for number, (indices, values) in enumerate(paths):
         restarts = solved[number * n_init : (number + 1) * n_init]
@@ -119,71 +120,6 @@ def replay_log(
     path = context.run.training / f"{key[:16]}.answers"
     context.run.files.claim([path])
     return ReplayLog(path)
-
-
-class _Training(NamedTuple):
-    """What all trainings of a stage share; `options` are those of `Trainer`."""
-
-    context: RunContext
-    bags: Bags
-    options: dict[str, Any]
-
-    @contextmanager
-    def trainer(
-        self, title: str, names: Sequence[str], tol: float | None, count: int | None = None
-    ) -> Iterator[Trainer]:
-        """Show the progress of what the trainer trains, with its classes `names`."""
-        with training_progress(self.context.reporter, title, names, tol, count) as progress:
-            yield Trainer(progress, **self.options)
-
-    def solve(self, title: str, starts: Sequence[_Start], names: Sequence[str], count: int | None = None) -> _Solutions:
-        """Return the solutions of each start, whose classes are `names`."""
-        if not starts:
-            return []
-        train = self.context.settings.train
-        with self.trainer(title, names, None if train.path else train.tol, count) as trainer:
-            return _solve(train, starts, self.bags, trainer)
-
-
-def _guarded(
-    training: _Training, title: str, starts: Sequence[_Start], classes: Sequence[str], count: int
-) -> _Solutions:
-    """Return the solutions of each start; with ``--init contrast`` what flips is trained again from content alone.
-
-    `count` is the number of trainings to show.
-    """
-    context, train = training.context, training.context.settings.train
-    contrast = open_contrast_start(context, training.bags) if train.init == "contrast" else None
-    if contrast is None:
-        return training.solve(title, starts, classes, count)
-    problems = [problem for problem, _ in starts]
-    with training.trainer(f"{title}: starts", start_names(problems, classes), train.tol) as trainer:
-        found = ContrastStarts(contrast, problems, max(train.C), trainer)
-    if len(set(classes)) == len(classes):  # no folds
-        context.reporter.say(start_sentence(title, classes, [found.of(problem) for problem in problems]))
-    solved = _solve_from(found, training, title, starts, classes)
-    flipped = [number for number, problem in enumerate(problems) if found.any_flipped(problem, solved[number])]
-    again = [(replace(problem, init=found.of(problem).plain), values) for problem, values in _taken(starts, flipped)]
-    solutions = training.solve(f"{title}: flipped", again, _taken(classes, flipped))
-    for number, path in zip(flipped, solutions, strict=True):
-        solved[number] = path
-        context.reporter.say(f"{title}: {classes[number]} flipped and was trained from the content of windows alone.")
-    return solved
-
-
-def _solve_from(
-    found: ContrastStarts, training: _Training, title: str, starts: Sequence[_Start], classes: Sequence[str]
-) -> _Solutions:
-    """Return the solutions of each start; a training that chose a start is not repeated."""
-    multifold = training.context.settings.train.multifold
-    others = [number for number, (_, values) in enumerate(starts) if multifold or values != [found.C]]
-    begun = [(replace(problem, init=found.of(problem).weights), values) for problem, values in _taken(starts, others)]
-    solved = dict(zip(others, training.solve(title, begun, _taken(classes, others)), strict=True))
-    return [solved.get(number) or [found.of(problem).solution] for number, (problem, _) in enumerate(starts)]
-
-
-def _taken(items: Sequence[Item], numbers: Sequence[int]) -> list[Item]:
-    return [items[number] for number in numbers]
 
 
 def _solve(train: TrainSettings, starts: Sequence[_Start], bags: Bags, trainer: Trainer) -> _Solutions:

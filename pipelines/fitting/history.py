@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import DataError, SettingsError
+from lapsvm.files import SMALL_FILE, read_regular
 from lapsvm.latent import LatentSolution
 
 from ..run.context import RunContext
@@ -48,7 +49,7 @@ def write_history(context: RunContext, rows: Sequence[dict[str, Any]], role: str
 def read_history(path: Path) -> list[dict[str, str]]:
     """Return the rows of history.csv, DataError if it is damaged; columns of newer versions may be missing."""
     try:
-        text = path.read_bytes().decode()
+        text = read_regular(path, "table", SMALL_FILE).decode()
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
         is_valid = bool(rows) and text.endswith("\n") and all(map(_is_complete, rows))
     except (ValueError, csv.Error):

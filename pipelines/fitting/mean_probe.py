@@ -9,20 +9,19 @@ pictures can be the reason, too; then nothing is lost.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
-from lapsvm.errors import OptionError
 from lapsvm.latent import LatentProblem, fit_many
 
 from ..run.dataset import Labels
-from ..run.settings import TrainSettings
 from .fit import Constants
-from .selection import Trial, held_out_folds, mean_score
+from .fold_models import held_out_folds
+from .selection import Trial, mean_score
 
 PERFECT = 0.999  # image-level AP
 _FOLDS = 3
@@ -50,27 +49,6 @@ def mean_probe_image_aps(bags: Bags, labels: Mapping[str, Labels], seed: int) ->
     for column, trial in enumerate(trials):
         scores.setdefault(trial.class_name, []).append(trial.score(best[:, column]))
     return {name: mean_score(values) for name, values in scores.items()}
-
-
-def check_constants(train: TrainSettings) -> None:
-    """Raise OptionError if there are several values of constants that the mean probe does not choose."""
-    values = {"--J": train.J, "--trim": train.trim} if train.learner == "latent_svm" else {}
-    for option, given in values.items():
-        if len(set(given)) > 1:
-            raise OptionError(
-                f"option {option} must be one value with --criterion mean_probe, which chooses C alone, got "
-                f"{', '.join(f'{value:g}' for value in given)}; give --criterion image_ap to choose by folds."
-            )
-
-
-def by_mean_probe(candidates: Sequence[Constants], probe_ap: float | None) -> Constants:
-    """Return the constants with the largest C, or with the smallest where the mean probe is perfect.
-
-    Where the mean of a picture's windows separates the pictures, the loss is small with every window, and a large C
-    shrinks windows to parts of objects. Elsewhere a large C fits objects more closely.
-    """
-    order = sorted(candidates, key=lambda constants: constants.C)
-    return order[0] if is_separated(probe_ap) else order[-1]
 
 
 def is_separated(probe_ap: float | None) -> bool:

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
 
 from lapsvm.arrays import Index
 from lapsvm.bags import Bags
-from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
@@ -28,14 +26,11 @@ from ..run.dataset import Labels
 from ..run.settings import Settings
 from .agreement import Proposals
 from .fit import Constants, FitRequest, fit_requests
-from .fold_scores import FoldPart, FoldScores, Gains
+from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows
-from .picture_scores import score_gains
 from .trainer import batches
 
 GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
-FOLDS_ADVICE = "lower --folds or give one value of every constant"
-HELD_OUT_FOLDS = 3  # of a class with one candidate, for which folds are trained for held-out scores alone
 ALL = 0  # number of the training that leaves no picture out; folds count from 1
 
 
@@ -43,14 +38,14 @@ ALL = 0  # number of the training that leaves no picture out; folds count from 1
 class Choice:
     """The constants of one class, the record of each candidate (see `_candidate`), and rows for history.csv.
 
-    Both lists are empty where there was only one candidate. `held_out` has the scores of the folds with the chosen
-    constants, None where no folds were trained.
+    Both lists are empty where there was only one candidate. `of_folds` has the constants of the model without each
+    fold, chosen without the scores of the fold's own pictures; it is empty for a class without folds.
     """
 
     constants: Constants
+    of_folds: list[Constants]
     candidates: list[dict[str, Any]]
     history: list[dict[str, Any]]
-    held_out: FoldScores | None = None
 
 
 @dataclass(frozen=True)
@@ -74,20 +69,11 @@ class Trial:
 
 
 class Outcome(NamedTuple):
-    """A trained trial: image-level AP of the held-out pictures (0 if none), and best windows.
-
-    Attributes
-    ----------
-    windows : (n_positives,) intp
-        The best window of each positive.
-    part : FoldPart
-        Scores and windows of the held-out pictures, without what boxes gain in detection.
-    """
+    """A trained trial: image-level AP of the held-out pictures (0 if none), and each positive's best window."""
 
     solution: LatentSolution
     image_ap: float
     windows: Index
-    part: FoldPart
 
 
 def grid(settings: Settings, y: Labels) -> list[Constants]:
@@ -109,7 +95,7 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
-        return {name: Choice(candidates[0], [], []) for name, candidates in grids.items()}
+        return {name: same_everywhere(context.settings, labels[name], grids[name][0]) for name in labels}
     check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
@@ -117,28 +103,12 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
-    margin, gains = context.settings.train.margin, _gains(context, bags)
-    return {name: _choice(name, results[name], proposals, margin, gains) for name in labels}
+    return {name: _choice(name, results[name], proposals, context.settings.train.margin) for name in labels}
 
 
-def held_out_scores(
-    context: RunContext, bags: Bags, labels: Mapping[str, Labels], constants: Mapping[str, Constants]
-) -> dict[str, FoldScores]:
-    """Train folds of classes with known constants, for their held-out scores; classes too small are missing."""
-    trials = [
-        Trial(name, constants[name], y, held_out, number)
-        for name, y in labels.items()
-        if min((y > 0).sum(), (y < 0).sum()) >= HELD_OUT_FOLDS
-        for number, held_out in enumerate(
-            held_out_folds(y, HELD_OUT_FOLDS, context.settings.seed, name, FOLDS_ADVICE), start=1
-        )
-    ]
-    outcomes = fit_trials(context, "hold out", trials, bags) if trials else []
-    results: dict[str, list[tuple[Trial, Outcome]]] = {}
-    for trial, outcome in zip(trials, outcomes, strict=True):
-        results.setdefault(trial.class_name, []).append((trial, outcome))
-    gains = _gains(context, bags)
-    return {name: _fold_scores(group, gains) for name, group in results.items()}
+def same_everywhere(settings: Settings, y: Labels, constants: Constants) -> Choice:
+    """Return the choice of the same constants for all models of a class."""
+    return Choice(constants, [constants] * int(fold_numbers(settings, y).max(initial=0)), [], [])
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -155,40 +125,10 @@ def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: B
     for part in batches(len(trials)):
         index, score = bags.best(np.column_stack([solution.coef for solution in solutions[part]]))
         outcomes += [
-            Outcome(
-                solution,
-                trial.score(score[:, column]),
-                index[trial.y > 0, column],
-                FoldPart.of(trial.held_out, trial.seen != 0, score[:, column], index[:, column]),
-            )
+            Outcome(solution, trial.score(score[:, column]), index[trial.y > 0, column])
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
     return outcomes
-
-
-def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: str) -> list[NDArray[np.bool_]]:
-    """Return a mask of held-out pictures for each fold, stratified; label 0 is in no fold.
-
-    Raises OneClassError, which ends with `advice`, if there are fewer positives or negatives than folds.
-    """
-    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
-    if min(positives, negatives) < folds:
-        raise OneClassError(
-            f"class {class_name!r} must have {folds} positive and {folds} negative pictures for {folds} folds, "
-            f"got {positives} and {negatives}; {advice}."
-        )
-    labelled = np.flatnonzero(y)
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return [np.isin(np.arange(len(y)), labelled[fold]) for _, fold in splitter.split(labelled, y[labelled])]
-
-
-def _gains(context: RunContext, bags: Bags) -> Gains:
-    """Return the function that says what detections gain in held-out pictures, 0 where the run does without it."""
-    settings = context.settings
-    if not settings.detect.box_support or settings.train.keep_windows or settings.refine.rounds:
-        return lambda _, pictures: np.zeros(np.count_nonzero(pictures))
-    boxes = Proposals.of_training(context).boxes
-    return lambda weights, pictures: score_gains(bags, boxes, weights, pictures, settings.detect)
 
 
 def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
@@ -206,9 +146,7 @@ def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Const
     return [Trial(name, constants, y, fold, number) for constants in candidates for number, fold in folds.items()]
 
 
-def _choice(
-    name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float, gains: Gains
-) -> Choice:
+def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float) -> Choice:
     shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
     for trial, outcome in results:
         shared.setdefault(trial.constants, []).append((trial, outcome))
@@ -217,19 +155,18 @@ def _choice(
         history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
         for trial, outcome in results
     ]
-    constants = list(shared)[best_candidate(candidates, margin)]
-    return Choice(constants, candidates, list(chain.from_iterable(rows)), _fold_scores(shared[constants], gains))
+    grid = list(shared)
+    of_folds = [grid[best_candidate(without_fold(candidates, k), margin)] for k in range(len(candidates[0]["folds"]))]
+    return Choice(grid[best_candidate(candidates, margin)], of_folds, candidates, list(chain.from_iterable(rows)))
 
 
-def _fold_scores(results: Sequence[tuple[Trial, Outcome]], gains: Gains) -> FoldScores:
-    """Return the held-out scores of the trials of one class and candidate."""
-    return FoldScores.join(
-        [
-            outcome.part.raised(gains(outcome.solution.coef, trial.held_out))
-            for trial, outcome in results
-            if trial.number != ALL
-        ]
-    )
+def without_fold(candidates: Sequence[Mapping[str, Any]], number: int) -> list[dict[str, Any]]:
+    """Return the records of candidates without the scores of fold `number`, from 0."""
+
+    def others(value: Any) -> Any:
+        return value[:number] + value[number + 1 :] if isinstance(value, list) else value
+
+    return [{key: others(value) for key, value in entry.items()} for entry in candidates]
 
 
 def _candidate(

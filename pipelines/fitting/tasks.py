@@ -17,18 +17,10 @@ from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
 from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
-from .map_weights import known_weights
 from .window_subset import subset_provenance
 
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
-
-NEUTRAL: dict[str, Any] = {
-    "neg_part_iou": 1.0, "scene_part_iou": 0.0, "score_smoothing": 0.0, "surroundings": 1.0
-}  # fmt: skip
-"""Settings of refinement that models from before these existed lack, with the values that refine as before."""
-NEUTRAL_TRAINING: dict[str, Any] = {"map_weights": "equal"}
-"""The same of training."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
             f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo."
         )
     records = [by_id[image_id] for image_id in shards.image_ids]
-    training = _effective(training_settings(context), context, shards)
+    training = training_settings(context)
     return [_class_task(context, shards, records, name, training) for name in context.data.classes]
 
 
@@ -91,13 +83,6 @@ def training_settings(context: RunContext) -> dict[str, Any]:
     return relevant | {"seed": context.settings.seed} | ({"contrast": features.contrast} if features.beside else {})
 
 
-def _effective(settings: dict[str, Any], context: RunContext, shards: ShardSet) -> dict[str, Any]:
-    """Return settings of training with the weights of maps that the shards allow."""
-    if "map_weights" not in settings or known_weights(context, shards):
-        return settings
-    return settings | NEUTRAL_TRAINING
-
-
 def _is_used(learner: str, name: str) -> bool:
     """Return whether a learner depends on a setting of training; ``keep_by`` is recorded by its models' hashes."""
     if learner in BASELINES:
@@ -107,8 +92,8 @@ def _is_used(learner: str, name: str) -> bool:
     return name not in (*unused, "keep_by", "epochs", "lr", "weight_decay", "head_seed")
 
 
-def is_done(task: FitTask, parts: Sequence[str] = PARTS) -> bool:
-    """Return whether there is a model trained the same way, by some parts of its provenance.
+def is_done(task: FitTask) -> bool:
+    """Return whether there is a model trained the same way.
 
     Raises SettingsError if it was trained with other settings, or the file is another program's.
     """
@@ -117,7 +102,7 @@ def is_done(task: FitTask, parts: Sequence[str] = PARTS) -> bool:
     stored = stored_provenance(task.path)
     if stored is None:
         return False
-    difference = training_difference(stored, task, parts)
+    difference = training_difference(stored, task)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
@@ -131,7 +116,7 @@ def files_of_other_learners(context: RunContext) -> list[Path]:
     run, learner, names = context.run, context.settings.train.learner, context.data.classes
     files = [] if learner in HEADS else [run.heads]
     if learner in BASELINES:
-        files += [path(name) for name in names for path in (run.first_model, run.held_out)]
+        files += [path(name) for name in names for path in (run.first_model, run.fold_models, run.held_out)]
     else:
         files += [run.baseline_file]
     if learner in HEADS:
@@ -156,32 +141,14 @@ def stored_provenance(path: Path) -> Mapping[str, Any] | None:
         return None
 
 
-def training_difference(stored: Mapping[str, Any], task: FitTask, parts: Sequence[str] = PARTS) -> str:
+def training_difference(stored: Mapping[str, Any], task: FitTask) -> str:
     """Return how a model's provenance differs from that of a task; "" if it does not."""
-    return settings_difference(decisive(with_neutral(stored), parts), decisive(task.provenance, parts))
+    return settings_difference(decisive(stored), decisive(task.provenance))
 
 
-def with_neutral(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a model's provenance with the settings of training that it lacks, and of refinement if it was refined."""
-    training = provenance.get("training")
-    if not isinstance(training, Mapping):
-        return provenance
-    refinement = training.get("refine")
-    refined = {"refine": {**_neutral(refinement), **refinement}} if isinstance(refinement, Mapping) else {}
-    neutral = {} if training.get("learner") in BASELINES else NEUTRAL_TRAINING  # baselines depend on none of them
-    return {**provenance, "training": {**neutral, **training, **refined}}
-
-
-def _neutral(refinement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that refined as before; voted windows were chosen otherwise before score smoothing."""
-    return {
-        name: value for name, value in NEUTRAL.items() if name != "score_smoothing" or not refinement.get("box_voting")
-    }
-
-
-def decisive(provenance: Mapping[str, Any], parts: Sequence[str] = PARTS) -> dict[str, Any]:
+def decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a provenance that decide a model's weights."""
-    return {part: provenance.get(part, {}) for part in parts}
+    return {part: provenance.get(part, {}) for part in PARTS}
 
 
 def fitted_detector(
@@ -192,7 +159,7 @@ def fitted_detector(
 
     With `mean` the weights are the mean of several models. The certificate does not apply to them, so the provenance
     stores it as that of the model before averaging. It is left out if `is_certified` is False: the solution's weights
-    are not those that its training found, because the model flipped or keeps a share of the weights of surroundings.
+    are not those that its training found, because the model keeps a share of the weights of surroundings.
     """
     certificate: dict[str, Any] = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
     if mean is not None:

@@ -1,4 +1,4 @@
-"""The training pictures as bags, every block of the features scaled to the same mean norm, or to that of its weight."""
+"""The training pictures as bags, every block of the features scaled to the same mean norm."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from ..run.context import RunContext
 from ..run.progress import Bar
-from .map_weights import map_weights
 
 _ROWS = 256
 """How many windows are combined at once, so that intermediate arrays stay in the processor's cache."""
@@ -83,10 +82,10 @@ def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
-    """Return the training pictures with combined halves, scaled by the weights of maps, and the scale and halves."""
-    halves, weights = Halves.of(shards, context.settings.features.contrast), map_weights(context, shards)
+    """Return the training pictures with combined halves, the scale, and the halves."""
+    halves = Halves.of(shards, context.settings.features.contrast)
     transform = halves.combine if any(halves.halved) else None
-    return *_opened(context, shards, halves.combined_blocks, transform, weights), halves
+    return *_opened(context, shards, halves.combined_blocks, transform), halves
 
 
 def _opened(
@@ -94,7 +93,6 @@ def _opened(
     shards: ShardSet,
     blocks: Sequence[int],
     transform: Callable[[Array], Array] | None = None,
-    weights: Sequence[float] | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
     set_name = context.settings.data.train_set
@@ -103,7 +101,7 @@ def _opened(
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
         resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
         bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
-    scale = block_scales(norms.means, blocks, weights)
+    scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale
 
 

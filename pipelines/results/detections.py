@@ -11,18 +11,17 @@ from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.detection import Detector
-from lapsvm.errors import LapsvmError
+from lapsvm.errors import LapsvmError, StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
-from lapsvm.files import temporary_name
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
 
 from ..fitting.picture_scores import detect_windows
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings
-from .detection_record import recorded_support
-from .detectors import model_hashes
+from .detectors import has_models, model_hashes, trained_classes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
 
@@ -61,17 +60,47 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
             path.parent.rmdir()
 
 
-def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet | None = None) -> bool:
+def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet) -> bool:
     """Return whether the result files of a set were made by the run's present models, shards and settings."""
-    shards = open_shards(context.run.shards(set_name)) if shards is None else shards
     return _is_current(context, set_name, detection_stamp(context, shards))
+
+
+def check_detections(context: RunContext, stage: str, set_name: str) -> None:
+    """Raise StageError unless the result files of a set were made by the models, shards and settings of the run.
+
+    The models themselves must have been made by its settings. Shards, and the models of all classes, are assumed to be
+    unchanged if they are gone: a finished run may have been copied without them.
+    """
+    stamp = _stored_stamp(context, set_name) | {"settings": asdict(context.settings.detect)}
+    if has_models(context):
+        trained_classes(context, stage)
+        stamp["models"] = model_hashes(context)
+    if context.run.has_shards(set_name):
+        stamp["shards"] = _checksums(open_shards(context.run.shards(set_name)))
+    if not _is_current(context, set_name, stamp):
+        raise StageError(
+            f"{stage} needs detections by the run's present models, shards and settings, but "
+            f"{context.run.detections(set_name)} holds others; run lapsvm detect first."
+        )
+
+
+def _stored_stamp(context: RunContext, set_name: str) -> dict[str, Any]:
+    """Return what the result files of a set were made with; nothing if it is missing or damaged."""
+    try:
+        stamp = json.loads(read_regular(context.run.detections(set_name) / STAMP, "provenance of detections"))
+    except (LapsvmError, *NOT_PARSED):
+        return {}
+    return {name: stamp[name] for name in ("models", "shards") if name in stamp} if isinstance(stamp, dict) else {}
 
 
 def detection_stamp(context: RunContext, shards: ShardSet) -> dict[str, Any]:
     """Return the hashes of models and shards and the settings, which decide the detections."""
     models = model_hashes(context)
-    checksums = [header.checksum for header in shards.headers]
-    return {"models": models, "shards": checksums, "settings": asdict(context.settings.detect)}
+    return {"models": models, "shards": _checksums(shards), "settings": asdict(context.settings.detect)}
+
+
+def _checksums(shards: ShardSet) -> list[str]:
+    return [header.checksum for header in shards.headers]
 
 
 def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
@@ -82,7 +111,7 @@ def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
 
 def _content_hash(path: Path) -> str:
     """Return the hash of a file."""
-    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    return blake2b(read_regular(path, "result file"), digest_size=16).hexdigest()
 
 
 def _result_files(context: RunContext, set_name: str) -> list[Path]:
@@ -95,7 +124,7 @@ def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) ->
     """Return whether the result files are intact and were made with the same `stamp`."""
     files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
     exist = path.is_file() and all(file.is_file() for file in files)
-    return exist and path.read_bytes() == stamp_with_results(stamp, files).encode()
+    return exist and read_regular(path, "file", SMALL_FILE) == stamp_with_results(stamp, files).encode()
 
 
 def detect_runs(
@@ -153,10 +182,8 @@ def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detecti
     """
     try:
         detector = Detector.load(run.model(class_name))
-        stamp = json.loads((run.detections(set_name) / STAMP).read_bytes())
+        stamp = json.loads(read_regular(run.detections(set_name) / STAMP, "file", SMALL_FILE))
         if stamp["models"].get(class_name) != weights_hash(detector):
-            return None
-        if stamp["settings"].get("box_support", 0.0) != recorded_support(detector):
             return None
     except (LapsvmError, OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None

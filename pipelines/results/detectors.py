@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from lapsvm.features import Shard
 from lapsvm.nn import TrainedHeads, load_heads
 from lapsvm.nn.baselines.stacks import score_together
 
+from ..fitting.tasks import FitTask, stored_provenance, training_difference
 from ..fitting.training_bags import Halves
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.settings import HEADS
+from .inputs import final_task, trained_tasks, training_shards
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,41 @@ class HeadOfClass:
     calibration: Calibration | None = None
 
 
-def load_detectors(context: RunContext, stage: str, file_of: Callable[[str], Path] | None = None) -> list[Detector]:
-    """Return the detector of every class of the run, by default the final one; StageError if one is missing."""
+def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
+    """Return the detectors of some tasks, by default the final one of every class of the run.
+
+    Raises StageError if one is missing, or was made with other settings than the run has now.
+    """
+    if tasks is None:
+        trained = trained_tasks(context, training_shards(context))
+        tasks = [final_task(context, task) for task in trained]
+        for task in trained if context.settings.refine.rounds else ():
+            check_made_by(task, stored_provenance(task.path), stage)
     detectors = []
-    for name in context.data.classes:
-        path = (file_of or context.run.model)(name)
-        if not path.is_file():
-            maker = "refine" if context.settings.refine.rounds and file_of is None else "train"
-            raise StageError(f"{stage} needs a model of {name!r}, but {path} is not there; run lapsvm {maker} first.")
-        detectors.append(Detector.load(path))
+    for task in tasks:
+        if not task.path.is_file():
+            raise StageError(
+                f"{stage} needs a model of {task.name!r}, but {task.path} is not there; run lapsvm {_maker(task)} "
+                "first."
+            )
+        detectors.append(Detector.load(task.path))
+        check_made_by(task, detectors[-1].provenance, stage)
     return detectors
+
+
+def check_made_by(task: FitTask, stored: Mapping[str, Any] | None, stage: str) -> None:
+    """Raise StageError if the model of a task was made with other settings; `stored` is None if there is no model."""
+    difference = "" if stored is None else training_difference(stored, task)
+    if difference:
+        raise StageError(
+            f"{stage} needs models by the run's settings, but {task.path} was trained with {difference}; run lapsvm "
+            f"{_maker(task)} --redo first."
+        )
+
+
+def _maker(task: FitTask) -> str:
+    """Return the verb that makes the model of a task."""
+    return "refine" if "refine" in task.provenance["training"] else "train"
 
 
 def load_run_heads(context: RunContext, stage: str) -> TrainedHeads:
@@ -54,6 +80,8 @@ def load_run_heads(context: RunContext, stage: str) -> TrainedHeads:
             f"{stage} needs heads of the classes {', '.join(context.data.classes)}, but {path} has those of "
             f"{', '.join(heads.classes)}; run lapsvm train --redo first."
         )
+    for task in trained_tasks(context, training_shards(context)):
+        check_made_by(replace(task, path=path), heads.provenance[task.name], stage)
     return heads
 
 
@@ -92,6 +120,12 @@ def _contrast(context: RunContext, heads: TrainedHeads) -> float:
     if not isinstance(contrast, int | float) or not np.isfinite(contrast):
         raise ModelFileError(f"model {context.run.heads} must record the contrast of a run, got {contrast!r}.")
     return float(contrast)
+
+
+def has_models(context: RunContext) -> bool:
+    """Return whether the run has a model of some class, trained or final."""
+    run, names = context.run, context.data.classes
+    return run.heads.is_file() or any(path(name).is_file() for path in (run.model, run.first_model) for name in names)
 
 
 def model_hashes(context: RunContext) -> dict[str, str]:

@@ -23,6 +23,7 @@ from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
 from .boxes.known import Truth, known_boxes
+from .detections import check_detections
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
@@ -102,6 +103,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         raise StageError(
             f"evaluate needs detections of {missing[0]!r}, but {folder} has none; run lapsvm detect first."
         )
+    check_detections(context, "evaluate", set_name)
     detections = {name: detections[name] for name in context.data.classes}
     records = context.data.records[set_name]
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids}

@@ -1,10 +1,10 @@
 """Held-out scores of a run: what models say of training pictures that they were not trained with.
 
 Every class with enough pictures has a file RUN/heldout/<class>.safetensors. Each labelled picture of the training set
-is in one fold; its score and window are those of the model that was trained without that fold.
+is in one fold; its score and box are those of a model that never saw that fold (`fitting.fold_models`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -13,21 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
-from lapsvm.bags.scoring import BestWindows
-from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
-from lapsvm.errors import InputError, LapsvmError, ModelFileError
+from lapsvm.errors import InputError, LapsvmError, MissingError, ModelFileError
 from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
 from lapsvm.model_files import read_model, write_model
 
-from ..fitting.agreement import Proposals
+from ..fitting.fold_models import FoldModels, fold_numbers
 from ..fitting.fold_scores import FoldScores
 from ..fitting.tasks import FitTask, is_done
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.folder import RunFolder
+from .held_out_rows import check_rows
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
@@ -50,9 +49,9 @@ class HeldOut:
         of every fold's model have the mean and standard deviation that those of the final model have on the pictures
         which both were trained with.
     boxes : (n, 4) float64
-        The best window by that model: x1, y1, x2, y2 in pixels, before smoothing and box voting.
+        The best box in detection by that model: x1, y1, x2, y2 in pixels.
     agreement : (n,) float64
-        IoU of that window and the final model's best window.
+        IoU of that box and the final model's best box.
     model : str
         Hash of the final model's weights.
     """
@@ -70,7 +69,7 @@ class HeldOut:
         wrong = {name: count for name, count in rows.items() if count != len(self.ids)}
         if wrong:
             raise InputError(f"held-out scores must have one row per picture, {len(self.ids)}, got {wrong}.")
-        as_boxes(self.boxes)
+        check_rows(self)
 
     @property
     def image_ap(self) -> float | None:
@@ -83,11 +82,11 @@ class HeldOut:
         return float((self.y > 0).mean())
 
     def detections(self) -> Detections:
-        """Return one detection per picture: its best window, with the held-out score of its best box."""
+        """Return one detection per picture: its best box, with its held-out score."""
         return Detections(self.ids, self.score, self.boxes)
 
     def corloc(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassCorLoc:
-        """Return how many pictures with the class have a correct window, by models that did not see them.
+        """Return how many pictures with the class have a correct box, by models that did not see them.
 
         `truth` is the ground truth of the class, by picture; pictures that no fold holds do not count.
         """
@@ -150,14 +149,18 @@ def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     return held_out if held_out.model == current else None
 
 
-def is_complete(run: RunFolder, task: FitTask) -> bool:
-    """Return whether a class has its model, and the held-out scores that its calibration was fitted on.
+def is_complete(context: RunContext, task: FitTask) -> bool:
+    """Return whether a class has its model, its fold models, and the scores that its calibration was fitted on.
 
     Raises SettingsError as `is_done`.
     """
     if not is_done(task):
         return False
-    if task.path != run.model(task.name) or Detector.load(task.path).calibration is None:
+    detector = Detector.load(task.path)
+    run = context.run
+    if "refine" not in detector.provenance["training"] and not _has_fold_models(context, task, detector):
+        return False
+    if task.path != run.model(task.name) or detector.calibration is None:
         return True
     try:
         return read_held_out(run, task.name) is not None
@@ -165,21 +168,16 @@ def is_complete(run: RunFolder, task: FitTask) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class TrainingPictures:
-    """The training pictures: their ids and the boxes of their windows, in the shards' order."""
-
-    ids: tuple[str, ...]
-    proposals: Proposals
+def _has_fold_models(context: RunContext, task: FitTask, detector: Detector) -> bool:
+    """Return whether a trained class has the models of its folds, or has none."""
+    try:
+        return FoldModels.load(context.run.fold_models(task.name)).model == weights_hash(detector)
+    except (MissingError, ModelFileError):
+        return not fold_numbers(context.settings, task.y).any()
 
 
 def save_held_out(
-    context: RunContext,
-    detector: Detector,
-    y: Labels,
-    pictures: TrainingPictures,
-    scores: FoldScores,
-    final: BestWindows,
+    context: RunContext, detector: Detector, y: Labels, ids: Sequence[str], fold: Index, scores: FoldScores
 ) -> Detector:
     """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
 
@@ -189,44 +187,23 @@ def save_held_out(
     detector : Detector
     y : (n,) int8
         Labels of the training pictures.
-    pictures : TrainingPictures
+    ids : sequence of str
+        Their names.
+    fold : (n,) intp
+        Their folds.
     scores : FoldScores
-    final : BestWindows
-        The best windows (n,) by `detector`.
     """
-    held_out = _held_out(detector, y, pictures, scores, final)
+    rows = scores.rows
+    held_out = HeldOut(
+        ids=tuple(ids[row] for row in rows),
+        y=y[rows],
+        fold=fold[rows],
+        score=scores.score + detector.intercept,
+        boxes=scores.boxes,
+        agreement=scores.agreement,
+        model=weights_hash(detector),
+    )
     path = context.run.held_out(detector.class_name)
     context.run.files.claim([path])
     held_out.save(path)
     return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
-
-
-def _held_out(
-    detector: Detector,
-    y: Labels,
-    pictures: TrainingPictures,
-    scores: FoldScores,
-    final: BestWindows,
-) -> HeldOut:
-    rows = np.flatnonzero(scores.fold)
-    windows = scores.window[rows]
-    return HeldOut(
-        ids=tuple(pictures.ids[row] for row in rows),
-        y=y[rows],
-        fold=scores.fold[rows],
-        score=scores.aligned(final.score + detector.intercept)[rows],
-        boxes=pictures.proposals.boxes[pictures.proposals.first[rows] + windows],
-        agreement=pictures.proposals.overlaps(rows, windows, final.index[rows]),
-        model=weights_hash(detector),
-    )
-
-
-def too_few_pictures(class_name: str, y: Labels, least: int) -> str:
-    """Return a sentence that says why a class has no probabilities; empty if it has enough pictures of each kind."""
-    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
-    if min(positives, negatives) >= least:
-        return ""
-    return (
-        f"scores of {class_name} have no probabilities, which need {least} pictures with it and {least} without, got "
-        f"{positives} and {negatives}."
-    )

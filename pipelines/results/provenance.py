@@ -9,6 +9,9 @@ from lapsvm.errors import ModelFileError
 if TYPE_CHECKING:
     from .detectors import HeadOfClass
 
+_NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap", "averaged_models")
+_FOLDS = ("held_out_image_ap", "held_out_agreement")
+
 
 def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
     """Return the value at the path `names` in a detector's provenance.
@@ -16,7 +19,7 @@ def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
     Raises
     ------
     ModelFileError
-        If it is missing, as in a detector that a run did not make.
+        If it is missing, as in a detector that a run did not make, or the results of a training are no such results.
     """
     value: Any = detector.provenance
     for name in names:
@@ -25,4 +28,28 @@ def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
                 f"model {detector.class_name!r} must have the provenance of a run, but {'.'.join(names)} is missing."
             )
         value = value[name]
+    if names[0] == "result":
+        _check_result(detector)
     return value
+
+
+def _check_result(detector: "Detector | HeadOfClass") -> None:
+    """Raise ModelFileError unless the results in a provenance are numbers where readers expect them."""
+    result = detector.provenance["result"]
+    try:
+        wrong = next((name for name in _NUMBERS if not _is_number(result.get(name))), None)
+        for name in _FOLDS:
+            for entry in result.get(name, ()):
+                if not entry["folds"] or not all(map(_is_number, entry["folds"])):
+                    wrong = name
+    except (AttributeError, KeyError, TypeError):
+        wrong = "result"
+    if wrong is not None:
+        raise ModelFileError(f"model {detector.class_name!r} is damaged: {wrong} in its provenance is no result.")
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, or None."""
+    return value is None or (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    )

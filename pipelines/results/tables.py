@@ -27,13 +27,18 @@ Cell = str | float | int | None
 
 
 def print_table(table: Mapping[str, Any], title: str) -> None:
-    """Print the figures of classes and their means on standard output."""
+    """Print the figures of classes and their means on standard output; the means name over how many they are.
+
+    That is where classes of the ground truth are missing, see `lapsvm evaluate --results`.
+    """
+    missing, known = table.get("missing", ()), len(table["classes"])
+    name = f"mean over {known} of {known + len(missing)} classes" if missing else "mean"
     measures = [name for name in TITLES if any(name in row for row in table["classes"].values())]
     rows = [[name, *(row.get(measure) for measure in measures)] for name, row in table["classes"].items()]
     means = ["" if measure == "npos" else table["mean"].get(measure) for measure in measures]
     lines = (_errors_line(table.get("errors", {})), _intervals_line(table["intervals"]) if "intervals" in table else "")
     note = "\n".join(filter(None, lines))
-    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, ["mean", *means]], note)
+    print_rows(title, ["class", *(TITLES[measure] for measure in measures)], [*rows, [name, *means]], note)
 
 
 def print_thresholds(entry: Mapping[str, Any], title: str) -> None:

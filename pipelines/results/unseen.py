@@ -11,6 +11,8 @@ from lapsvm.evaluation.tables import Row
 from lapsvm.report.next_steps import WEAK
 
 from ..run.context import RunContext
+from ..run.recipes import from_network
+from ..run.settings import BASELINES, IMPORTED, Settings
 from .detectors import available_detectors
 from .held_out import HeldOut, read_held_out
 
@@ -58,23 +60,31 @@ class Unseen:
         }
         return {measure: row[measure] for measure in measures}
 
-    def weakness(self, extractors: Sequence[str]) -> str:
-        """Return a sentence on features that hardly separate the pictures of some class; "" if there is no such class.
+    def weakness(self, settings: Settings) -> str:
+        """Return a sentence on detectors that hardly separate the pictures of some class; "" if there is no such class.
 
-        Parameters
-        ----------
-        extractors : sequence of str
-            Of the run, for the sentence.
+        It blames no features that a run with the recipe "plain" has not made the most of.
         """
         weak = {name: one for name, one in self.held_out.items() if is_weak(one)}
         if not weak:
             return ""
         figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
-        names = " and ".join(spec.split("?")[0].split("/")[-1] for spec in extractors)
         return (
-            f"the features ({names}) hardly separate pictures with and without a class, held-out image AP: {figures}; "
-            "boxes of such detectors are not to be trusted: use features of a network (--extractor), or more pictures."
+            f"the detectors hardly separate pictures with and without a class, held-out image AP: {figures}; their "
+            f"boxes are not to be trusted: {_advice(settings)}, or more pictures."
         )
+
+
+def _advice(settings: Settings) -> str:
+    """Return what to try before more pictures."""
+    names = " and ".join(spec.split("?")[0].split("/")[-1] for spec in settings.features.extractors)
+    if settings.windows.method == IMPORTED:
+        names = IMPORTED
+    elif not from_network(settings.features.extractors):
+        return f"use features of a network (--extractor) instead of {names}"
+    if settings.refine.rounds or settings.train.learner in BASELINES:
+        return f"use other features than {names}"
+    return f"use lapsvm train --recipe best --redo, then lapsvm refine and detect, or other features than {names}"
 
 
 def is_weak(held_out: HeldOut) -> bool:

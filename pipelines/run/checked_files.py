@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lapsvm.files import SMALL_FILE, read_regular
+
 from .dataset import content_hash
 
 CHECKSUM = "checksum"
@@ -26,8 +28,8 @@ def read_checked(path: Path, say: Callable[[str], None]) -> dict[str, Any] | Non
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):  # not text, not JSON, too many digits, or nested too deeply
+        content = json.loads(read_regular(path, "file", SMALL_FILE))
+    except (OSError, ValueError, RecursionError):  # not text, not JSON, too many digits, or nested too deeply
         content = None
     if isinstance(content, dict) and content.pop(CHECKSUM, None) == _checksum(path, content):
         return content

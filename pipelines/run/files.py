@@ -9,7 +9,7 @@ from lapsvm.detection.detector import FORMAT
 from lapsvm.errors import LapsvmError, OptionError, SettingsError
 from lapsvm.model_files import stored_format
 
-from .folder_lock import HOLDER, LOCK
+from .folder_lock import LOCK, is_lock
 from .ownership import OwnedFiles, is_leftover_list
 from .settings import DataSettings, Settings
 
@@ -31,6 +31,7 @@ PATTERNS = (
     "shards/*/[0-9]*.safetensors",
     "models/*.safetensors",
     "first/*.safetensors",
+    "folds/*.safetensors",
     "heldout/*.safetensors",
     "training/resume.json",
     "training/*.answers",
@@ -93,8 +94,7 @@ def _is_leftover(path: Path) -> bool:
         partial = re.fullmatch(rf"\.{GENERATED}\.[0-9a-f]{{8}}\.partial", path.name) is not None
         return partial or (path.name == GENERATED and (path / GENERATED_SETTINGS).is_file())
     if path.name == LOCK:
-        content = path.read_bytes()[: len(HOLDER)]
-        return content in (b"", HOLDER.encode())
+        return is_lock(path)
     return is_leftover_list(path.name)
 
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
-from lapsvm.files import write_atomically
+from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 
 from .files import adopted_files, check_is_run
 from .folder_lock import locked
@@ -77,6 +77,7 @@ class RunFolder:
         self.models = self.path / "models"
         self.first_models = self.path / "first"
         self.held_out_scores = self.path / "heldout"
+        self.models_of_folds = self.path / "folds"
         self.projection = self.path / "projection.safetensors"
         self.heads = self.path / "heads.safetensors"
         self.baseline_file = self.path / "baseline.json"
@@ -93,6 +94,10 @@ class RunFolder:
         """Return the folder of a set's shards."""
         return self.path / "shards" / set_name
 
+    def has_shards(self, set_name: str) -> bool:
+        """Return whether there are shards of a set; a finished run may have been copied without them."""
+        return any(self.shards(set_name).glob("*.safetensors"))
+
     def model(self, class_name: str) -> Path:
         """Return the file of a class's detector."""
         return self.models / f"{class_name}.safetensors"
@@ -100,6 +105,10 @@ class RunFolder:
     def first_model(self, class_name: str) -> Path:
         """Return the file of a class's detector before refinement."""
         return self.first_models / f"{class_name}.safetensors"
+
+    def fold_models(self, class_name: str) -> Path:
+        """Return the file of a class's models without a fold, before refinement."""
+        return self.models_of_folds / f"{class_name}.safetensors"
 
     def held_out(self, class_name: str) -> Path:
         """Return the file of a class's held-out scores."""
@@ -135,7 +144,7 @@ class RunFolder:
 
     def notes(self, table: str) -> dict[str, str]:
         """Return the table "versions" or "command" of ``run.toml``."""
-        notes = tomllib.loads(self.settings_file.read_text(encoding="utf-8")).get(table)
+        notes = tomllib.loads(read_regular(self.settings_file, "settings file", SMALL_FILE).decode()).get(table)
         return {name: str(value) for name, value in notes.items()} if isinstance(notes, dict) else {}
 
     def write(self, path: Path, text: str) -> None:
@@ -193,10 +202,10 @@ class RunFolder:
         if not self.timings_file.is_file():
             return {}
         try:
-            entries: dict[str, Any] = json.loads(self.timings_file.read_bytes())
+            entries: dict[str, Any] = json.loads(read_regular(self.timings_file, "file", SMALL_FILE))
             if all(_is_seconds(entry[name]) for entry in entries.values() for name in ("seconds", "cpu_seconds")):
                 return entries
-        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
             pass  # not JSON, or of another shape
         say(f"{self.timings_file} is damaged; the times in it are left out.")
         return {}

@@ -1,18 +1,24 @@
-"""The lock of a run folder: one process at a time; errors name the process that has it."""
+"""The lock of a run folder: one process at a time; errors name the process that has it.
+
+A file of that name that this program did not write, or that has other names too, is refused and stays as it is.
+"""
 
 import errno
 import fcntl
 import os
 import platform
+import re
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lapsvm.errors import MissingError, SettingsError
+from lapsvm.errors import LapsvmError, MissingError, SettingsError, WriteError
+from lapsvm.files import open_regular
 
 LOCK = ".lock"
-HOLDER = "process "  # the first word of the text in the lock file
+_HOLDER = re.compile(rb"process \d+ on .*\)", re.DOTALL)
 _TEXT = 4096  # bytes of it that are read
 
 
@@ -28,13 +34,14 @@ def locked(folder: Path, command: str) -> Iterator[None]:
     lock = _acquire(folder)
     before = os.pread(lock, _TEXT, 0)
     try:
-        _write(lock, f"{HOLDER}{os.getpid()} on {platform.node()} ({command}, since {time.strftime('%F %T %z')})")
+        holder = f"process {os.getpid()} on {platform.node()} ({command}, since {time.strftime('%F %T %z')})"
+        _write(lock, holder.encode())
         yield
     except BaseException:
         _remove_if_unused(folder, made)
         raise
     finally:
-        _write(lock, before.decode(errors="replace"))
+        _write(lock, before)
         os.close(lock)
 
 
@@ -55,29 +62,50 @@ def _acquire(folder: Path) -> int:
         lock = _open(path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-                return lock
+            is_named = path.exists() and os.path.samestat(os.fstat(lock), path.stat())
         except OSError:
             holder = os.pread(lock, _TEXT, 0).decode(errors="replace") or "another process"
             os.close(lock)
             raise SettingsError(f"run folder {folder} is in use by {holder}.") from None
-        os.close(lock)  # another process, whose command was refused, removed the file
+        if is_named and _is_ours(lock):
+            return lock
+        os.close(lock)
+        if is_named:  # if not, another process, whose command was refused, removed the file
+            raise SettingsError(f"lock {path} was not written by lapsvm, so it is not replaced; move it away.")
 
 
 def _open(path: Path) -> int:
     """Open or make the lock file; a symbolic link is not followed."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise SettingsError(f"lock {path} must be a regular file, got a symbolic link.") from None
-        raise
+        raise WriteError(f"lock {path} cannot be opened: {error.strerror}.") from error
 
 
-def _write(lock: int, text: str) -> None:
+def is_lock(path: Path) -> bool:
+    """Return whether a path is a lock file of this program."""
+    try:
+        with open_regular(path, "lock") as file:
+            return _is_ours(file.fileno())
+    except LapsvmError:
+        return False
+
+
+def _is_ours(lock: int) -> bool:
+    """Return whether an open file is empty or says who holds it, and has no other name."""
+    status = os.fstat(lock)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > _TEXT:
+        return False
+    text = os.pread(lock, _TEXT, 0)
+    return not text or _HOLDER.fullmatch(text) is not None
+
+
+def _write(lock: int, text: bytes) -> None:
     with suppress(OSError):  # the next write reports a full disk
         os.ftruncate(lock, 0)
-        os.pwrite(lock, text.encode(), 0)
+        os.pwrite(lock, text, 0)
 
 
 def _remove_if_unused(folder: Path, made: list[Path]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from lapsvm.errors import OptionError
 
 from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE, shown
-from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, MAP_WEIGHTS, Settings
+from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, Settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -216,7 +216,7 @@ OPTIONS: tuple[Option, ...] = (
         "Training", FIT,
         Option("learner", "--learner", str, f"The learner; {', '.join(BASELINES)} are baselines, for --refine 0.",
                "train.learner", rule=(*LEARNERS, *BASELINES), main="*"),
-        Option("loss", "--loss", str, "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top, or your own.",
+        Option("loss", "--loss", str, "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top.",
                "train.loss", main="*"),
         Option("C", "--C", float, "The weight of the loss; cross-validation chooses one of several.", "train.C",
                COMMAS, POSITIVE, main="*"),
@@ -231,12 +231,8 @@ OPTIONS: tuple[Option, ...] = (
                "tune does.", "train.path"),
         Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
                rule=POSITIVE, main="train tune"),
-        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the same against their "
-               "surroundings (contrast; needs --beside), the whole image, the central window, or a random one.",
-               "train.init", rule=INITS, main="train"),
-        Option("map_weights", "--map-weights", str, "How much each of several maps of networks counts in training: "
-               "all alike (equal), or as their cells across a picture (resolution).", "train.map_weights",
-               rule=MAP_WEIGHTS),
+        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, the "
+               "central window, or a random one.", "train.init", rule=INITS, main="train"),
         Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
         Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "
@@ -261,12 +257,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Choice of constants", FIT,
-        Option("folds", "--folds", int, "The folds of cross-validation; tune takes 5.", "train.folds",
+        Option("folds", "--folds", int, "The folds, each of which some models never see: for held-out scores and for "
+               "choices; tune takes 5.", "train.folds",
                rule=Range(2, MAX_NUMBER), main="train tune"),
         Option("margin", "--margin", float, "Take the smallest C that is at most this far below the best.",
                "train.margin", rule=Range(0, 1, below=True)),
         Option("criterion", "--criterion", str, "What cross-validation compares: image AP, or the agreement of "
-               "windows. With mean_probe there is none: the largest C, the smallest where the scene decides.",
+               "windows.",
                "train.criterion", rule=CRITERIA),
         main="tune",
     ),
@@ -283,8 +280,6 @@ OPTIONS: tuple[Option, ...] = (
                "below it there may be another object.", "refine.neg_min_iou", rule=SHARE),
         Option("neg_part_iou", "--neg-part-iou", float, "The IoU from which a window inside the chosen one is no "
                "negative: it may be the object.", "refine.neg_part_iou", rule=SHARE),
-        Option("scene_part_iou", "--scene-part-iou", float, "The least --neg-part-iou of a class whose pictures the "
-               "mean of their windows tells apart.", "refine.scene_part_iou", rule=SHARE),
         Option("refine_top", "--refine-top", float, "The number of positive windows whose mean represents a picture; "
                "below 1 a share.", "refine.top", rule=POSITIVE),
         Option("candidates", "--candidates", int, "The number of windows of a negative picture; 0 for all.",
@@ -295,8 +290,6 @@ OPTIONS: tuple[Option, ...] = (
                "the voted boxes, not with the best ones.", "refine.box_voting"),
         Option("refine_smoothing", "--refine-smoothing", float, "The score smoothing of --refine-voting; 0 for none.",
                "refine.score_smoothing", rule=SHARE),
-        Option("refine_folds", "--refine-folds", int, "The folds whose held-out models choose windows anew.",
-               "refine.folds", rule=Range(2, MAX_NUMBER)),
         Option("refine_surroundings", "--refine-surroundings", float, "The share that the weights of windows' "
                "surroundings keep after refinement, and in --refine-voting.", "refine.surroundings", rule=SHARE),
         main="refine",
@@ -313,8 +306,6 @@ OPTIONS: tuple[Option, ...] = (
                "detect.demotion", rule=AT_LEAST_0),
         Option("score_smoothing", "--score-smoothing", float, "How much windows score by those that nearly coincide "
                "with them; 0 for not at all.", "detect.score_smoothing", rule=SHARE),
-        Option("box_support", "--box-support", float, "How much boxes gain where the high scores of a picture lie "
-               "on one place; 0 for nothing.", "detect.box_support", rule=AT_LEAST_0),
         Option("box_voting", "--box-voting", float, "The temperature at which boxes move to the mean of the windows "
                "around them; 0 for none.", "detect.box_voting", rule=AT_LEAST_0),
         Option("box_voting_iou", "--box-voting-iou", float, "The least overlap of windows that vote.",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from lapsvm.errors import SettingsError
-from lapsvm.files import is_temporary, remove_stale, write_atomically
+from lapsvm.files import SMALL_FILE, is_temporary, read_regular, remove_stale, write_atomically
 
 MARKER = ".lapsvm-files"
 TABLES_MARKER = ".lapsvm-tables"  # in folders that hold our tables among any files and need not be run folders
@@ -89,9 +89,9 @@ class OwnedFiles:
         if self.marker.is_symlink() or not self.marker.is_file():
             return None
         try:
-            header, *lines = self.marker.read_text(encoding="ascii").splitlines()
+            header, *lines = read_regular(self.marker, "list", SMALL_FILE).decode("ascii").splitlines()
             names = [json.loads(line) for line in lines]
-        except (ValueError, RecursionError):  # not text, no first line, or not JSON
+        except (OSError, ValueError, RecursionError):  # not text, no first line, or not JSON
             return None
         is_valid = header == HEADER and all(isinstance(name, str) and _is_inside(name) for name in names)
         return set(names) if is_valid else None
@@ -144,7 +144,7 @@ def table_files(
 
 def _has_key(path: Path, key: str) -> bool:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path, "table", SMALL_FILE))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and key in content

@@ -17,6 +17,7 @@ from .folder import RunFolder
 from .settings import IMPORTED, Settings
 
 PLAIN: dict[str, Any] = {
+    "windows.method": "selective_search",
     "windows.max_windows": 2000,
     "windows.max_area": 1.0,
     "features.pca": 0.0,
@@ -32,31 +33,27 @@ PLAIN: dict[str, Any] = {
     "train.top": 1.0,
     "train.tol": 0.001,
     "train.candidates": 20,
-    "train.map_weights": "equal",
     "refine.rounds": 0,
     "detect.demotion": 0.0,
     "detect.score_smoothing": 0.0,
-    "detect.box_support": 0.0,
     "detect.box_voting": 0.0,
 }
 """The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
 
 BEST: dict[str, Any] = PLAIN | {
+    "windows.method": "mixed",
     "windows.max_windows": 1000,
     "windows.max_area": 0.9,
     "features.pca": 512.0,
     "features.contrast": 0.5,
     "features.beside": True,
     "features.sizes": (640, 960),
-    "train.C": (0.3, 10.0),
-    "train.criterion": "mean_probe",
-    "train.init": "contrast",
+    "train.C": (1.0,),
     "train.top": 20.0,
     "train.tol": 0.01,
     "train.candidates": 0,
-    "train.map_weights": "resolution",
     "refine.rounds": 2,
-    "refine.C": 60.0,
+    "refine.C": 2.0,
     "refine.top": 5.0,
     "refine.average": True,
     "refine.box_voting": True,
@@ -65,11 +62,9 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.neg_iou": 0.4,
     "refine.neg_min_iou": 0.1,
     "refine.neg_part_iou": 0.1,
-    "refine.scene_part_iou": 0.25,
     "refine.candidates": 300,
     "detect.demotion": 1.0,
     "detect.score_smoothing": 0.5,
-    "detect.box_support": 2.0,
     "detect.box_voting": 0.7,
     "detect.box_voting_iou": 0.45,
 }
@@ -81,6 +76,12 @@ AUTO = "auto"  # best where features come from a network, else plain; see `resol
 HOG = "hog"
 EXTRACTORS = "features.extractors"
 WITHOUT_NETWORK = f"extractor: hog, which is weak on photographs; for the features of a network: {INSTALL}"
+
+
+FOR_IMPORTED = (
+    "recipe: plain; imported features take the parts of best that need no network (training, refinement, detection): "
+    "lapsvm train --recipe best, then lapsvm refine and detect"
+)
 
 
 def recipe_values(name: str | None) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def recipe_values(name: str | None) -> dict[str, Any]:
 
 
 def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the settings of a verb with nothing left automatic, and a line that tells what to install.
+    """Return the settings of a verb with nothing left automatic, and a line on what else there is.
 
     Parameters
     ----------
@@ -135,7 +136,9 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
         found, line = (KIND, "") if photos_installed() else (HOG, WITHOUT_NETWORK)
         values[EXTRACTORS] = tuple(found if text == AUTO else text for text in texts)
     if recipe == AUTO:
-        used = values.get(EXTRACTORS) or run.settings().features.extractors
+        stored = run.settings()
+        line = line or (FOR_IMPORTED if stored.windows.method == IMPORTED else "")
+        used = values.get(EXTRACTORS) or stored.features.extractors
         values = {**recipe_values("best" if from_network(used) else "plain"), **values}
     return values, line
 

@@ -12,16 +12,15 @@ from typing import Any, Self, get_args
 import tomli_w
 
 from lapsvm.errors import OptionError, SettingsError
-from lapsvm.files import NOT_PARSED, read_regular
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 
 from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
 HEADS = ("wsddn", "oicr", "attention_mil")
 BASELINES = ("mi_svm", *HEADS)
-MAP_WEIGHTS = ("equal", "resolution")
-INITS = ("mean", "contrast", "whole_image", "centre", "random")
-CRITERIA = ("image_ap", "agreement", "mean_probe")
+INITS = ("mean", "whole_image", "centre", "random")
+CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
 REMOVED = ""
 FORMER_NAMES = {
@@ -122,7 +121,6 @@ class TrainSettings:
     far below the best a candidate counts as good as that (see
     `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, ``lr`` its step,
     several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of a baseline.
-    ``map_weights`` says how much each map of the networks counts: see `lapsvm.pipelines.fitting.map_weights`.
     """
 
     learner: str = "latent_rank_svm"
@@ -147,13 +145,10 @@ class TrainSettings:
     lr: tuple[float, ...] = (0.01, 0.03, 0.1)
     weight_decay: float = 1e-5
     head_seed: int = 0
-    map_weights: str = "equal"
 
     @property
     def needs_folds(self) -> bool:
         """Whether folds are trained to choose constants: there are several candidates, and the criterion compares."""
-        if self.criterion == "mean_probe":
-            return False
         constants: tuple[tuple[float, ...], ...] = (self.C,)
         if self.learner in HEADS:
             constants = (self.epochs, self.lr)
@@ -182,9 +177,7 @@ class RefineSettings:
     neg_iou: float = 0.3
     neg_min_iou: float = 0.0
     neg_part_iou: float = 1.0
-    scene_part_iou: float = 0.0
     top: float = 1.0
-    folds: int = 3
     candidates: int = 0
     average: bool = False
     box_voting: bool = False
@@ -200,7 +193,6 @@ class DetectSettings:
     max_detections: int = 100
     demotion: float = 0.0
     score_smoothing: float = 0.0
-    box_support: float = 0.0
     box_voting: float = 0.0
     box_voting_iou: float = 0.4
 
@@ -232,7 +224,7 @@ class Settings:
             If it is no TOML.
         """
         try:
-            tables = tomllib.loads(read_regular(path, "settings file").decode("utf-8"))
+            tables = tomllib.loads(read_regular(path, "settings file", SMALL_FILE).decode("utf-8"))
             known = {name: value for name, value in tables.items() if name not in ("versions", "command")}
             return dict(_flat(known))
         except NOT_PARSED as error:

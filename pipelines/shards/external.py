@@ -19,6 +19,7 @@ from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalW
 from ..run.settings import SourceSettings
 
 REACH = 1.0  # pixels by which a box may lie outside: programs round differently
+SMALLEST = 2  # pixels: in a larger picture windows do not all lie within one pixel
 EQUAL = 1e-3  # pixels by which the corners of equal boxes differ
 _NOTHING = np.empty((0, 4))
 
@@ -185,8 +186,14 @@ def equal_boxes(first: Float64, second: Float64) -> Any:
 
 
 def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tuple[int, int], clip: bool) -> None:
-    """Raise ExternalFileError for the first box without area, or too far outside the picture."""
+    """Raise ExternalFileError for normalised boxes, the first box without area, or one too far outside the picture."""
     height, width = size
+    raw = windows.boxes[rows]
+    if len(raw) and max(size) > SMALLEST and ((raw >= 0) & (raw <= 1)).all():
+        raise ExternalFileError(
+            f"{windows.where}: boxes must be in pixels, but all {len(raw)} lie within 0 to 1, as normalised ones do; "
+            "multiply them by the width and height of the picture."
+        )
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     reach = np.maximum(-boxes[:, :2], boxes[:, 2:] - [width, height]).max(axis=1, initial=0)
     advice = "see whether --boxes, --base and --edges are right"

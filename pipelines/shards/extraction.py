@@ -19,9 +19,14 @@ KeptPictures = dict[str, tuple[PreparedWindows, str]]
 
 def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
     """Return what decides the numbers in a shard, without paths or times."""
+    chosen = chosen_provenance(settings)
     windows = windows_provenance(settings.windows) | {"seed": settings.seed}
-    features = {"extractor": extractor.describe(), "dtype": settings.features.dtype}
-    return {"windows": windows, "features": features | {"networks": network_settings(settings.features)}}
+    return {"windows": windows, "features": chosen | {"extractor": extractor.describe()}}
+
+
+def chosen_provenance(settings: Settings) -> dict[str, Any]:
+    """Return the part of `provenance` that the settings of features decide alone."""
+    return {"dtype": settings.features.dtype, "networks": network_settings(settings.features)}
 
 
 class SetExtraction(ShardJobs[PictureWindows]):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
-from lapsvm.features import Shard, ShardSet, open_shards
+from lapsvm.features import Shard, ShardSet
 
 from ..results.detection_record import outdated_models
 from ..results.detections import (
@@ -21,6 +21,7 @@ from ..results.detections import (
 from ..results.detectors import shard_scorers
 from ..run.context import RunContext
 from ..run.folder import STAMP, Timing, measured
+from ..shards.finished import finished_shards
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def run_together(contexts: Sequence[RunContext]) -> None:
     The time of each run is its share.
     """
     score, first = shard_scorers(contexts, "detect"), contexts[0]
-    shards = {name: open_shards(first.run.shards(name)) for name in first.data.records}
+    shards = {name: finished_shards(first, "detect", name) for name in first.data.records}
     outdated = [outdated_models(own.run, own.data.classes, own.settings.detect) for own in contexts]
     for context, models in zip(contexts, outdated, strict=True):
         context.run.files.check(models)
@@ -68,7 +69,6 @@ def _finish(
 ) -> None:  # fmt: skip
     """Put the models and result files of one run in their places."""
     context.run.files.claim(outdated)
-    _say_lost_probabilities(context, outdated)
     for path, detector in outdated.items():
         detector.save(path)
     for name, result in results.items():
@@ -78,17 +78,6 @@ def _finish(
             context.run.save_timing(f"detect {name}", Timing(), context.reporter.say)
     if context.settings != context.run.settings():
         context.save_settings()
-
-
-def _say_lost_probabilities(context: RunContext, outdated: Mapping[Path, Detector]) -> None:
-    """Report the models whose probabilities are for scores of another box support."""
-    lost = [one.class_name for path, one in outdated.items() if not one.calibration and Detector.load(path).calibration]
-    if lost:
-        maker = "refine" if context.settings.refine.rounds else "train"
-        context.reporter.say(
-            f"detect: scores of {', '.join(lost)} have no probabilities, which were fitted with another --box-support; "
-            f"run lapsvm {maker} --redo for new ones."
-        )
 
 
 def _detect_set(

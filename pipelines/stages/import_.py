@@ -3,6 +3,7 @@
 from lapsvm.errors import OptionError
 
 from ..run.context import RunContext
+from ..run.recipes import FOR_IMPORTED
 from ..shards.external import Sources, open_sources
 from ..shards.importing import SetImport
 from .data_checks.pictures import check_data, report_left_out
@@ -33,6 +34,8 @@ def run(context: RunContext) -> None:
         report_left_out(context, name, jobs.left_out())
     data.report()
     _report_unused(context, sources)
+    if any(to_do.values()) and not context.settings.refine.rounds:
+        context.reporter.say(FOR_IMPORTED)
 
 
 def _report_unused(context: RunContext, sources: Sources) -> None:

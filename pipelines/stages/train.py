@@ -3,34 +3,36 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
-from lapsvm.errors import StageError
-from lapsvm.features import ShardSet, open_shards
+from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
 from ..fitting.agreement import Proposals
-from ..fitting.contrast_start import obstacle
 from ..fitting.fit import Constants, FitRequest, fit_requests
-from ..fitting.fold_scores import FoldScores
+from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels, without_folds
+from ..fitting.fold_scores import fold_scores
 from ..fitting.history import CONSTANTS, history_rows, write_history
-from ..fitting.mean_probe import by_mean_probe, check_constants, data_warnings, mean_probe_image_aps
-from ..fitting.selection import HELD_OUT_FOLDS, Choice, check_folds, choose_constants, grid, held_out_scores
+from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
+from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, check_other_learners, decisive, files_of_other_learners, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
-from ..fitting.window_subset import WindowSubset, window_subsets
-from ..results.held_out import TrainingPictures, is_complete, save_held_out, too_few_pictures
+from ..fitting.window_subset import WindowSubset, weights_hash, window_subsets
+from ..results.held_out import is_complete, save_held_out
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..run.settings import BASELINES, TrainSettings
+from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
 from .train_baseline import is_trained, train_baseline
 
@@ -40,10 +42,7 @@ def run(context: RunContext) -> None:
 
     Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
-    folder = context.run.shards(context.settings.data.train_set)
-    if not any(folder.glob("*.safetensors")):
-        raise StageError(f"train needs shards, but {folder} holds none; run lapsvm extract first.")
-    shards = open_shards(folder)
+    shards = finished_shards(context, "train", context.settings.data.train_set)
     tasks = fit_tasks(context, shards)
     check_other_learners(context)
     if context.settings.train.learner in BASELINES:
@@ -52,7 +51,7 @@ def run(context: RunContext) -> None:
     to_do = (
         tasks
         if context.redo
-        else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context.run, task)])
+        else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context, task)])
     )
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
@@ -91,13 +90,10 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     """Choose constants where there are candidates, then train all classes side by side on the whole set."""
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
-    if context.settings.train.criterion == "mean_probe":
-        check_constants(context.settings.train)
     check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
     subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
-    _say_obstacle(context, shards, subsets)
     projection = projection_of(context.run, shards)
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
@@ -105,94 +101,88 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         context.run.remove(files_of_other_learners(context))
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
-    choices = _choices(context, subsets, tasks, probe_aps)
-    requests = {name: FitRequest(y, choices[name].constants) for name, y in labels.items()}
+    choices = _choices(context, subsets, tasks)
+    folds = {task.name: fold_numbers(context.settings, task.y) for task in tasks}
+    requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in tasks}
     solutions = _solutions(context, subsets, requests)
     rows = [row for name in labels for row in choices[name].history]
-    for name, request in requests.items():
-        rows += history_rows(name, "final", request.constants, solutions[name])
+    for name, (request, *_) in requests.items():
+        rows += history_rows(name, "final", request.constants, solutions[name][0])
     write_history(context, rows)
-    for name in labels:
-        if not solutions[name].coef.any():
-            context.reporter.say(f"train: {name} ended at w = 0, which scores every window alike; raise --C.")
     context.save_settings()
-    detectors = {}
+    pictures = _Pictures(bags, Proposals.of_training(context).boxes, shards.image_ids)
     for task in tasks:
-        result, solution = _result(choices[task.name], probe_aps.get(task.name)), solutions[task.name]
-        for sentence in data_warnings(task.name, result):
+        solution, *of_folds = solutions[task.name]
+        result = _result(choices[task.name], probe_aps.get(task.name))
+        for sentence in [*_zero_warnings(task.name, solution), *data_warnings(task.name, result)]:
             context.reporter.say(f"train: {sentence}")
-        weights, factors = halves.unfold(solution.coef), halves.unfold_scale(scale)
-        detectors[task.name] = fitted_detector(task, result, replace(solution, coef=weights), factors, projection)
-    held_out = {name: choice.held_out for name, choice in choices.items() if choice.held_out is not None}
-    detectors |= _calibrated(context, shards, bags, tasks, detectors, solutions, held_out)
-    for task in tasks:
-        detectors[task.name].save(task.path)
+        unfolded = replace(solution, coef=halves.unfold(solution.coef))
+        detector = fitted_detector(task, result, unfolded, halves.unfold_scale(scale), projection)
+        if of_folds:
+            fold = folds[task.name]
+            stored = np.stack([halves.unfold(one.coef * scale) for one in of_folds], axis=1)
+            _save_fold_models(context, task.name, FoldModels(fold, stored, weights_hash(detector)))
+        if not context.settings.refine.rounds:  # which has held-out scores of its own
+            detector = _calibrated(context, task, detector, pictures, folds[task.name], solutions[task.name])
+        detector.save(task.path)
     context.run.remove_training()
 
 
-def _say_obstacle(context: RunContext, shards: ShardSet, subsets: Sequence[WindowSubset]) -> None:
-    """Report once if training starts elsewhere than ``--init contrast`` asks for."""
-    reason = next(filter(None, (obstacle(shards, bags) for bags, _ in subsets)), "")
-    if context.settings.train.init == "contrast" and reason:
-        context.reporter.say(f"train: --init contrast needs {reason}; training starts as with --init mean.")
+class _Pictures(NamedTuple):
+    """The training pictures: combined windows, their boxes (n_windows, 4), and their names."""
+
+    bags: Bags
+    boxes: Float64
+    ids: Sequence[str]
+
+
+def _requests(y: Labels, fold: Index, choice: Choice) -> list[FitRequest]:
+    """Return the trainings of a class: with all labels, then without those of each fold."""
+    of_folds = zip(seen_labels(y, fold), choice.of_folds, strict=False)  # none if windows were kept by known labels
+    return [FitRequest(y, choice.constants), *(FitRequest(*pair) for pair in of_folds)]
+
+
+def _zero_warnings(class_name: str, solution: LatentSolution) -> list[str]:
+    if solution.coef.any():
+        return []
+    return [f"{class_name} ended at w = 0, which scores every window alike; raise --C."]
+
+
+def _save_fold_models(context: RunContext, class_name: str, models: FoldModels) -> None:
+    path = context.run.fold_models(class_name)
+    context.run.files.claim([path])
+    models.save(path)
 
 
 def _calibrated(
-    context: RunContext, shards: ShardSet, bags: Bags, tasks: Sequence[FitTask], detectors: Mapping[str, Detector],
-    solutions: Mapping[str, LatentSolution], held_out: Mapping[str, FoldScores],
-) -> dict[str, Detector]:  # fmt: skip
-    """Return the final detectors of classes with held-out scores, with their calibration."""
-    if context.settings.refine.rounds:
-        return {}  # refinement follows, and has held-out scores of its own
-    context.run.remove(context.run.held_out(task.name) for task in tasks if task.name not in held_out)
-    for task in tasks:
-        if task.name not in held_out:
-            context.reporter.say(f"train: {_without_probabilities(context.settings.train, task)}")
-    calibrated = [task for task in tasks if task.name in held_out]
-    if not calibrated:
-        return {}
-    best = bags.best(np.column_stack([solutions[task.name].coef for task in calibrated]))
-    pictures = TrainingPictures(shards.image_ids, Proposals.of_training(context))
-    return {
-        task.name: save_held_out(
-            context, detectors[task.name], task.y, pictures, held_out[task.name], best.column(column)
-        )
-        for column, task in enumerate(calibrated)
-    }
-
-
-def _without_probabilities(train: TrainSettings, task: FitTask) -> str:
-    """Return a sentence that says why a class has no held-out scores."""
-    if train.keep_windows:
-        return f"scores of {task.name} have no probabilities, because folds kept other windows than detection scores."
-    return too_few_pictures(task.name, task.y, HELD_OUT_FOLDS)
+    context: RunContext, task: FitTask, detector: Detector, pictures: _Pictures, fold: Index,
+    solutions: Sequence[LatentSolution],
+) -> Detector:  # fmt: skip
+    """Return the final detector of a class with its calibration, if it has folds."""
+    if not fold.any():
+        context.run.remove([context.run.held_out(task.name)])
+        context.reporter.say(f"train: {without_folds(context.settings.train, task.name, task.y)}")
+        return detector
+    final, *others = (solution.coef for solution in solutions)
+    coef = np.column_stack(others)
+    scores = fold_scores(pictures.bags, pictures.boxes, fold, coef, final, context.settings.detect)
+    return save_held_out(context, detector, task.y, pictures.ids, fold, scores)
 
 
 def _solutions(
-    context: RunContext, subsets: Sequence[WindowSubset], requests: Mapping[str, FitRequest]
-) -> dict[str, LatentSolution]:
-    solutions: dict[str, LatentSolution] = {}
+    context: RunContext, subsets: Sequence[WindowSubset], requests: Mapping[str, Sequence[FitRequest]]
+) -> dict[str, list[LatentSolution]]:
+    """Return the solutions of the requests of every class; those on the same windows are trained side by side."""
+    solutions: dict[str, list[LatentSolution]] = {}
     for bags, names in subsets:
-        found = fit_requests(context, "train", [requests[name] for name in names], bags, names)
-        solutions |= zip(names, found, strict=True)
-    return {name: solutions[name] for name in requests}
+        together = [request for name in names for request in requests[name]]
+        classes = [name for name in names for _ in requests[name]]
+        found = iter(fit_requests(context, "train", together, bags, classes))
+        solutions |= {name: list(islice(found, len(requests[name]))) for name in names}
+    return solutions
 
 
-def _chosen(
-    context: RunContext, bags: Bags, labels: dict[str, Labels], probe_aps: Mapping[str, float]
-) -> dict[str, Choice]:
-    """Return the constants of classes by the criterion of the settings."""
-    if context.settings.train.criterion != "mean_probe":
-        return choose_constants(context, bags, labels)
-    return {
-        name: Choice(by_mean_probe(grid(context.settings, y), probe_aps.get(name)), [], [])
-        for name, y in labels.items()
-    }
-
-
-def _choices(
-    context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask], probe_aps: Mapping[str, float]
-) -> dict[str, Choice]:
+def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask]) -> dict[str, Choice]:
     """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
@@ -200,28 +190,16 @@ def _choices(
         labels = {name: by_name[name].y for name in names}
         new = {name: y for name, y in labels.items() if name not in choices}
         chosen = {name: choices[name] for name in names if name in choices}
-        chosen |= _chosen(context, bags, new, probe_aps) if new else {}
-        choices |= _with_held_out(context, bags, labels, chosen)  # stored ones lack them if refinement was planned
+        chosen |= choose_constants(context, bags, new) if new else {}
+        choices |= chosen
         entries = {name: _choice_entry(by_name[name], choice) for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices
 
 
-def _with_held_out(
-    context: RunContext, bags: Bags, labels: Mapping[str, Labels], choices: Mapping[str, Choice]
-) -> dict[str, Choice]:
-    """Return choices with held-out scores where these describe the final models, training folds if there are none."""
-    if context.settings.refine.rounds or context.settings.train.keep_windows:
-        return {name: replace(choice, held_out=None) for name, choice in choices.items()}
-    missing = {name: choice.constants for name, choice in choices.items() if choice.held_out is None}
-    scores = held_out_scores(context, bags, {name: labels[name] for name in missing}, missing)
-    return {**choices, **{name: replace(choices[name], held_out=found) for name, found in scores.items()}}
-
-
 def _choice_entry(task: FitTask, choice: Choice) -> dict[str, Any]:
     """Return a choice as JSON values, for training that resumes."""
-    stored = None if choice.held_out is None else choice.held_out.as_json()
-    return {"key": _choice_key(task), **asdict(replace(choice, held_out=None)), "held_out": stored}
+    return {"key": _choice_key(task), **asdict(choice)}
 
 
 def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
@@ -245,18 +223,19 @@ def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, 
     entries = {} if stored is None else stored["choices"]
     return {
         task.name: Choice(
-            Constants(*entry["constants"]), entry["candidates"], entry["history"],
-            None if entry["held_out"] is None else FoldScores.from_json(entry["held_out"]),
+            Constants(*entry["constants"]),
+            [Constants(*constants) for constants in entry["of_folds"]],
+            entry["candidates"],
+            entry["history"],
         )
         for task in tasks
-        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task) and "held_out" in entry
-    }  # fmt: skip
+        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task)
+    }
 
 
 def _choice_key(task: FitTask) -> str:
     """Return the hash of everything that decides a choice."""
-    amount = task.provenance["detection"]["box_support"]  # held-out scores are those of detection
-    return content_hash(json.dumps([decisive(task.provenance), amount], sort_keys=True))
+    return content_hash(json.dumps(decisive(task.provenance), sort_keys=True))
 
 
 def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lapsvm.evaluation import write_json
 
 from ..fitting.history import CONSTANTS
 from ..results.detectors import load_detectors
+from ..results.inputs import trained_tasks, training_shards
 from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.settings import BASELINES, Settings
@@ -38,14 +39,12 @@ def run(context: RunContext) -> None:
         raise OptionError(
             f"tune needs a latent learner, got {train.learner}; lapsvm train chooses a baseline's constants itself."
         )
-    if train.criterion == "mean_probe":
-        raise OptionError("tune compares values by folds; give --criterion image_ap or agreement, not mean_probe.")
     others = (train.J, train.trim) if train.learner == "latent_svm" else ()
     choices = math.prod(len(set(values)) for values in (train.C, *others))
     if choices == 1:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
-    detectors = load_detectors(context, "tune", context.trained_model)
+    detectors = load_detectors(context, "tune", trained_tasks(context, training_shards(context)))
     results = {detector.class_name: provenance_value(detector, "result") for detector in detectors}
     table = tuning_table(context.settings, results)
     as_json, as_csv = context.run.tuning_files

@@ -349,7 +349,7 @@ def test_a_worker_without_lapsvm_is_told(cluster, tmp_path, monkeypatch):
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(DependencyError, match=r'not installed; pip install "lapsvm\[dask\]"'), open_cluster("dask", 1):
+    with pytest.raises(DependencyError, match=r'not installed; pip install "\.\[dask\]"'), open_cluster("dask", 1):
         pass
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lapsvm.detection.export import EXPORT_FORMATS, AnnotatedPicture, Annotations, write_export
-from lapsvm.errors import InputError, OptionError, WriteError
+from lapsvm.errors import InputError, MissingError, OptionError, WriteError
 
 NAMES = (
     "cat/one.jpg",
@@ -333,3 +333,42 @@ def test_nothing_is_left_of_an_export_that_ends_early(tmp_path, given_boxes, for
 def test_a_format_must_be_known_and_take_its_options(tmp_path, given_boxes, arguments, message):
     with pytest.raises(OptionError, match=message):
         write_export(given_boxes, tmp_path / "out", arguments[0], copy=arguments[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.jpg", "b/../../a.jpg", "/a.jpg", "..", ".", "/", "", "./a.jpg", "a//b.jpg", "a\0"]
+)
+def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="name of a picture must be a path inside the exported folder"):
+        AnnotatedPicture(name, tmp_path / "a.jpg", 9, 9)
+    with pytest.raises(InputError, match="name of a set must be a path inside the exported folder"):
+        Annotations(name or "a/b", ("cat",), ())
+
+
+@pytest.mark.parametrize("name", ["sub/set", "..\\..\\a"])
+def test_a_set_is_one_file_name(name):
+    with pytest.raises(InputError, match="name of a set must be"):
+        Annotations(name, ("cat",), ())
+
+
+def test_a_class_that_is_not_listed_and_what_is_listed_twice_are_refused(tmp_path):
+    one = AnnotatedPicture("a.jpg", tmp_path / "a.jpg", 9, 9, ("dog",), [[0, 0, 2, 2]], [1.0])
+    with pytest.raises(InputError, match=r"'a\.jpg': a box must be of a class that is listed \(cat\), got 'dog'"):
+        Annotations("test", ("cat",), (one,))
+    with pytest.raises(InputError, match=r"each picture once, got 'a\.jpg' twice"):
+        Annotations("test", ("dog",), (one, one))
+    with pytest.raises(InputError, match="each class once, got 'dog' twice"):
+        Annotations("test", ("dog", "dog"), (one,))
+
+
+@pytest.mark.parametrize("format_name", ["yolo", "voc"])
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_picture_that_is_no_file_is_refused(tmp_path, format_name, copy, make):
+    """Files below a link to a folder would be written into that folder."""
+    (tmp_path / "data").mkdir()
+    make(tmp_path / "data" / "a")
+    pictures = tuple(AnnotatedPicture(name, tmp_path / "data" / "a", 9, 9) for name in ("a", "a/b.jpg"))
+    with pytest.raises(MissingError, match="must be a regular file"):
+        write_export(Annotations("test", ("cat",), pictures), tmp_path / "out", format_name, copy=copy)
+    assert os.listdir(tmp_path) == ["data"]

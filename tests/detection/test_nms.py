@@ -117,7 +117,7 @@ def test_a_threshold_outside_0_to_1_is_refused(threshold):
 
 
 def test_a_limit_below_1_is_refused():
-    with pytest.raises(InputError, match=r"^limit must be at least 1, got 0\.$"):
+    with pytest.raises(InputError, match=r"^limit must be a whole number of 1 or more, got 0\.$"):
         nms([], [], limit=0)
 
 
@@ -145,7 +145,7 @@ def test_no_windows_no_detections():
 
 @pytest.mark.parametrize("name", ["max_before", "max_after"])
 def test_limits_below_1_are_refused(name):
-    with pytest.raises(InputError, match=rf"^{name} must be at least 1, got 0\.$"):
+    with pytest.raises(InputError, match=rf"^{name} must be a whole number of 1 or more, got 0\.$"):
         detect([], [], **{name: 0})
 
 

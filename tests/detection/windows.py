@@ -1,4 +1,4 @@
-"""Windows of one picture for the tests of smoothing, support and voting."""
+"""Windows of one picture for the tests of smoothing and voting."""
 
 import numpy as np
 

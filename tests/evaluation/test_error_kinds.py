@@ -53,6 +53,12 @@ def test_a_second_detection_of_an_object_is_a_duplicate():
     assert found.n_top[ErrorKind.DUPLICATE] == 0  # one object, so only the best detection is looked at
 
 
+def test_a_second_detection_on_another_class_too_is_a_duplicate():
+    """TIDE, which asks for a class error before a duplicate, counts it as a class error."""
+    found = errors_of([CAT, (0, 0, 100, 90)], [CAT], [(0, 0, 100, 60)])["cat"]
+    assert [found.count(kind) for kind in (ErrorKind.DUPLICATE, ErrorKind.CLASS)] == [1, 0]
+
+
 def test_a_box_on_two_classes_counts_for_its_own():
     found = errors_of([(0, 0, 100, 45)], [CAT], [(0, 0, 100, 50)])["cat"]
     assert found.count(ErrorKind.LOCALISATION) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lapsvm.catalog import read_image
-from lapsvm.errors import DataError, DependencyError, MissingError, NotFiniteError, OptionError
+from lapsvm.errors import DataError, DependencyError, LapsvmError, MissingError, NotFiniteError, OptionError
 from lapsvm.features import open_extractor
 from lapsvm.features.extractors.maps.letterbox import network_size
 
@@ -206,8 +206,20 @@ def test_a_truncated_network_is_refused_in_one_sentence(path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(MissingError, match=r"network .*absent\.onnx is not there"):
         open_extractor(f"onnx:{tmp_path}/absent.onnx")
-    with pytest.raises(MissingError, match="is not there"):
+    with pytest.raises(MissingError, match="must be a regular file, got a folder"):
         open_extractor(f"onnx:{tmp_path}")
+
+
+def test_a_network_with_a_changed_byte_is_read_or_refused(path):
+    """Names that are no text made the runtime's own reader fail."""
+    content, refused = path.read_bytes(), 0
+    for place in range(0, len(content), len(content) // 60 + 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :])
+        try:
+            open_extractor(f"onnx:{path}")
+        except LapsvmError:
+            refused += 1
+    assert refused > 0
 
 
 @pytest.mark.parametrize(
@@ -229,7 +241,7 @@ def test_a_bad_option_is_one_sentence_before_the_file_is_read(query, sentence):
 
 def test_a_missing_runtime_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "lapsvm\[onnx\]"'):
+    with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "\.\[onnx\]"'):
         open_extractor(f"onnx:{path}")
 
 

@@ -84,7 +84,7 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
         ("torch:tiny_nets:gives_nothing", DataError, "must give a tensor or several, got NoneType"),
         ("torch:tiny_nets:gives_a_number?way=warped", DataError, r"a row of numbers for each window; .* output \(\)"),
         ("torch:tiny_nets:fails_inside", DataError, "cannot take a picture of 224 x 224"),
-        ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"weights absent\.pth are not there"),
+        ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"file of weights absent\.pth is not there"),
         ("torch:tiny_nets:colours?way=whole", OptionError, "way must be pooled or warped, got 'whole'"),
         ("torch:tiny_nets:colours?context=16", OptionError, "option 'context' is not known; choose from weights"),
         ("torch:tiny_nets:vectors?way=warped&cells=2x2", OptionError, "option 'cells' is not known"),
@@ -172,7 +172,7 @@ def test_a_gpu_gives_what_the_processor_gives(nets):
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(DependencyError, match=r'torch:a\.b:c. needs torch, .* pip install "lapsvm\[torch\]"'):
+    with pytest.raises(DependencyError, match=r'torch:a\.b:c. needs torch, .* pip install "\.\[torch\]"'):
         open_extractor("torch:a.b:c")
     assert open_extractor("hog", device="cpu").dim == 900
 

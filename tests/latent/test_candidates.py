@@ -32,15 +32,14 @@ def plain(problem, bags):
     return fit_many([problem], bags, candidates=0)[0]
 
 
-def objective_over_all(problem, bags, found):
-    """Return the objective at the solution's weights, every negative at its best window, positives at theirs."""
+def objective_over_all(problem, bags, found, top):
+    """Return the objective at the solution's weights, over all windows: positives by the mean of their `top` best."""
     labels = np.asarray(problem.y)
     w = np.append(found.coef, found.intercept)
-    scores = np.split(bags.score_windows(found.coef), bags.offsets[1:-1])
-    told = zip(scores, found.windows, labels, strict=True)
-    best = np.array([own[place] if sign > 0 else own.max() for own, place, sign in told])
-    offset, coefficients = problem.risk.violation(best[labels != 0] + found.intercept, labels[labels != 0])
-    return 0.5 * w @ w + problem.C * (offset - coefficients @ (best[labels != 0] + found.intercept))
+    scores = np.sort(bags.score_windows(found.coef).reshape(len(labels), -1))
+    best = np.where(labels > 0, scores[:, -top:].mean(axis=1), scores[:, -1]) + found.intercept
+    offset, coefficients = problem.risk.violation(best[labels != 0], labels[labels != 0])
+    return 0.5 * w @ w + problem.C * (offset - coefficients @ best[labels != 0])
 
 
 @pytest.mark.parametrize("risk", [RankRisk("ap"), RankRisk("zero_one"), HingeRisk(2.0)], ids=["ap", "0-1", "hinge"])
@@ -56,21 +55,24 @@ def test_with_the_positives_windows_known_the_objective_is_that_of_the_plain_sol
     assert expected.dual <= found.objective
 
 
-@pytest.mark.parametrize("options", [{}, {"top": 3}, {"top": 0.2}, {"init": "random"}])
+@pytest.mark.parametrize(
+    ("options", "top"), [({}, 1), ({"top": 3}, 3), ({"top": 0.2}, 5), ({"init": "random"}, 1)], ids=str
+)
 @pytest.mark.parametrize("risk", [RankRisk("ap"), HingeRisk(2.0)], ids=["ap", "hinge"])
-def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solvers(options, risk):
+def test_the_end_is_certified_over_all_windows_and_no_worse_than_the_plain_solvers(options, top, risk):
     bags, y, _ = planted(1)
     problem = LatentProblem(y, risk=risk, C=10.0, fit_intercept=isinstance(risk, HingeRisk), **options)
     found = on_candidates(problem, bags)
     assert found.converged
-    if problem.top == 1:
-        assert objective_over_all(problem, bags, found) <= found.objective * (1 + 1e-9)
+    over_all = objective_over_all(problem, bags, found, top)
+    # the windows that would follow are those of a further step, which falls by less than the tolerance
+    assert (1 - 3 * problem.tol) * found.objective <= over_all <= found.objective * (1 + 1e-9)
+    if top == 1:
         fixed = replace(problem, fixed_windows=np.where(y > 0, found.windows, -1), init="mean")
         minimum = plain(fixed, bags)
-        # the windows that would follow are those of a further step, which falls by less than the tolerance
         assert minimum.dual <= found.objective
         assert found.objective <= minimum.objective * (1 + 3 * problem.tol)
-    assert found.objective <= plain(problem, bags).objective * 1.1
+    assert found.objective <= plain(problem, bags).objective * 1.003
 
 
 def test_passes_are_few_and_counted():

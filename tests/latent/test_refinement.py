@@ -7,7 +7,6 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many, refine
-from lapsvm.latent.multifold import assign_folds
 from lapsvm.latent.refinement import inside
 
 NEG_IOU, POS_IOU = 0.3, 0.7
@@ -58,56 +57,9 @@ def test_it_is_the_problem_of_near_windows_against_negatives_and_far_windows(ris
     problem, found = refined(windows, y, boxes, chosen, problem={"risk": risk})
     bags, labels, start = by_hand(windows, y, boxes, chosen)
     alone = fit_many([LatentProblem(labels, risk=risk, C=10.0, init=start)], bags)[0]
-    assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
-    np.testing.assert_allclose(found.solution.coef, alone.coef, atol=0.05)
-    assert found.solution.gap <= problem.tol
-
-
-def test_each_positive_window_is_chosen_by_a_model_without_its_picture():
-    windows, y, boxes = planted(seed=3)
-    chosen = np.where(y > 0, 10, 0)
-    problem, found = refined(windows, y, boxes, chosen)
-    for number, part in enumerate(assign_folds(np.flatnonzero(y > 0), 3, problem.seed), start=1):
-        assert (found.fold[part] == number).all()
-        bags, labels, start = by_hand(windows, y, boxes, chosen, out=np.flatnonzero(found.fold == number))
-        model = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
-        np.testing.assert_allclose(found.fold_coef[:, number - 1], model.coef, atol=0.05)
-        for i in part:
-            scores = windows[i] @ model.coef
-            assert scores[found.windows[i]] >= scores.max() - 0.05
-
-
-def test_a_fold_model_knows_nothing_of_its_pictures():
-    """Other windows in the pictures of a fold change nothing in the model without it, and much in the others."""
-    windows, y, boxes = planted(seed=3)
-    chosen = np.where(y > 0, 10, 0)
-    _, found = refined(windows, y, boxes, chosen)
-    for number in (1, 2, 3):
-        changed = windows.copy()
-        changed[found.fold == number] = np.random.default_rng(0).normal(size=changed.shape[1:])
-        _, other = refined(changed, y, boxes, chosen)
-        np.testing.assert_array_equal(other.fold, found.fold)
-        np.testing.assert_allclose(other.fold_coef[:, number - 1], found.fold_coef[:, number - 1], atol=1e-9)
-        rest = [k for k in range(3) if k != number - 1]
-        assert (np.abs(other.fold_coef[:, rest] - found.fold_coef[:, rest]).max(axis=0) > 0.01).all()
-
-
-def test_the_folds_hold_out_all_labelled_pictures():
-    windows, y, boxes = planted()
-    y[::4] = 0
-    _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
-    assert (found.fold == 0).tolist() == (y == 0).tolist()
-    for label in (1, -1):
-        counts = np.bincount(found.fold[y == label], minlength=4)[1:]
-        assert counts.max() - counts.min() <= 1
-
-
-def test_negatives_fewer_than_folds_are_held_out_by_no_model():
-    windows, y, boxes = planted()
-    y[np.flatnonzero(y < 0)[2:]] = 0
-    _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
-    assert (found.fold[y < 0] == 0).all()
-    assert (found.fold[y > 0] > 0).all()
+    assert found.objective == pytest.approx(alone.objective, rel=2e-3)
+    np.testing.assert_allclose(found.coef, alone.coef, atol=0.05)
+    assert found.gap <= problem.tol
 
 
 def test_right_windows_teach_it_to_tell_the_object_from_its_surroundings():
@@ -117,7 +69,6 @@ def test_right_windows_teach_it_to_tell_the_object_from_its_surroundings():
     assert np.isin(latent.windows[y > 0], (9, 10, 11)).all()
     _, found = refined(windows, y, boxes, np.where(y > 0, 4, 0))
     assert np.isin(found.windows[y > 0], (3, 4, 5)).all()
-    assert np.isin(found.solution.windows[y > 0], (3, 4, 5)).all()
 
 
 def test_the_mean_of_several_near_windows_may_stand_for_a_positive():
@@ -127,16 +78,16 @@ def test_the_mean_of_several_near_windows_may_stand_for_a_positive():
     bags, labels, _ = by_hand(windows, y, boxes, chosen)
     means = [bags[i].mean(axis=0)[None] if labels[i] > 0 else bags[i] for i in range(len(labels))]
     alone = fit_many([LatentProblem(labels, C=10.0)], means)[0]
-    assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
+    assert found.objective == pytest.approx(alone.objective, rel=2e-3)
 
 
 def test_a_picture_without_far_windows_is_a_positive_only():
     windows, y, boxes = planted()
     same = np.tile([0.0, 0, 10, 10], (len(boxes), 1))
     _, found = refined(windows, y, same, np.zeros(len(y), dtype=int))
-    assert np.isfinite(found.solution.coef).all()
+    assert np.isfinite(found.coef).all()
     plain = fit_many([LatentProblem(y, C=10.0, init=np.zeros(len(y), dtype=int))], Bags.from_arrays(windows))[0]
-    np.testing.assert_array_equal(found.solution.coef, plain.coef)
+    np.testing.assert_array_equal(found.coef, plain.coef)
 
 
 def test_pictures_left_out_stay_out():
@@ -144,21 +95,19 @@ def test_pictures_left_out_stay_out():
     chosen, kept = np.where(y > 0, 4, 0), np.flatnonzero(np.arange(len(y)) % 4)
     _, found = refined(windows, np.where(np.arange(len(y)) % 4, y, 0), boxes, chosen)
     _, alone = refined(windows[kept], y[kept], boxes, chosen[kept])
-    np.testing.assert_allclose(found.solution.coef, alone.solution.coef, atol=1e-9)
+    np.testing.assert_allclose(found.coef, alone.coef, atol=1e-9)
 
 
 def test_the_same_seed_gives_the_same():
     windows, y, boxes = planted()
     one, other = (refined(windows, y, boxes, np.where(y > 0, 4, 0))[1] for _ in range(2))
-    np.testing.assert_array_equal(one.solution.coef, other.solution.coef)
+    np.testing.assert_array_equal(one.coef, other.coef)
     np.testing.assert_array_equal(one.windows, other.windows)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"folds": 1}, InputError, "folds must be from 2 to the number of positive images"),
-        ({"folds": 9}, InputError, "folds must be from 2 to the number of positive images .* 8, got 9"),
         ({"pos_iou": 0.2}, InputError, "neg_min_iou < neg_iou <= pos_iou <= 1, got 0.0, 0.3 and 0.2"),
         ({"neg_iou": 0}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
         ({"pos_iou": 1.5}, InputError, "neg_min_iou, neg_iou and pos_iou must be"),
@@ -194,7 +143,7 @@ def test_windows_apart_may_hold_another_object():
     around[6:9, 0] -= 8  # the windows of position 2 now overlap those of position 1 a little
     _, open_ = refined(windows, y, around, chosen, neg_min_iou=0.05)
     strong = windows[y > 0, 9:12].mean(axis=(0, 1))
-    assert open_.solution.coef @ strong > strict.solution.coef @ strong
+    assert open_.coef @ strong > strict.coef @ strong
 
 
 def with_a_large_window():
@@ -215,15 +164,15 @@ def test_windows_inside_the_chosen_one_are_no_negatives_from_an_iou_on():
         _, found = refined(windows, y, boxes, chosen, neg_part_iou=limit)
         bags, labels, start = by_hand(windows, y, boxes, chosen, parts=spared)
         alone = fit_many([LatentProblem(labels, C=10.0, init=start)], bags)[0]
-        np.testing.assert_allclose(found.solution.coef, alone.coef, atol=0.05)
-        assert found.solution.objective == pytest.approx(alone.objective, rel=2e-3)
+        np.testing.assert_allclose(found.coef, alone.coef, atol=0.05)
+        assert found.objective == pytest.approx(alone.objective, rel=2e-3)
 
 
 def test_the_object_in_a_chosen_window_that_is_too_large_is_no_negative():
     windows, y, boxes, chosen = with_a_large_window()
     strong = windows[y > 0, 3:6].mean(axis=(0, 1))
     scores = [
-        refined(windows, y, boxes, chosen, neg_iou=0.4, **options)[1].solution.coef @ strong
+        refined(windows, y, boxes, chosen, neg_iou=0.4, **options)[1].coef @ strong
         for options in ({}, {"neg_part_iou": 0.4}, {"neg_part_iou": 0.25})
     ]
     assert scores[0] == scores[1] < scores[2]

@@ -171,6 +171,23 @@ def test_a_memory_is_saved_with_its_module_and_forgets():
     assert len(copied(inputs[:, :3], labels)[0]) == 9
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        {},
+        {"scores": 3, "labels": 3},
+        {"scores": torch.ones(3), "labels": torch.ones(2)},
+        {"scores": torch.ones(3), "labels": None},
+        {"scores": torch.ones(3, 3, 3), "labels": torch.ones(3, 3, 3)},
+    ],
+)
+def test_a_state_that_is_no_memory_s_is_refused(state):
+    with pytest.raises(InputError, match=r"must (hold|be|have)"):
+        ScoreMemory(4).set_extra_state(state)
+
+
 def test_what_a_memory_cannot_hold_is_refused():
     with pytest.raises(InputError, match="size must be a whole number of 1 or more, got 0"):
         ScoreMemory(0)

@@ -24,6 +24,27 @@ def test_sparse_tensors_are_refused(name):
         RankHingeLoss()(**arguments)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (4, 3), (4, 2, 2)])
+def test_labels_of_another_shape_are_told_with_an_ignore_index_too(shape):
+    with pytest.raises(ShapeError, match=r"labels must have shape \(4, 2\) like scores"):
+        RankHingeLoss(ignore_index=0)(SCORES, torch.ones(shape, dtype=torch.long))
+
+
+@pytest.mark.parametrize("bad", [10**400, 2**63, -(2**63) - 1, 1.0, True])
+def test_an_ignore_index_that_no_label_has_is_refused(bad):
+    with pytest.raises(InputError, match="ignore_index must be a whole number or None"):
+        RankHingeLoss(ignore_index=bad)
+
+
+def test_numbers_beyond_floats_are_refused():
+    for make in (lambda: RankHingeLoss(scale=10**400), lambda: DirectLoss(eps=10**400)):
+        with pytest.raises(InputError, match="must be a finite number greater than 0"):
+            make()
+    for bad in ([[1, 2], [3]], [None], "ab", [10**400]):
+        with pytest.raises(InputError, match="class_weight must be numbers"):
+            RankHingeLoss(class_weight=bad)
+
+
 def test_labels_may_be_part_of_a_graph():
     """They are constants: torch must not warn that their gradient is unknown."""
     scores = SCORES.clone().requires_grad_()

@@ -1,6 +1,7 @@
 """Ramp and direct loss: values and gradients against all interleavings and the twin, their order, what is reported."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,3 +165,12 @@ def test_bad_options_are_refused(options, error, sentence):
         DirectLoss(**options)
     with pytest.raises(error, match=re.escape(sentence)):
         direct_loss(torch.zeros(2), torch.tensor([0, 1]), **options)
+
+
+def test_the_figures_of_a_loose_hinge_are_those_of_the_page():
+    scores = torch.from_numpy(495 * np.random.default_rng(0).standard_normal(10_000))
+    labels = torch.arange(10_000) < 100
+    value, info = RankHingeLoss()(scores, labels, return_info=True)
+    page = " ".join((Path(__file__).parents[2] / "docs" / "explanation" / "rank_losses.md").read_text().split())
+    assert f"{info.delta.item():.3f} {RankRampLoss()(scores, labels).item():.3f}" == "0.989 0.989"
+    assert f"Delta and ramp are .989 and the hinge is {value.item():.0f}." in page

@@ -12,7 +12,7 @@ from lapsvm.ranking import NDCGLoss, RankBiased, RankLoss, most_violated_ranking
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from lapsvm.nn import RankHingeLoss, rank_hinge_loss  # noqa: E402
+from lapsvm.nn import DirectLoss, RankHingeLoss, rank_hinge_loss  # noqa: E402
 
 LOSSES = ["ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one"]
 
@@ -211,6 +211,18 @@ def test_the_upstream_gradient_is_used():
     np.testing.assert_allclose(graded(5 * rank_hinge_loss(scores, labels), scores), 5 * once, rtol=1e-12)
 
 
+@pytest.mark.parametrize("soft", [0.5, -0.5, 2.0])
+def test_soft_labels_are_refused_where_they_count(soft):
+    scores, labels = torch.zeros(4), torch.tensor([1.0, 0.0, 0.0, soft])
+    with pytest.raises(InputError, match="labels must be binary"):
+        RankHingeLoss()(scores, labels)
+    counted = labels == labels.round().clamp(-1, 1)
+    value = RankHingeLoss()(scores[:3], labels[:3])
+    assert RankHingeLoss()(scores, labels, counted) == value
+    if soft == 2:
+        assert RankHingeLoss(ignore_index=2)(scores, labels) == value
+
+
 def test_modules_travel():
     scores, labels = drawn(12, 30)
     for loss in ("ap", NDCGLoss(RankBiased(0.9))):
@@ -220,6 +232,10 @@ def test_modules_travel():
     assert (
         repr(RankHingeLoss("auc", scale=2.0))
         == "RankHingeLoss(loss=AUCLoss(), bound='hinge', scale=2, reduction='mean')"
+    )
+    assert (
+        repr(DirectLoss("ap", 0.1, "down", scale=3.0))
+        == "DirectLoss(loss=APLoss(), bound='down', eps=0.1, scale=3, reduction='mean')"
     )
 
 
@@ -253,6 +269,8 @@ REFUSED = [
     ({}, {"labels": ONES[:3]}, ShapeError, "labels must have shape (4, 2) like scores, or (4,) of class"),
     ({}, {"labels": ONES[:, 0]}, InputError, "labels of shape (4,) must be whole class indices, got torch.float32"),
     ({}, {"labels": torch.tensor([0, 1, 2, 1])}, InputError, "labels must be class indices 0 to 1, got 2"),
+    ({}, {"labels": ONES * 0.5}, InputError, "labels must be binary, 0 or 1, or -1 and 1, got 0.5"),
+    ({}, {"labels": ONES.int() * 2}, InputError, "labels must be binary, 0 or 1, or -1 and 1, got 2"),
     ({}, {"labels": ONES * float("nan")}, NotFiniteError, "labels must not be NaN"),
     ({}, {"scores": ONES / 0}, NotFiniteError, "scores of column 0 must be finite, got inf at index 0"),
     ({}, {"mask": ONES}, InputError, "mask must be boolean, got torch.float32"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lapsvm.nn
-from lapsvm.errors import DependencyError
+from lapsvm.errors import DependencyError, install_extra
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -148,7 +148,7 @@ def test_without_torch_one_sentence_says_what_to_install(monkeypatch):
     for name in sorted(set(lapsvm.nn.__all__) - {"WSDDN", "OICR", "AttentionMIL", "TrainedHeads", "load_heads"}):
         with pytest.raises(DependencyError) as refused:
             getattr(lapsvm.nn, name)
-        assert str(refused.value) == f'{name} needs torch, which is not installed; pip install "lapsvm[torch]".'
+        assert str(refused.value) == f"{name} needs torch, which is not installed; {install_extra('torch')}."
 
 
 def test_names_are_listed_and_others_refused():

@@ -195,9 +195,7 @@ def test_bags_of_another_size_or_with_excluded_windows_are_refused(trained):
 
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(
-        LapsvmError, match=r'WSDDN needs torch, which is not installed; pip install "lapsvm\[torch\]"\.'
-    ):
+    with pytest.raises(LapsvmError, match=r'WSDDN needs torch, which is not installed; pip install "\.\[torch\]"'):
         WSDDN().fit(BAGS, Y)
 
 

@@ -1,6 +1,7 @@
 """A small data set and a finished run on it, made once."""
 
 import csv
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.commands.verbs import main
+from lapsvm.pipelines.results.detections import stamp_with_results
 
 EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,three"]
 TRAINING = ["--C", "1,10", "--folds", "2"]
@@ -87,6 +89,18 @@ def finished(digits, tmp_path_factory) -> Path:
 def run_copy(finished, tmp_path) -> Path:
     """A finished run that a test may change."""
     return Path(shutil.copytree(finished, tmp_path / "RUN"))
+
+
+@pytest.fixture
+def stamp_anew():
+    """Let the edited result files of a folder pass for those that detection wrote."""
+
+    def stamp(folder: Path) -> None:
+        made_with = json.loads((folder / "detections.json").read_text())
+        del made_with["results"]
+        (folder / "detections.json").write_text(stamp_with_results(made_with, sorted(folder.glob("*.txt"))))
+
+    return stamp
 
 
 @pytest.fixture

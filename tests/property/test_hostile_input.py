@@ -20,11 +20,12 @@ from scipy.io import savemat
 
 from lapsvm.detection import Detector
 from lapsvm.errors import LapsvmError, ModelFileError
-from lapsvm.evaluation import Detections, read_result_file, write_results
+from lapsvm.evaluation import Detections, ErrorKind, class_table, read_result_file, write_results
 from lapsvm.features import PictureWindows, assemble_shard, open_external, open_shards, read_shard, write_shard
 from lapsvm.model_files import read_model, write_model
 from lapsvm.models import RankSVM, estimator_files
 from lapsvm.nn import WSDDN, TrainedHeads, load_heads
+from lapsvm.report import ClassSummary, Contents, RunSummary, SetSummary, render_page
 from lapsvm.voc_files import read_objects
 
 ROUNDS = int(os.environ.get("LAPSVM_FUZZ_ROUNDS", "120"))
@@ -248,6 +249,35 @@ def test_a_model_whose_description_says_something_else_is_read_or_refused(tmp_pa
         with suppress(LapsvmError):
             model = read(tmp_path)
             assert np.isfinite(NUMBERS_OF[case](model)).all()
+
+
+ROWS = [{"ap_11point": 0.5, "ap_area": 0.25, "image_ap": None, "corloc": 0.5, "corloc_30": 1.0, "npos": 3}] * 2
+INTERVALS = {"classes": {"cat": {"image_ap": {"low": 0.1, "high": 0.3}}}, "mean": {"image_ap": None}}
+ENTRY = class_table(dict(zip(("cat", "dog"), ROWS, strict=True))) | {
+    "errors": {"cat": {kind: {"count": 1, "top": 1, "ap_gain": 0.25} for kind in ("correct", *ErrorKind)}},
+    "windows": class_table({"cat": {"abo": 0.5, "recall_50": 1.0}, "dog": {"abo": None, "recall_50": None}}),
+    "intervals": INTERVALS | {"level": 0.95, "draws": 2000},
+}
+FIGURES = ENTRY | {"held_out": ENTRY | {"classes": {"cat": {"corloc": 0.5, "image_ap": 0.5, "chance": None}}}}
+
+
+def test_figures_that_somebody_changed_are_shown_or_refused():
+    """Of evaluation.json, whose content nobody signs."""
+    figures = json.loads(json.dumps(FIGURES))
+    del figures["held_out"]["errors"]
+    summary = RunSummary(
+        "x", "voc", ("hog",), "ap", SetSummary("trainval", 3, True), SetSummary("test", 3, True), "run"
+    )
+    classes = tuple(ClassSummary(name) for name in ("cat", "dog"))
+    assert "Kinds of errors" in render_page(Contents(summary, classes, figures={"test": figures, "trainval": figures}))
+    rng, refused = np.random.default_rng(3), 0
+    for _ in range(ROUNDS):
+        own = altered(rng, figures)
+        try:
+            render_page(Contents(summary, classes, figures={"test": own, "trainval": own}))
+        except LapsvmError:
+            refused += 1
+    assert refused > ROUNDS / 4
 
 
 def test_names_of_any_bytes_are_read_or_refused(tmp_path):

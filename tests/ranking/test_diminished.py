@@ -37,6 +37,16 @@ class Rewarding(RankLoss):
         return np.where(i <= 2, 0.1, -0.2) + 0 * j
 
 
+class Drawn(RankLoss):
+    """Any derivatives at all (N, P): Delta may fall below 0, and condition C2 need not hold."""
+
+    def __init__(self, rng, n_neg, n_pos):
+        self.matrix = rng.integers(-3, 2, (n_neg, n_pos)) / 4
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return self.matrix[j - 1, i - 1]
+
+
 LOSSES = [*NAMES, NDCGLoss(RankBiased(0.7)), NDCGLoss("reciprocal", k=3), Users(), Rewarding()]
 
 
@@ -82,6 +92,19 @@ def test_kernel_and_twin_agree(loss):
                 np.testing.assert_array_equal(kernel.ranks, twin.ranks)
                 np.testing.assert_allclose(kernel.coefficients, twin.coefficients, rtol=1e-12, atol=1e-15)
                 assert kernel.loss == pytest.approx(twin.loss, rel=1e-12, abs=1e-15)
+
+
+def test_a_loss_without_c2_is_solved_exactly_too():
+    """The programme compares all interleavings, so it needs no condition on the derivatives."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        scores, labels = drawn(rng)
+        loss = Drawn(rng, np.count_nonzero(labels == 0), np.count_nonzero(labels))
+        kernel, twin = (loss_diminished_ranking(scores, labels, loss, method) for method in METHODS)
+        np.testing.assert_array_equal(kernel.ranks, twin.ranks)
+        assert kernel.loss == twin.loss
+        best = max(objectives(scores, labels, loss, -1))
+        assert kernel.advantage - kernel.loss == pytest.approx(best, abs=1e-12)
 
 
 SPREADS = {
@@ -198,5 +221,6 @@ def test_a_users_loss_that_is_not_finite_is_refused():
         def derivative(self, j, i, n_pos, n_neg):
             return np.nan
 
-    with pytest.raises(InputError, match="must be finite"):
-        loss_diminished_ranking([0.0, 1.0], [1, 0], Wrong())
+    for method in METHODS:
+        with pytest.raises(InputError, match=r"derivative of Wrong\(\) must be finite, got another value at j = 1"):
+            loss_diminished_ranking([0.0, 1.0], [1, 0], Wrong(), method)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,8 +66,10 @@ def small_problem(n_neg=40):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_precision_at_3_is_refused(method):
-    with pytest.raises(InputError, match=r"violates condition C2.*rank i = 1.*got 0 at j = 2 and -0.333333 at j = 3"):
+    with pytest.raises(InputError, match=r"violates condition C2.*rank i = 1.*got 0 at j = 2 and -0.333333") as caught:
         most_violated_ranking([0, 1, -0.1, -0.2, -0.3, -0.4, -0.5], [1, 0, 0, 0, 0, 0, 0], PrecisionAt(3), method)
+    guide = (Path(__file__).parents[2] / "docs" / "howto" / "add_a_loss.md").read_text(encoding="utf-8")
+    assert str(caught.value).replace("PrecisionAt()", "PrecisionAt3()") in " ".join(guide.split())
 
 
 @pytest.mark.parametrize("method", METHODS[:2])
@@ -197,6 +200,41 @@ def test_a_delta_that_is_not_the_sum_of_the_derivatives():
     scores, labels = small_problem()
     with pytest.raises(InputError, match=r"value of Halved\(\) must be the sum of its derivatives, got 1 .* 0.5"):
         most_violated_ranking(scores, labels, Halved())
+
+
+class Signed(RankLoss):
+    """A multiple of the share of swapped pairs, less a bonus for each negative above the last positive."""
+
+    def __init__(self, factor, bonus=0.0):
+        self.factor, self.bonus = factor, bonus
+
+    def derivative(self, j, i, n_pos, n_neg):
+        return (np.where(i == n_pos, self.bonus, 0.0) - self.factor) / (n_pos * n_neg)
+
+
+@pytest.mark.parametrize("n_neg", [40, 100_000])
+def test_a_loss_of_the_wrong_sign_is_refused(n_neg):
+    scores, labels = small_problem(n_neg)
+    for method in METHODS[:2]:
+        with pytest.raises(InputError, match=r"Delta of Signed\(\) must be at least 0, got -\d.* negatives above"):
+            most_violated_ranking(scores, labels, Signed(-1), method)
+    with pytest.raises(InputError, match=r"negatives above 1 of \d+ positives"):
+        most_violated_ranking(scores, labels, Signed(1, bonus=1.5))
+    assert most_violated_ranking(scores, labels, Signed(1, bonus=0.5)).violation > 0
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_the_sign_is_checked_for_every_interleaving(n_pos, n_neg, seed):
+    """The check looks at rankings with one rank for all negatives, which is enough under C2."""
+    rng = np.random.default_rng(seed)
+    loss = Matrix(np.sort(rng.integers(-4, 3, (n_neg, n_pos)) / 4, axis=0))
+    rankings = [reference.negatives_above(ranks, n_pos) for ranks in reference.all_rankings(n_pos, n_neg)]
+    scores, labels = rng.standard_normal(n_pos + n_neg), np.arange(n_pos + n_neg) < n_pos
+    if min(loss.value(above, n_neg) for above in rankings) < -1e-9:
+        with pytest.raises(InputError, match="must be at least 0"):
+            most_violated_ranking(scores, labels, loss)
+    else:
+        assert most_violated_ranking(scores, labels, loss).violation >= 0
 
 
 def test_a_child_of_a_compiled_loss_is_asked_for_its_own_derivative():

@@ -187,6 +187,9 @@ BAD_INPUT = [
     (([1.0, 2.0], [1, 0, 0]), ShapeError, r"labels must have shape \(2,\) like scores, got \(3,\)"),
     (([[1.0, 2.0]], [1, 0]), ShapeError, r"scores must have 1 dimension, got shape \(1, 2\)"),
     (([1.0, 2.0], [1, np.nan]), NotFiniteError, "labels must be finite, got nan at index 1"),
+    (([1.0, 2.0], [0.25, 0]), InputError, "labels must be binary, 0 or 1, or -1 and 1, got 0.25"),
+    (([1.0, 2.0, 3.0], [2, 1, 0]), InputError, "labels must be binary, 0 or 1, or -1 and 1, got 2"),
+    (([1.0, 2.0], [1, -0.5]), InputError, "labels must be binary, 0 or 1, or -1 and 1, got -0.5"),
     ((["a", "b"], [1, 0]), InputError, "scores must be real numbers, got dtype <U1"),
     (([1.0, 2.0], ["a", "b"]), InputError, "labels must be numbers or booleans, got dtype <U1"),
     (([1j, 2.0], [1, 0]), InputError, "scores must be real numbers, got dtype complex128"),
@@ -221,7 +224,7 @@ def test_a_batch_refuses_bad_rows_and_names_them():
         most_violated_rankings(scores, [1, 0])
     with pytest.raises(ShapeError, match=r"scores must have 2 dimensions, got shape \(3,\)"):
         most_violated_rankings(scores[0], labels)
-    with pytest.raises(InputError, match="n_threads must be at least 1, got 0"):
+    with pytest.raises(InputError, match="n_threads must be a whole number of 1 or more, got 0"):
         most_violated_rankings(scores, labels, n_threads=0)
 
 

@@ -82,6 +82,14 @@ def test_ndcg_takes_the_losses_discounts():
 
 
 @pytest.mark.parametrize("metric", METRICS)
+def test_metrics_refuse_labels_that_are_not_binary(metric):
+    for labels, first in (([1, 0.5, 0], "0.5"), ([3, 1, 0], "3"), (np.array([0, 255, 0], np.uint8), "255")):
+        with pytest.raises(InputError, match=f"labels must be binary, 0 or 1, or -1 and 1, got {first}"):
+            metric([0.1, 0.2, 0.3], labels)
+    assert metric([0.1, 0.2, 0.3], [-1, 1, 0]) == metric([0.1, 0.2, 0.3], [False, True, False])
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_metrics_refuse_bad_input_with_one_sentence(metric):
     with pytest.raises(NotFiniteError, match="scores must be finite, got nan at index 0"):
         metric([np.nan, 1.0], [0, 1])

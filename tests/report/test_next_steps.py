@@ -93,7 +93,7 @@ def test_gradients_are_named_as_the_reason_only_where_they_are_used():
     weak = replace(FINE, image_ap=0.5)
     (network,), (gradients,) = next_steps([weak]), next_steps([replace(weak, extractors=("hog?size=3",))])
     assert not any("photos" in option for option in network.options)
-    assert 'pip install "lapsvm[photos]"' in gradients.options
+    assert 'pip install ".[photos]"' in gradients.options
 
 
 def test_classes_share_a_step_and_options_in_use_are_left_out():

@@ -1,11 +1,14 @@
 """How much memory windows may take."""
 
+import math
 import re
 from pathlib import Path
 
 from lapsvm.errors import OptionError
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_MOST = 2**60  # bytes; no machine has more
+_SHOWN = 40  # characters of what is no size
 _SHARE = 0.8  # of the free memory; the rest is for what is computed from the windows
 
 
@@ -22,12 +25,14 @@ def as_bytes(memory: int | str | None) -> int | None:
     if memory is None:
         left = _available()
         return None if left is None else int(_SHARE * left)
-    if isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
+    if isinstance(memory, int) and not isinstance(memory, bool) and 0 <= memory <= _MOST:
         return memory
     match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMGT]?)(?:i?B)?", memory, re.I) if isinstance(memory, str) else None
-    if match is None:
-        raise OptionError(f"memory must be a size such as 8G or 500M, got {memory!r}.")
-    return int(float(match[1]) * 1024 ** _UNITS[match[2].upper()])
+    size = float(match[1]) * 1024.0 ** _UNITS[match[2].upper()] if match else math.inf
+    if size > _MOST:
+        got = f"{memory[:_SHOWN]!r}..." if isinstance(memory, str) and len(memory) > _SHOWN else repr(memory)
+        raise OptionError(f"memory must be a size such as 8G or 500M, got {got}.")
+    return int(size)
 
 
 def _available() -> int | None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
+from lapsvm.detection.export.names import check_unique
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 from lapsvm.files import open_regular
 
@@ -20,7 +21,7 @@ class AnnotatedPicture:
     Attributes
     ----------
     name : str
-        Its path relative to the data folder, with ``/``, as the name in other programs.
+        Its path relative to the data folder, with ``/`` and without ``..``, as the name in other programs.
     path : Path
         Path of the file.
     width, height : int
@@ -37,7 +38,7 @@ class AnnotatedPicture:
     ShapeError, NotFiniteError
         If the arrays do not fit, or a number is NaN or infinite.
     InputError
-        If a box has no area inside the picture.
+        If a box has no area inside the picture, or the name is no path inside a folder.
     """
 
     name: str
@@ -50,6 +51,7 @@ class AnnotatedPicture:
     probabilities: Float64 | None = None
 
     def __post_init__(self) -> None:
+        _check_path(self.name)
         boxes, scores = as_boxes(self.boxes), as_floats("scores", self.scores, 1)
         check_finite("boxes", boxes)
         check_same_length("boxes", boxes, "scores", scores)
@@ -77,11 +79,28 @@ class Annotations:
         All classes in their fixed order.
     pictures : tuple of AnnotatedPicture
         Includes pictures without boxes, which are negatives in formats that support them.
+
+    Raises
+    ------
+    InputError
+        If a class or picture is named twice, a box has a class that is not listed, or the set's name is no file name.
     """
 
     set_name: str
     classes: tuple[str, ...]
     pictures: tuple[AnnotatedPicture, ...]
+
+    def __post_init__(self) -> None:
+        _check_path(self.set_name, "set", depth=1)
+        check_unique(self.classes, "annotations must list each class once")
+        check_unique((picture.name for picture in self.pictures), "annotations must list each picture once")
+        for picture in self.pictures:
+            other = next((name for name in picture.classes if name not in self.classes), None)
+            if other is not None:
+                raise InputError(
+                    f"picture {picture.name!r}: a box must be of a class that is listed ({', '.join(self.classes)}), "
+                    f"got {other!r}."
+                )
 
     @property
     def n_boxes(self) -> int:
@@ -92,6 +111,14 @@ class Annotations:
     def class_numbers(self) -> Mapping[str, int]:
         """Mapping of class name to its index in `classes`."""
         return {name: number for number, name in enumerate(self.classes)}
+
+
+def _check_path(name: str, what: str = "picture", depth: int | None = None) -> None:
+    """Raise InputError unless a name is a plain path that stays in its folder, of at most `depth` parts."""
+    path = PurePosixPath(name)
+    inside = path.parts and not path.is_absolute() and ".." not in path.parts and str(path) == name
+    if not inside or "\0" in name or (depth is not None and (len(path.parts) > depth or "\\" in name)):
+        raise InputError(f"the name of a {what} must be a path inside the exported folder, got {name!r}.")
 
 
 def clip_boxes(boxes: Float64, width: int, height: int) -> tuple[Float64, NDArray[np.bool_]]:

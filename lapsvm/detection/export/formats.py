@@ -69,6 +69,8 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
         If the format is not known, or takes no pictures, or the folder is not empty.
     InputError
         If the format cannot hold a name.
+    MissingError
+        If a picture that belongs in the folder is no file.
     WriteError
         If the system refuses, for instance because the disk is full.
     """

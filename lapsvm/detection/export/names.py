@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from lapsvm.detection.export.annotations import Annotations
 from lapsvm.errors import InputError
+
+if TYPE_CHECKING:
+    from lapsvm.detection.export.annotations import Annotations
 
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -25,20 +28,21 @@ def is_xml_line(name: str) -> bool:
     return is_line(name) and _NOT_IN_XML.search(name) is None and "\t" not in name
 
 
-def check_names(annotations: Annotations, format_name: str, rule: Callable[[str], bool]) -> None:
-    """Raise InputError for the first class or picture whose name the format cannot hold."""
-    for what, names in (("class", annotations.classes), ("picture", (p.name for p in annotations.pictures))):
+def check_names(annotations: "Annotations", format_name: str, rule: Callable[[str], bool]) -> None:
+    """Raise InputError for the first set, class or picture whose name the format cannot hold."""
+    pictures = [picture.name for picture in annotations.pictures]
+    for what, names in (("set", [annotations.set_name]), ("class", annotations.classes), ("picture", pictures)):
         for name in names:
             if not rule(name):
                 raise InputError(f"format {format_name} cannot hold the {what} name {name!r}.")
 
 
-def check_unique(names: Iterable[str], format_name: str) -> None:
-    """Raise InputError if two pictures would share a file."""
+def check_unique(names: Iterable[str], rule: str) -> None:
+    """Raise InputError with the rule if a name occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InputError(f"format {format_name} must name each picture's file once, got {name!r} twice.")
+            raise InputError(f"{rule}, got {name!r} twice.")
         seen.add(name)
 
 

@@ -34,7 +34,7 @@ def check_voc(annotations: Annotations) -> None:
     check_names(
         Annotations(annotations.set_name, annotations.classes, ()), "voc", lambda name: not set(name) & set("/\\")
     )
-    check_unique(voc_ids(annotations).values(), "voc")
+    check_unique(voc_ids(annotations).values(), "format voc must name each picture's file once")
 
 
 def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> None:

@@ -30,7 +30,8 @@ _HEADER = "# Paths are relative to this file. Programs that look elsewhere need 
 def check_yolo(annotations: Annotations) -> None:
     """Raise InputError for a name that is no line of text, or two pictures that would share a file of labels."""
     check_names(annotations, "yolo", is_line)
-    check_unique((without_suffix(_place(picture)) for picture in annotations.pictures), "yolo")
+    places = (without_suffix(_place(picture)) for picture in annotations.pictures)
+    check_unique(places, "format yolo must name each picture's file once")
 
 
 def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> None:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
+from struct import unpack_from
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ _DEEPEST = 16
 _HEAD = 4096  # class, shape and name of a variable stand within so many bytes
 _MOST_DIMENSIONS = 32
 _OBJECT = 200  # bytes that an empty cell takes as a value
+_MOST_EMPTY = 2**18  # empty cells of a file: pictures without windows
 _SPARE = 64  # bytes behind a compressed variable that do no harm
 
 Value = Any  # an array; a text; a list, of a cell array in MATLAB's order; a dict, of a struct with one entry
@@ -50,7 +52,18 @@ class _Layout:
     """
 
     def __init__(self, order: str, most: int) -> None:
-        self.order, self._left = order, most
+        self.order, self._left, self._empty = order, most, 0
+
+    def words(self, data: memoryview, place: int) -> tuple[int, int]:
+        """Return the two words of 4 bytes at an offset."""
+        first, second = unpack_from(self.order + "II", data, place)
+        return first, second
+
+    def count_empty(self) -> None:
+        """Count an empty cell: many millions of them fit into a small file, and take long."""
+        self._empty += 1
+        if self._empty > _MOST_EMPTY:
+            raise _Damaged(f"it has more than {_MOST_EMPTY:,} empty cells")
 
     def charge(self, size: int) -> None:
         """Subtract a number of bytes from the budget."""
@@ -103,7 +116,7 @@ def _elements(data: memoryview, layout: _Layout) -> Iterator[tuple[int, memoryvi
     while place < len(data):
         if len(data) - place < 8:
             raise _Damaged("an element is cut short")
-        first, second = (int(word) for word in np.frombuffer(data[place : place + 8], dtype=layout.order + "u4"))
+        first, second = layout.words(data, place)
         if first >> 16:  # the small form: type and length in one word, the data in the other
             kind, length, start, end = first & 0xFFFF, first >> 16, place + 4, place + 8
             if length > 4:
@@ -135,7 +148,7 @@ def _inflated(data: memoryview, layout: _Layout, most: int | None = None) -> mem
     tag = stream.decompress(data, 8)
     if len(tag) < 8:
         raise _Damaged("a compressed variable is cut short")
-    kind, length = (int(word) for word in np.frombuffer(tag, dtype=layout.order + "u4"))
+    kind, length = layout.words(memoryview(tag), 0)
     if kind != MATRIX:
         raise _Damaged(f"a compressed variable has the type {kind}")
     if most is not None:
@@ -151,7 +164,8 @@ def _value(data: memoryview, layout: _Layout, depth: int) -> Value:
     """Return the value of a matrix element."""
     layout.charge(_OBJECT)
     if not data:
-        return np.empty((0, 0))  # an empty cell
+        layout.count_empty()
+        return np.empty((0, 0))
     if depth > _DEEPEST:
         raise _Damaged(f"values are nested more than {_DEEPEST} deep")
     parts = _elements(data, layout)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import DataError, DependencyError, MissingError
+from lapsvm.errors import DataError, DependencyError, install_extra
 from lapsvm.features.extractors.onnx_content import check_self_contained
+from lapsvm.files import read_regular
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
@@ -41,13 +42,10 @@ def read_network_file(path: str | Path) -> bytes:
 
     Raises
     ------
-    MissingError
-        If there is no such file.
+    MissingError, DataError
+        If there is no such file, or it is too large.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise MissingError(f"network {path} is not there.")
-    return path.read_bytes()
+    return read_regular(path, "network")
 
 
 class RuntimeNetwork:
@@ -60,7 +58,7 @@ class RuntimeNetwork:
     content : bytes
         The ONNX file. Weights in separate files are refused, because the hash would not cover them.
     threads : int
-    install : str, default 'pip install "lapsvm[onnx]"'
+    install : str, default that of the extra "onnx"
         Command that installs ONNX Runtime, for the error if it is missing.
 
     Raises
@@ -71,7 +69,7 @@ class RuntimeNetwork:
         If the content is no ONNX network, has weights in other files, or its input is not one picture of 3 channels.
     """
 
-    def __init__(self, name: str, content: bytes, threads: int, install: str = 'pip install "lapsvm[onnx]"') -> None:
+    def __init__(self, name: str, content: bytes, threads: int, install: str = install_extra("onnx")) -> None:
         # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
         os.environ.setdefault(_NO_TELEMETRY, "1")
         try:
@@ -90,9 +88,10 @@ class RuntimeNetwork:
         options.log_severity_level = _QUIET
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except self._errors as error:
+            self._input, self.fixed_size = self._picture_input()
+            self._outputs = [output.name for output in self._session.get_outputs()]
+        except (*self._errors, UnicodeDecodeError) as error:  # names in a damaged file may be no text
             raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
-        self._input, self.fixed_size = self._picture_input()
 
     def _picture_input(self) -> tuple[str, tuple[int, int] | None]:
         """Return the name of the one input, and its height and width if they are fixed."""
@@ -107,10 +106,9 @@ class RuntimeNetwork:
 
     def run(self, batch: Float32) -> dict[str, Array]:
         """Return every output by name."""
-        names = [output.name for output in self._session.get_outputs()]
         try:
-            return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
-        except self._errors as error:
+            return dict(zip(self._outputs, self._session.run(self._outputs, {self._input: batch}), strict=True))
+        except (*self._errors, UnicodeDecodeError) as error:
             raise DataError(cannot_take(self._name, batch, error)) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import DataError, DependencyError, OptionError
+from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
 from lapsvm.features.extractors.networks import cannot_take
 
 
@@ -24,7 +24,7 @@ def load_torch(what: str) -> Any:
     try:
         import torch
     except ImportError:
-        raise DependencyError(f'{what} needs torch, which is not installed; pip install "lapsvm[torch]".') from None
+        raise DependencyError(f"{what} needs torch, which is not installed; {install_extra('torch')}.") from None
     return torch
 
 

@@ -5,10 +5,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import DataError, MissingError, OptionError
+from lapsvm.errors import DataError, OptionError
 from lapsvm.features.extractors.networks import one_line
 from lapsvm.features.extractors.picture import Colours
 from lapsvm.features.extractors.pooled_network import OPTIONS as POOLED_OPTIONS
@@ -18,6 +17,7 @@ from lapsvm.features.extractors.torch_alexnet import OUTPUTS, alexnet_forward, b
 from lapsvm.features.extractors.torch_network import TorchNetwork, choose_device, hash_of_state, load_torch
 from lapsvm.features.extractors.torch_warped import OPTIONS as WARPED_OPTIONS
 from lapsvm.features.extractors.torch_warped import WarpedNetwork
+from lapsvm.files import read_regular
 
 ALEXNET = "alexnet"
 RANDOM = "random"
@@ -92,7 +92,7 @@ def _alexnet(torch: Any, weights: str | None, seed: int | None) -> Any:
         )
     if weights == RANDOM:
         return _seeded(torch, seed, lambda: build_alexnet(torch))
-    content = _read_weights(weights)
+    content = read_regular(weights, "file of weights")
     with torch.device("meta"):  # without first weights, which would only be replaced
         module = build_alexnet(torch)
     return _loaded(torch, module, weights, content)
@@ -101,7 +101,7 @@ def _alexnet(torch: Any, weights: str | None, seed: int | None) -> Any:
 def _factory_module(torch: Any, name: str, weights: str | None, seed: int | None) -> Any:
     """Return the module of a factory, with the weights of a file if one is given."""
     factory = _find_factory(name)
-    content = b"" if weights is None else _read_weights(weights)
+    content = b"" if weights is None else read_regular(weights, "file of weights")
     takes_weights = weights is not None and "weights" in _parameters(factory)
     given = {"weights": weights} if takes_weights else {}
     try:
@@ -146,13 +146,6 @@ def _seeded(torch: Any, seed: int | None, make: Callable[[], Any]) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed or 0)
         return make()
-
-
-def _read_weights(path: str) -> bytes:
-    """Return the content of a file of weights."""
-    if not Path(path).is_file():
-        raise MissingError(f"weights {path} are not there.")
-    return Path(path).read_bytes()
 
 
 def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:

@@ -6,6 +6,7 @@ provenance, and a checksum of everything. Equal content gives equal bytes.
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -17,9 +18,9 @@ from safetensors import SafetensorError, safe_open
 from lapsvm._ext import bags as _bags
 from lapsvm.arrays import Array, check_finite
 from lapsvm.bfloat16 import BFLOAT16, type_name, widened
-from lapsvm.errors import InputError, MissingError, ShardError
+from lapsvm.errors import InputError, ShardError
 from lapsvm.features.shards.shard import Shard, ShardHeader, to_json
-from lapsvm.files import NOT_PARSED, write_atomically
+from lapsvm.files import NOT_PARSED, check_regular, write_atomically
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
@@ -163,8 +164,7 @@ def _checksum(fields: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
 
 def _read_fields(path: Path) -> dict[str, Any]:
     """Return the JSON of a file's metadata key, after checking that the file is a complete shard."""
-    if not path.is_file():
-        raise MissingError(f"shard {path} is not there.")
+    check_regular(path, "shard", sys.maxsize)  # mapped, not read whole
     try:
         with safe_open(path, framework="numpy") as file:  # checks the lengths
             metadata = file.metadata() or {}

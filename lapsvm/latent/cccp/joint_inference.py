@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_same_length
+from lapsvm.arrays import Array, Float64, Index, as_floats, check_binary, check_same_length
 from lapsvm.errors import InputError, OneClassError, OptionError
 from lapsvm.ranking import RankLoss
 from lapsvm.ranking.losses import as_loss
@@ -52,7 +52,7 @@ def greedy_joint_ranking(
     highest, lowest : (n,) float
         Score of each sample's best and worst window. Others are never chosen: the value is linear in each score.
     labels : (n,) number
-        Positive where greater than 0, otherwise negative; at least one of each.
+        Binary: 1 is positive, 0 and -1 are negative; at least one of each.
     loss : str or RankLoss, default "ap"
         Any rank loss; "zero_one" is none.
 
@@ -64,7 +64,7 @@ def greedy_joint_ranking(
     Raises
     ------
     InputError
-        If the arrays do not fit, a lowest score is above the highest, or only one class occurs.
+        If the arrays do not fit, a label is not binary, a lowest score is above the highest, or only one class occurs.
     OptionError
         If the loss is no rank loss.
 
@@ -76,7 +76,9 @@ def greedy_joint_ranking(
     signs that makes a place's coefficient is printed there as a maximum.
     """
     high, low = as_floats("highest", highest, ndim=1), as_floats("lowest", lowest, ndim=1)
-    positive = as_floats("labels", labels, ndim=1) > 0
+    targets = as_floats("labels", labels, ndim=1)
+    check_binary("labels", targets)
+    positive = targets > 0
     check_same_length("highest", high, "lowest", low)
     check_same_length("highest", high, "labels", positive)
     if (low > high).any():

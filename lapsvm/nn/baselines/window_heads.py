@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from lapsvm.arrays import Array, Float64, as_floats, check_count, check_positive, check_same_length
 from lapsvm.bags import Bags, as_bags
 from lapsvm.bfloat16 import widened
-from lapsvm.errors import DependencyError, InputError, ShapeError
+from lapsvm.errors import DependencyError, InputError, ShapeError, install_extra
 
 BagsLike = Bags | Sequence[ArrayLike]
 Parameters = dict[str, Any]  # name of the fitted attribute without "_" -> tensor
@@ -196,7 +196,7 @@ def import_torch(user: str) -> Any:
     try:
         import torch
     except ImportError:
-        raise DependencyError(f'{user} needs torch, which is not installed; pip install "lapsvm[torch]".') from None
+        raise DependencyError(f"{user} needs torch, which is not installed; {install_extra('torch')}.") from None
     return torch
 
 

@@ -1,6 +1,5 @@
 """The state of a training in a file: written atomically, read without running code, refused where it does not fit."""
 
-import pickle
 from collections.abc import Iterable
 from hashlib import blake2b
 from io import BytesIO
@@ -59,7 +58,9 @@ class Checkpoint:
         if not is_named(self._path):
             return None
         description, tensors = read_model(self._path, _FORMAT, _VERSION)
-        stored = description.get("settings", {})
+        stored, history = description.get("settings"), description.get("history")
+        if not isinstance(stored, dict) or not isinstance(history, list):
+            raise ModelFileError(f"checkpoint {self._path} is damaged: it has no settings or no history.")
         for name, value in self._settings.items():
             if stored.get(name) != value:
                 raise SettingsError(
@@ -68,9 +69,13 @@ class Checkpoint:
                 )
         try:
             state = torch.load(BytesIO(tensors["state"].tobytes()), weights_only=True, map_location="cpu")
-            return state, description["history"]
-        except (KeyError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise ModelFileError(f"checkpoint {self._path} is damaged: {error}.") from None
+        except Exception as error:  # noqa: BLE001 - what is no state may lead its reader anywhere
+            raise self.damaged(error) from None
+        return state, history
+
+    def damaged(self, error: Exception) -> ModelFileError:
+        """Return the error for a state that cannot be used."""
+        return ModelFileError(f"checkpoint {self._path} is damaged: {_short(error)}.")
 
 
 def digest_of(text: str) -> str:

@@ -253,12 +253,16 @@ class LatentFineTuning:
         found = self._checkpoint.read()
         if found is None or len(found[1]) <= len(self.history):
             return
-        state, self.history = found
-        self.block.load_state_dict(state["block"])
-        self.head.load_state_dict(state["head"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        self._windows = state["windows"]
-        torch.set_rng_state(state["random"])
+        state, history = found
+        try:
+            self.block.load_state_dict(state["block"])
+            self.head.load_state_dict(state["head"])
+            self._optimiser.load_state_dict(state["optimiser"])
+            self._windows = state["windows"]
+            torch.set_rng_state(state["random"])
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise self._checkpoint.damaged(error) from None
+        self.history = history
 
 
 class _Scorer(torch.nn.Module):

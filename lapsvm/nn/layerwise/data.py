@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, as_numbers
+from lapsvm.arrays import Array, as_numbers, check_binary
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, ShapeError
 from lapsvm.nn.layerwise.problem import Blocks
 
@@ -38,17 +38,16 @@ def as_targets(labels: ArrayLike, n_scores: int, n: int) -> NDArray[np.bool_]:
     ShapeError
         If the labels do not fit the scores.
     InputError
-        If class indices are not whole numbers from 0 to K - 1, or a label is NaN.
+        If labels are not binary, or no class indices from 0 to K - 1, or one is NaN.
     """
     array = _numbers("labels", labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
     if np.isnan(array).any():
         raise NotFiniteError("labels must not be NaN, got NaN.")
-    if array.shape == (n, n_scores):
-        return np.asarray(array > 0)
-    if array.shape != (n,):
+    if array.shape not in ((n, n_scores), (n,)):
         raise ShapeError(f"labels must have shape {(n, n_scores)} or {(n,)}, got {array.shape}.")
-    if n_scores == 1:
-        return np.asarray(array > 0)[:, None]
+    if n_scores == 1 or array.ndim == 2:
+        check_binary("labels", array)
+        return np.asarray(array > 0).reshape(n, n_scores)
     wrong = ~np.isin(array, np.arange(n_scores))
     if wrong.any():
         raise InputError(f"labels of shape {(n,)} must be class indices 0 to {n_scores - 1}, got {array[wrong][0]:g}.")

@@ -166,7 +166,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         inputs : tensor or array (n, ...)
             What the network takes; converted to the type of its weights.
         labels : tensor or array (n, K), (n,)
-            Positive where > 0; or, with several scores, class indices (n,) from 0 to K - 1.
+            Binary: 1 positive, 0 or -1 negative; or, with several scores, class indices (n,) from 0 to K - 1.
 
         Returns
         -------

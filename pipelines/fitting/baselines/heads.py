@@ -19,7 +19,8 @@ from lapsvm.nn.baselines.window_heads import WindowHeads
 from ...run.context import RunContext
 from ...run.progress import Bar
 from ..agreement import Proposals
-from ..selection import FOLDS_ADVICE, mean_score
+from ..fold_models import FOLDS_ADVICE
+from ..selection import mean_score
 from ..tasks import FitTask, decisive
 
 KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR, "attention_mil": AttentionMIL}

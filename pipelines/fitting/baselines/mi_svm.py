@@ -19,7 +19,8 @@ from ...run.context import RunContext
 from ...run.dataset import Labels
 from ...run.progress import Bar
 from ..fit import Constants
-from ..selection import FOLDS_ADVICE, best_candidate, held_out_folds
+from ..fold_models import FOLDS_ADVICE, held_out_folds
+from ..selection import best_candidate
 from ..tasks import FitTask
 from ..training_bags import Halves
 

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from lapsvm.errors import DependencyError, OptionError
+from lapsvm.errors import DependencyError, OptionError, install_extra
 
 METRICS = ("voc", "coco")
 
@@ -33,4 +33,4 @@ def check_evaluator() -> None:
     except ValueError:  # sys.modules holds None for it
         missing = True
     if missing:
-        raise DependencyError('COCO\'s figures need faster-coco-eval: pip install "lapsvm[coco]".')
+        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.")

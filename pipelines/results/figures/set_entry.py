@@ -8,6 +8,7 @@ from lapsvm.arrays import Float32
 from lapsvm.evaluation import (
     as_coco,
     best_overlaps,
+    check_entry,
     class_table,
     coco_rows,
     corloc,
@@ -16,7 +17,7 @@ from lapsvm.evaluation import (
 )
 from lapsvm.evaluation.tables import Row
 from lapsvm.features import open_shards
-from lapsvm.features.shards.shard_folder import shard_paths
+from lapsvm.files import SMALL_FILE, read_regular
 
 from ...run.context import RunContext
 from ..detectors import available_detectors
@@ -56,7 +57,7 @@ def set_entry(
     if truth is not None and evaluation.voc is not None:
         errors = error_kinds(evaluation.voc, evaluation.detections, truth)
         entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
-    if truth is not None and _has_shards(context, set_name):
+    if truth is not None and context.run.has_shards(set_name):
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
     trained_on, seed = set_name == context.settings.data.train_set, context.settings.seed
@@ -86,12 +87,6 @@ def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator
         yield coco_rows(*as_coco(evaluation.located, truth))
 
 
-def _has_shards(context: RunContext, set_name: str) -> bool:
-    """Return whether the set's shards are there; a finished run may have been copied without them."""
-    folder = context.run.shards(set_name)
-    return folder.is_dir() and bool(shard_paths(folder))
-
-
 def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, Float32]]:
     """Yield every picture with its windows; features are not read."""
     for shard in open_shards(context.run.shards(set_name)):
@@ -102,7 +97,10 @@ def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, Float32]
 def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) -> dict[str, Any] | None:
     """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
     try:
-        entry: dict[str, Any] = json.loads(context.run.evaluation_file.read_bytes())["sets"][set_name]
+        entry: dict[str, Any] = json.loads(read_regular(context.run.evaluation_file, "file", SMALL_FILE))["sets"][
+            set_name
+        ]
+        check_entry(entry)
         has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
         is_current = has_errors and _holds(entry, evaluation.table())
         if set_name == context.settings.data.train_set:

@@ -54,7 +54,6 @@ VARIANTS: dict[str, Values] = {
     "C-by-margin": {"train.C": _CONSTANTS, "train.margin": 0.05, "train.criterion": "image_ap"},
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
-    "mean-init": {"train.init": "mean"},
     "centre-init": {"train.init": "centre"},
     "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
@@ -70,14 +69,11 @@ VARIANTS: dict[str, Values] = {
     "refine-top-20": {"refine.top": 20.0},
     "no-neg-min-iou": {"refine.neg_min_iou": 0.0},
     "no-neg-part-iou": {"refine.neg_part_iou": 1.0},
-    "no-scene-part-iou": {"refine.scene_part_iou": 0.0},
     "refine-all-candidates": {"refine.candidates": 0},
     "no-demotion": {"detect.demotion": 0.0},
     "no-box-voting": {"detect.box_voting": 0.0},
     "no-score-smoothing": {"detect.score_smoothing": 0.0},
-    "no-box-support": {"detect.box_support": 0.0},
     "all-surroundings": {"refine.surroundings": 1.0},
-    "equal-maps": {"train.map_weights": "equal"},
     "ndcg": {"train.loss": "ndcg"},
     "auc": {"train.loss": "auc"},
     "hinge": {
@@ -154,6 +150,7 @@ def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
         if not folder.is_dir() or target.exists() or any(key.startswith(settings) for key in values):
             continue
         _copy_files(folder, run, target)
+        _copy_files(source.models_of_folds, run, run.models_of_folds)
         if stage == "refine":
             _copy_files(source.held_out_scores, run, run.held_out_scores)
         stages = ("train", "refine") if stage == "refine" else ("train",)

@@ -16,11 +16,12 @@ from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards
 
 from ...fitting.fit import Constants
-from ...fitting.selection import Trial, fit_trials, held_out_folds
-from ...fitting.tasks import FitTask, fit_tasks, training_difference
+from ...fitting.fold_models import held_out_folds
+from ...fitting.selection import Trial, fit_trials
 from ...fitting.training_bags import training_bags
 from ...fitting.window_subset import window_subsets
 from ...results.detectors import load_detectors
+from ...results.inputs import trained_tasks
 from ...results.provenance import provenance_value
 from ...run.context import RunContext
 from ...run.dataset import label_vector
@@ -99,19 +100,13 @@ def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]
             "labels of all pictures (--keep-by)."
         )
     shards = open_shards(context.run.shards(context.settings.data.train_set))
-    detectors = load_detectors(context, "compare --folds", context.trained_model)
+    detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
     models = {detector.class_name: detector for detector in detectors}
-    tasks = {task.name: task for task in fit_tasks(context, shards)}
-    return {name: _constants(models[name], tasks[name]) for name in classes}
+    return {name: _constants(models[name]) for name in classes}
 
 
-def _constants(model: Detector, task: FitTask) -> Constants:
-    """Return a model's constants, or raise SettingsError if its settings differ from those of its run."""
-    difference = training_difference(model.provenance, task)
-    if difference:
-        raise SettingsError(
-            f"compare --folds trains with the settings of a run, but {task.path} was trained with {difference}."
-        )
+def _constants(model: Detector) -> Constants:
+    """Return a model's constants."""
     C, result = provenance_value(model, "result", "C"), provenance_value(model, "result")
     return Constants(C, result.get("J"), result.get("trim"))
 

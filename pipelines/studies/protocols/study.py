@@ -12,7 +12,7 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.latent import LatentSolution
 
-from ...fitting.selection import held_out_folds
+from ...fitting.fold_models import held_out_folds
 from ...fitting.trainer import Trainer, training_progress
 from ...run.dataset import Labels
 from ...run.progress import Reporter

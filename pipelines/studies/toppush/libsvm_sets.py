@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import DataError, MissingError
+from lapsvm.errors import DataError
+from lapsvm.files import check_regular
 
 TABLES = ("spambase",)
 """Sets that come as a table `<name>.data`: numbers separated by commas, the class (0 or 1) last."""
@@ -73,8 +74,7 @@ def scaled(training: Any, test: Any) -> tuple[Any, Any]:
 
 
 def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise MissingError(f"data file {path} must exist, got no such file.")
+    check_regular(path, "data file")
     return path
 
 

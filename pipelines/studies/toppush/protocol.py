@@ -22,7 +22,7 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.blas import one_blas_thread
 from lapsvm.errors import DataError, SettingsError
 from lapsvm.evaluation import write_json
-from lapsvm.files import NOT_PARSED, write_atomically
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, write_atomically
 from lapsvm.models import RankSVM, TopPush
 from lapsvm.optim import accelerated_dual
 from lapsvm.ranking import average_precision, ndcg, positives_at_top, roc_auc
@@ -201,7 +201,7 @@ def _read_results(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {"settings": settings, "splits": {}}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path, "table", SMALL_FILE))
         stored, splits = content["settings"], content["splits"]
     except (*NOT_PARSED, KeyError, TypeError) as error:
         raise DataError(f"{path} must be results of this command, got {error}.") from error

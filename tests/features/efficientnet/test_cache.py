@@ -143,6 +143,27 @@ def test_a_temporary_folder_that_is_a_link_is_not_followed(home, make, tmp_path,
     assert not list((tmp_path / "other").iterdir())
 
 
+@pytest.mark.parametrize("make_file", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_pipe_or_device_in_the_cache_is_not_waited_for(home, make, make_file):
+    path = home / ".cache" / "lapsvm" / "file"
+    path.parent.mkdir(parents=True)
+    make_file(path)
+    assert cached("file", DIGEST, make) == CONTENT
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_cache_of_another_user_is_not_used(home, make, tmp_path, monkeypatch):
+    """Whoever owns the folder could put a pipe there, or another file after the check."""
+    for path in (home / ".cache/lapsvm/file", temporary(tmp_path)):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(CONTENT)
+    monkeypatch.setattr(cache_module.os, "getuid", lambda: 12345)
+    monkeypatch.setattr(cache_module, "_SYSTEM", 54321)
+    with pytest.raises(WriteError, match=r"could not be kept in .*/\.cache/lapsvm: belongs to another user"):
+        cached("file", DIGEST, make)
+    assert make.times == 1
+
+
 OPEN = """
 import sys
 from lapsvm.features import open_extractor

@@ -1,5 +1,7 @@
 """MATLAB's files: read as SciPy reads them, and damage is a sentence, never a crash."""
 
+import zlib
+
 import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
@@ -101,3 +103,29 @@ def test_what_is_no_such_file_is_refused(tmp_path):
         read_mat_variables(tmp_path / "old.mat")
     with pytest.raises(MissingError, match="is not there"):
         read_mat_variables(tmp_path / "none.mat")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_millions_of_empty_cells_are_refused_before_they_are_read(tmp_path, order, compressed):
+    """A few kilobytes of them, compressed, would take minutes."""
+
+    def element(kind, data):
+        return (
+            np.array([kind, len(data)], dtype=f"{order}u4").tobytes()
+            + data
+            + bytes(-len(data) % 8 if kind != 15 else 0)
+        )
+
+    def cells(count):
+        flags, shape = np.array([1, 0], dtype=f"{order}u4"), np.array([1, count], dtype=f"{order}i4")
+        parts = (element(6, flags.tobytes()), element(5, shape.tobytes()), element(1, b"boxes"))
+        content = element(14, b"".join(parts) + count * element(14, b""))
+        content = element(15, zlib.compress(content)) if compressed else content
+        return bytes(124) + np.array([0x0100, 0x4D49], dtype=f"{order}u2").tobytes() + content
+
+    (tmp_path / "a.mat").write_bytes(cells(3))
+    assert [one.shape for one in read_mat_variables(tmp_path / "a.mat")["boxes"]] == [(0, 0)] * 3
+    (tmp_path / "a.mat").write_bytes(cells(300_000))
+    with pytest.raises(ExternalFileError, match="more than 262,144 empty cells"):
+        read_mat_variables(tmp_path / "a.mat")

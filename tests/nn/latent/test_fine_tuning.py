@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from lapsvm.errors import (
     SettingsError,
     ShapeError,
 )
+from lapsvm.model_files import read_model, write_model
 from lapsvm.ranking import APLoss
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -208,6 +210,23 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
     content = bytearray(path.read_bytes())
     content[-30] ^= 1
     path.write_bytes(content if damage is None else damage)
+    with pytest.raises(ModelFileError, match="state is damaged"):
+        killable(path).fit(*make_pictures(), 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"settings": []}, {"settings": None}, {"history": 3}, {"history": {}}, {"state": {"block": 3}}, {"state": [1, 2]}],
+)
+def test_a_checkpoint_that_somebody_changed_is_refused(tmp_path, change):
+    path = tmp_path / "state"
+    killable(path).fit(*make_pictures(), 1)
+    description, tensors = read_model(path, "lapsvm fine-tuning", 1)
+    if "state" in change:
+        content = BytesIO()
+        torch.save(change["state"], content)
+        tensors["state"] = np.frombuffer(content.getvalue(), dtype=np.uint8)
+    write_model(path, description | {name: change[name] for name in change if name != "state"}, tensors, "x")
     with pytest.raises(ModelFileError, match="state is damaged"):
         killable(path).fit(*make_pictures(), 2)
 

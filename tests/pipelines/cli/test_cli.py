@@ -126,6 +126,11 @@ def test_evaluate_reads_anybodys_result_files(finished, digits, tmp_path, comman
     for name, row in table["classes"].items():
         assert row == {key: own["classes"][name][key] for key in ("ap_11point", "ap_area", "npos")}
     assert table["mean"] == {key: own["mean"][key] for key in ("ap_11point", "ap_area")}
+    others = table["missing"]
+    assert {"zero", "eight"} <= set(others)
+    assert not {"six", "three"} & set(others)
+    assert f"mean over 2 of {2 + len(others)} classes" in result.out
+    assert f"{results} has no result file of {', '.join(others)}; means are without them" in result.err
 
 
 def test_a_run_in_use_is_told(run_copy, digits, refused, fast):

@@ -158,7 +158,7 @@ def test_a_run_with_such_a_model_is_not_reported_with_an_exception(finished, tmp
     for name in ("six", "three"):
         old = Detector.load(out / "models" / f"{name}.safetensors")
         Detector(name, old.coef, old.intercept, old.scale).save(out / "models" / f"{name}.safetensors")
-    assert "result is missing" in refused("report", "--out", out)
+    assert "report needs models by the run's settings" in refused("report", "--out", out)
 
 
 HOSTILE = "<img src=x onerror=alert(1)>|[a](http://b)`c`*d*\\&lt;"

@@ -153,7 +153,7 @@ def completed(words, number):
 
 def test_a_shell_completes_verbs_options_and_values():
     assert {"export", "extract"} == set(completed("lapsvm ex", 1))
-    assert set(completed("lapsvm detect --box", 2)) == {"--box-support", "--box-voting", "--box-voting-iou"}
+    assert set(completed("lapsvm detect --box", 2)) == {"--box-voting", "--box-voting-iou"}
     assert completed("lapsvm train --learner latent_s", 3) == ["latent_svm"]
 
 

@@ -147,7 +147,7 @@ def test_a_terminal_shows_rates_passes_gaps_and_bars(digits, tmp_path, fast):
         last = seen.rindex(title)
         assert re.search(r"[\d.,]+ pictures/s, [\d,]+ windows/s", seen[last : last + 400]), seen[last : last + 400]
     assert re.search(r"read trainval.*?([\d,]+) of \1 windows", seen, re.DOTALL)
-    last = seen.rindex("train (2 trainings)")
+    last = seen.rindex("train (6 trainings)")
     assert re.search(r"pass \d+, gap (six|three) [\d.e-]+, (six|three) [\d.e-]+", seen[last : last + 500])
     assert "40 of 40 pictures" in seen
     assert " of 0" not in seen

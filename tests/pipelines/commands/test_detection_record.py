@@ -92,29 +92,13 @@ def test_a_record_that_breaks_a_rule_is_refused(finished, tmp_path, picture, ref
     )
 
 
-def test_probabilities_belong_to_the_box_support_that_they_were_fitted_with(run_copy, picture, command):
-    models = RunFolder(run_copy).models
-    held = [one["probability"] for one in found(command, run_copy, picture)[0]]
-    assert all(0 <= one <= 1 for one in held)
-    other, said = found(command, run_copy, picture, "--box-support", "2")
-    assert other
-    assert "has probabilities for --box-support 0 alone: none are written" in said
-    assert all("probability" not in one for one in other)
-    said = command("detect", "--out", run_copy, "--box-support", "2")
-    assert said.status == 0
-    expected = "scores of six, three have no probabilities, which were fitted with another --box-support; "
-    assert expected + "run lapsvm train --redo for new ones." in said.out + said.err
-    assert found(command, run_copy, picture)[0] == other
-    assert "probabilities" not in command("detect", "--out", run_copy, "--redo").err
-    assert command("train", "--out", run_copy, "--redo", "--quiet").status == 0
-    assert all(0 <= one["probability"] <= 1 for one in found(command, run_copy, picture)[0])
-    assert Detector.load(models / "six.safetensors").provenance["detection"]["box_support"] == 2
+def test_settings_of_detection_leave_the_probability_of_the_best_box(run_copy, picture, command):
+    def best(*more):
+        by_class = {one["class"]: one for one in reversed(found(command, run_copy, picture, *more)[0])}
+        return {name: (one["score"], one["probability"]) for name, one in by_class.items()}
 
-
-def test_a_threshold_needs_probabilities_of_the_same_box_support(run_copy, picture, refused):
-    said = refused(
-        "predict", "--model", run_copy, "--extractor", "hog", picture, "--threshold", "0.5", "--box-support", "1"
-    )
-    model = run_copy / "models" / "six.safetensors"
-    expected = f"model {model} has probabilities for --box-support 0 alone, which --threshold needs, got 1."
-    assert expected in said
+    before = best()
+    assert sorted(before) == ["six", "three"]
+    assert best(*CHANGED) == before
+    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
+    assert best() == before

@@ -140,4 +140,4 @@ def test_without_the_evaluator_the_extra_is_named(refused, finished, tmp_path, m
     monkeypatch.setitem(sys.modules, "faster_coco_eval", None)
     pair = ["--coco", tmp_path / "truth.json", "--results", tmp_path / "results.json"]
     for form in (pair, ["--out", finished]):
-        assert 'pip install "lapsvm[coco]"' in refused("evaluate", *form, "--metrics", "coco")
+        assert 'pip install ".[coco]" in the folder of the source' in refused("evaluate", *form, "--metrics", "coco")

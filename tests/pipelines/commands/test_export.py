@@ -70,11 +70,18 @@ def of_another_model(run):
     replace(detector, coef=2 * detector.coef).save(path)
 
 
-@pytest.mark.parametrize("change", [without_calibration, of_another_model])
-def test_without_probabilities_a_threshold_is_refused(refused, run_copy, tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (without_calibration, "this run's models have no probabilities for --threshold; use --per-class K"),
+        (of_another_model, "run lapsvm detect first."),
+    ],
+)
+def test_without_probabilities_a_threshold_is_refused(refused, run_copy, tmp_path, change, words):
     change(run_copy)
-    line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "coco", "--threshold", "0.5")
-    assert "this run's models have no probabilities for --threshold; use --per-class K" in line
+    assert words in refused(
+        "export", "--out", run_copy, "--to", tmp_path / "o", "--format", "coco", "--threshold", "0.5"
+    )
     assert not (tmp_path / "o").exists()
 
 
@@ -117,9 +124,10 @@ def test_a_full_folder_no_run_and_no_detections_are_one_sentence(refused, finish
     assert not (tmp_path / "o").exists()
 
 
-def test_no_box_to_export_is_one_sentence(refused, run_copy, tmp_path):
+def test_no_box_to_export_is_one_sentence(refused, run_copy, tmp_path, stamp_anew):
     for path in (run_copy / "detections/test").glob("*.txt"):
         path.write_text("".join(f"{line.split()[0]} 1 900 900 950 950\n" for line in path.read_text().splitlines()[:3]))
+    stamp_anew(run_copy / "detections" / "test")
     line = refused("export", "--out", run_copy, "--to", tmp_path / "o", "--format", "yolo", "--per-class", "1")
     assert "there must be a box to export, but none of set 'test' has an area inside its picture" in line
 

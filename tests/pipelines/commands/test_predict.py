@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.prediction_files import model_files, picture_files
+from lapsvm.pipelines.shards.windows import WINDOWS_VERSION
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
@@ -93,7 +94,9 @@ def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, 
     [
         ("selective_search", 1, True),
         ("selective_search", None, True),
-        ("selective_search", 2, False),
+        ("selective_search", WINDOWS_VERSION, False),
+        ("mixed", 1, True),
+        ("mixed", WINDOWS_VERSION, False),
         ("grid", 1, False),
     ],
 )
@@ -105,7 +108,8 @@ def test_windows_of_another_version_are_told(models, picture, command, method, v
         shards = {**detector.provenance["shards"], "windows": windows}
         replace(detector, provenance={**detector.provenance, "shards": shards}).save(path)
     result, _ = found(command, "--model", models, picture, "--quiet")
-    assert ("version 1 of selective_search" in result.err) is is_told
+    assert (f"version 1 of {method}" in result.err) is is_told
+    assert ("was trained on windows of version" in result.err) is is_told
 
 
 # pictures

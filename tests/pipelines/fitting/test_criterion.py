@@ -188,7 +188,7 @@ def test_what_was_chosen_by_another_criterion_is_chosen_again(untrained, command
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--criterion", "corloc"], "--criterion must be one of image_ap, agreement, mean_probe, got 'corloc'"),
+        (["--criterion", "corloc"], "--criterion must be one of image_ap, agreement, got 'corloc'"),
         ([*AGREEMENT, "--keep-windows", "5", "--keep-by", "x"], "agreement must not go with --keep-by"),
     ],
 )

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.fit import Constants
-from lapsvm.pipelines.fitting.mean_probe import by_mean_probe, data_warnings, mean_probe_image_aps
+from lapsvm.pipelines.fitting.mean_probe import data_warnings, mean_probe_image_aps
 from PIL import Image
 
 from lapsvm.bags import Bags
@@ -13,22 +12,6 @@ from lapsvm.evaluation import image_average_precision
 PROBE = "separates pictures with and without it (held-out image AP 1.000)"
 PICTURES, WINDOWS, DIM = 60, 20, 30
 Y = np.where(np.arange(PICTURES) % 3 == 0, 1, -1).astype(np.int8)
-
-
-@pytest.mark.parametrize(("probe_ap", "C"), [(1.0, 0.3), (0.999, 0.3), (0.99, 10.0), (None, 10.0)])
-def test_the_largest_constant_is_taken_unless_the_scene_decides(probe_ap, C):
-    assert by_mean_probe([Constants(1.0), Constants(10.0), Constants(0.3)], probe_ap).C == C
-
-
-def test_a_run_chooses_by_the_probe_without_folds(run_copy, command):
-    arguments = ["--C", "1,10", "--criterion", "mean_probe", "--redo"]
-    assert command("train", "--out", run_copy, *arguments).status == 0
-    result = Detector.load(run_copy / "models" / "six.safetensors").provenance["result"]
-    assert result["C"] == (1.0 if result["mean_probe_image_ap"] >= 0.999 else 10.0)
-    assert result["held_out_image_ap"] == []
-    said = command("tune", "--out", run_copy, "--C", "1,10", "--criterion", "mean_probe")
-    assert said.status == 2
-    assert "tune compares values by folds" in said.out + said.err
 
 
 def made(seed, shift_of_windows):
@@ -142,15 +125,3 @@ def test_digits_with_the_same_background_cause_no_warning(finished):
         result = Detector.load(finished / "models" / f"{name}.safetensors").provenance["result"]
         assert 0 < result["mean_probe_image_ap"] < 0.95
     assert 'class="warnings"' not in (finished / "page" / "index.html").read_text()
-
-
-@pytest.mark.parametrize(("option", "values"), [("--J", "1,3"), ("--trim", "0,0.25")])
-def test_the_mean_probe_chooses_C_alone(run_copy, command, option, values):
-    line = ["train", "--out", run_copy, "--learner", "latent_svm", "--criterion", "mean_probe", "--redo"]
-    said = command(*line, option, values)
-    assert said.status == 2
-    got = values.replace(",", ", ")
-    assert (
-        f"option {option} must be one value with --criterion mean_probe, which chooses C alone, got {got};" in said.err
-    )
-    assert command(*line, option, values.split(",")[0], "--C", "1,10").status == 0

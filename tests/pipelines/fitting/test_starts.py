@@ -74,7 +74,7 @@ def test_the_command_trains_from_the_centre(command, digits, finished, tmp_path,
 
 def test_an_unknown_beginning_is_refused_with_all_there_are(digits, refused, tmp_path):
     arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "R", "--init", "center"]
-    assert "--init must be one of mean, contrast, whole_image, centre, random, got 'center'." in refused(*arguments)
+    assert "--init must be one of mean, whole_image, centre, random, got 'center'." in refused(*arguments)
 
 
 def test_the_centre_may_not_be_among_some_windows(digits, refused, tmp_path):

@@ -52,23 +52,11 @@ def test_the_grids_are_the_thesiss():
     assert "train.criterion" not in _defaults(with_train(criterion="agreement"))
 
 
-def test_a_run_whose_constants_are_chosen_without_folds_is_tuned_by_image_ap(run_copy, command, refused):
-    line = ["--C", "1,10", "--folds", 2, "--quiet", "--redo"]
-    assert command("train", "--out", run_copy, "--criterion", "mean_probe", *line).status == 0
-    asked = refused("tune", "--out", run_copy, *line, "--criterion", "mean_probe")
-    assert "give --criterion image_ap or agreement, not mean_probe" in asked
-    result = command("tune", "--out", run_copy, *line)
-    assert result.status == 0, result.err
-    assert json.loads((run_copy / "tuning.json").read_text())["criterion"] == "image_ap"
-    assert RunFolder(run_copy).settings().train.criterion == "image_ap"
-
-
 @pytest.mark.parametrize(
     ("values", "needed"),
     [
         ({"C": (1.0, 2.0)}, True),
         ({"C": (1.0, 1.0), "J": (1.0, 3.0), "epochs": (1, 2)}, False),
-        ({"C": (1.0, 2.0), "criterion": "mean_probe"}, False),
         ({"C": (1.0, 2.0), "criterion": "agreement"}, True),
         ({"learner": "latent_svm", "C": (1.0,), "trim": (0.0, 0.1)}, True),
         ({"learner": "mi_svm", "C": (1.0,), "J": (1.0, 3.0)}, True),
@@ -82,11 +70,11 @@ def test_folds_are_needed_where_they_compare_candidates(values, needed):
     assert with_train(**values).train.needs_folds is needed
 
 
-def test_windows_kept_by_models_go_with_several_values_where_no_fold_is_trained():
+def test_windows_kept_by_models_go_with_one_value():
     kept = {"keep_windows": 5, "keep_by": "RUN", "C": (1.0, 2.0)}
     with pytest.raises(OptionError, match="--C must be one value"):
         check_choice(with_train(**kept).train)
-    check_choice(with_train(**kept, criterion="mean_probe").train)
+    check_choice(with_train(**{**kept, "C": (1.0,)}).train)
 
 
 def test_a_relative_j_is_times_pictures_per_positive(y):

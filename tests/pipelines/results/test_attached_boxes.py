@@ -229,10 +229,11 @@ def test_boxes_that_are_not_there_are_refused_before_anything_is_done(digits, tm
     assert not (tmp_path / "RUN").exists()
 
 
-def test_detections_in_pictures_of_no_record_are_refused(digits, run_copy, tmp_path, refused):
+def test_detections_in_pictures_of_no_record_are_refused(digits, run_copy, tmp_path, refused, stamp_anew):
     some_annotations(digits, tmp_path / "boxes", "test", 3)
     path = run_copy / "detections" / "test" / "comp3_det_test_six.txt"
     path.write_text("elsewhere 1 1 1 9 9\n" + path.read_text())
+    stamp_anew(run_copy / "detections" / "test")
     for more in ([], ["--boxes", tmp_path / "boxes"]):
         told = refused("evaluate", "--out", run_copy, "--quiet", *more)
         assert "must be in pictures of the evaluated set, got 'elsewhere'" in told

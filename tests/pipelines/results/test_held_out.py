@@ -77,3 +77,33 @@ def test_damage_is_named(tmp_path, change):
 def test_every_picture_needs_every_value():
     with pytest.raises(InputError, match=r"one row per picture, 4, got \{'score': 3\}"):
         held_out(score=np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ids": ["a", "b", "c", {}]},
+        {"ids": ["a", "b", "c", "c"]},
+        {"ids": ["a", "b", "c", 3]},
+        {"ids": 4},
+        {"model": ["00ff"]},
+        {"y": np.array([1, 1, 0, -1], dtype=np.int8)},
+        {"y": np.ones((4, 2), dtype=np.int8)},
+        {"y": np.array([1.0, 1, -1, -1])},
+        {"fold": np.array([0, 1, 2, 1])},
+        {"fold": np.array([1.5, 1, 2, 1])},
+        {"score": np.array([1, np.nan, 0, 0])},
+        {"score": np.array(1.0)},
+        {"agreement": np.array([1, np.inf, 0, 0])},
+        {"boxes": np.ones((4, 3))},
+        {"boxes": BOXES * np.nan},
+    ],
+)
+def test_a_file_that_somebody_changed_is_refused_though_its_digest_fits(tmp_path, changes):
+    held_out(model="00ff").save(tmp_path / "a")
+    description, tensors = read_model(tmp_path / "a", "lapsvm held-out scores", 1)
+    for name, value in changes.items():
+        (tensors if isinstance(value, np.ndarray) else description)[name] = value
+    write_model(tmp_path / "a", description, tensors, "x")
+    with pytest.raises(ModelFileError, match=r"held-out scores .*a are damaged"):
+        HeldOut.load(tmp_path / "a")

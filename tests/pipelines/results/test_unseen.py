@@ -8,6 +8,7 @@ import pytest
 from lapsvm.pipelines.results.held_out import HeldOut, read_held_out
 from lapsvm.pipelines.results.unseen import Unseen, is_weak
 from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.catalog import open_dataset
 from lapsvm.detection import Detector
@@ -97,12 +98,34 @@ def test_weak_features_are_said_in_one_sentence():
     assert is_weak(bad)
     assert is_weak(constant)
     unseen = Unseen({"cat": good, "dog": constant}, {})
-    said = unseen.weakness(("hog", "onnx:/home/me/net.onnx?size=3"))
-    assert said.startswith(
-        "the features (hog and net.onnx) hardly separate pictures with and without a class, held-out image AP: dog "
-        "0.25 (chance 0.25); "
+    hog = settings("hog")
+    assert unseen.weakness(hog).startswith(
+        "the detectors hardly separate pictures with and without a class, held-out image AP: dog 0.25 (chance 0.25); "
     )
-    assert Unseen({"cat": good}, {}).weakness(("hog",)) == ""
+    assert "use features of a network (--extractor) instead of hog, or more" in unseen.weakness(hog)
+    assert Unseen({"cat": good}, {}).weakness(hog) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "use lapsvm train --recipe best --redo, then lapsvm refine and detect, or other features than net.onnx,"),
+        (
+            {"windows.method": "imported"},
+            "--redo, then lapsvm refine and detect, or other features than imported",
+        ),
+        ({"refine.rounds": 2}, "not to be trusted: use other features than net.onnx, or more pictures."),
+        ({"windows.method": "imported", "refine.rounds": 2}, "trusted: use other features than imported, or more"),
+    ],
+)
+def test_features_are_not_blamed_for_the_recipe(values, words):
+    y = np.repeat([1, -1], [30, 90])
+    unseen = Unseen({"dog": held_out(np.zeros(120), y)}, {})
+    assert words in unseen.weakness(settings("onnx:/home/me/net.onnx?size=3").with_values(values))
+
+
+def settings(extractor):
+    return Settings().with_values({"features.extractors": (extractor,)})
 
 
 def test_weak_features_are_said_on_the_terminal(run_copy, command):
@@ -110,4 +133,4 @@ def test_weak_features_are_said_on_the_terminal(run_copy, command):
     one = read_held_out(RunFolder(run_copy), "six")
     replace(one, score=np.zeros(len(one.ids))).save(path)
     said = command("evaluate", "--out", run_copy)
-    assert "evaluate: the features (hog) hardly separate" in said.out + said.err
+    assert "evaluate: the detectors hardly separate" in said.out + said.err

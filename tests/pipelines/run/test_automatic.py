@@ -89,7 +89,7 @@ def test_without_the_network_one_line_says_what_to_install(digits, tmp_path, com
     said = command(*line, "--out", tmp_path / "RUN")
     assert said.status == 0
     assert [text for text in said.err.splitlines() if "install" in text] == [WITHOUT_NETWORK]
-    assert WITHOUT_NETWORK.endswith('pip install "lapsvm[photos]"')
+    assert WITHOUT_NETWORK.endswith('pip install ".[photos]" in the folder of the source')
     assert Settings.read(tmp_path / "RUN" / "run.toml").features.extractors == ("hog",)
     assert command(*line, "--out", tmp_path / "QUIET", "--quiet").err == ""
     assert "nowhere" in refused("run", "--data", "voc", "--root", tmp_path / "nowhere", "--out", tmp_path / "NO")

@@ -20,6 +20,13 @@ def test_memory_that_is_no_size_is_told_before_any_work(verb, run_copy, command)
     assert (result.status, result.err) == (2, "lapsvm: memory must be a size such as 8G or 500M, got 'much'.\n")
 
 
+@pytest.mark.parametrize("size", ["9" * 400, "9" * 30, "2000000T"], ids=["400 digits", "30 digits", "terabytes"])
+def test_memory_that_no_machine_has_is_no_size(run_copy, refused, size):
+    said = refused("train", "--out", run_copy, "--memory", size)
+    assert said.startswith("lapsvm: memory must be a size such as 8G or 500M, got '")
+    assert len(said) < 120
+
+
 def test_a_run_on_bfloat16_goes_all_the_way(digits, tmp_path, command, fast):
     arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--quiet", *fast]
     result = command(*arguments, "--dtype", "bfloat16", "--memory", "10K")

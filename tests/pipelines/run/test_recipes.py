@@ -20,7 +20,7 @@ def test_the_plain_recipe_is_what_a_run_without_one_does():
 
 
 def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp_path):
-    options = [*fast, "--recipe", "best", "--refine", "1", "--refine-folds", "2", "--pca", "30", "--quiet"]
+    options = [*fast, "--recipe", "best", "--refine", "1", "--pca", "30", "--quiet"]
     said = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *options)
     assert (said.status, said.err) == (0, "")
     settings = Settings.read(tmp_path / "RUN" / "run.toml")

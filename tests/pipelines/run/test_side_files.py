@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import shutil
 
 import numpy as np
@@ -11,6 +12,8 @@ from lapsvm.pipelines.run.checked_files import read_checked, with_checksum
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.stages import train
 from lapsvm.pipelines.studies.protocols.cells import Cells
+
+from lapsvm.errors import SettingsError
 
 COSMETIC = ("timings.json", "history.csv", "evaluation.json")
 RESUME = ("choices.json", "training/resume.json")
@@ -72,7 +75,7 @@ def test_a_history_with_a_number_that_is_none_is_not_drawn(run_copy, command, ce
 def test_a_refinement_is_not_lost_with_its_history(run_copy, command):
     (run_copy / "history.csv").write_bytes(b"\0")
     (run_copy / "timings.json").write_bytes(b"{}x")
-    result = command("refine", "--out", run_copy, "--refine", "1", "--refine-folds", "2")
+    result = command("refine", "--out", run_copy, "--refine", "1")
     assert result.status == 0, result.err
     assert (run_copy / "first" / "six.safetensors").is_file()
 
@@ -225,10 +228,44 @@ def test_notes_of_another_shape_stop_no_page(run_copy, command, notes):
     assert command("report", "--out", run_copy).status == 0
 
 
-def test_a_lock_of_random_bytes_names_no_holder_and_stops_nothing_else(run_copy, command, refused):
+@pytest.mark.parametrize("content", [b"\xff\xfe\x80 by nobody", b"1234\n", b"process list", b"x" * 10_000])
+def test_a_lock_of_another_program_names_no_holder_and_stays(run_copy, refused, content):
     path = run_copy / ".lock"
-    path.write_bytes(b"\xff\xfe\x80 by nobody")
+    path.write_bytes(content)
     with path.open("a+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         assert "is in use by" in refused("report", "--out", run_copy)
-    assert command("report", "--out", run_copy).status == 0
+    assert "was not written by lapsvm" in refused("report", "--out", run_copy)
+    assert path.read_bytes() == content
+
+
+def test_a_lock_with_another_name_stays(run_copy, tmp_path, refused):
+    path, mine = run_copy / ".lock", tmp_path / "mine"
+    path.unlink()
+    mine.write_bytes(b"")
+    os.link(mine, path)
+    before = mine.stat().st_mtime_ns
+    assert "was not written by lapsvm" in refused("report", "--out", run_copy)
+    assert mine.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_lock_that_is_no_file_is_refused_at_once(run_copy, refused, make):
+    path = run_copy / ".lock"
+    path.unlink()
+    make(path)
+    assert f"lock {path}" in refused("report", "--out", run_copy)
+
+
+def test_a_new_folder_with_a_pipe_for_its_lock_is_refused(tmp_path):
+    os.mkfifo(tmp_path / ".lock")
+    with pytest.raises(SettingsError, match="must be new, empty or a run folder"):
+        RunFolder(tmp_path).check_is_run()
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "timings.json", "history.csv", "detections/test/detections.json"])
+def test_no_stage_waits_for_a_pipe_in_the_run(run_copy, command, name):
+    path = run_copy / name
+    path.unlink()
+    os.mkfifo(path)
+    assert command("report", "--out", run_copy).status in (0, 2)

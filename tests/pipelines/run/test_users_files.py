@@ -265,9 +265,11 @@ def test_a_comparison_replaces_comparisons_alone(finished, tmp_path, command, re
     assert content(out) == {"comparison.md": b"mine"}
 
 
-def test_a_file_that_is_named_may_be_replaced_and_a_folder_not(finished, digits, tmp_path, command, refused):
+def test_a_file_that_is_named_may_be_replaced_and_a_folder_not(finished, digits, tmp_path, command):
     line = ["evaluate", "--root", digits, "--results", finished / "detections" / "test", "--quiet", "--json"]
     (tmp_path / "figures.json").write_text("old")
     (tmp_path / "folder").mkdir()
     assert command(*line, tmp_path / "figures.json").status == 0
-    assert "folder" in refused(*line, tmp_path / "folder")
+    said = command(*line, tmp_path / "folder")
+    *_, sentence = said.err.splitlines()  # after the classes without results
+    assert (said.status, sentence) == (2, f"lapsvm: file {tmp_path / 'folder'} could not be written: Is a directory.")

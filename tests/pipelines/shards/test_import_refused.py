@@ -196,3 +196,27 @@ def test_proposals_keep_the_limits_of_number_and_area(source, digits, out, comma
     assert command(*line, "--max-area", 0.5).status == 0
     for shard in open_shards(out / "shards" / "trainval"):
         np.testing.assert_array_equal(shard.boxes, np.tile([[5, 6, 30, 40]], (len(shard.image_ids), 1)))
+
+
+def test_normalised_boxes_are_refused(source, line, out, refused):
+    for path in source.iterdir():
+        change(source, path.stem, boxes=lambda boxes: boxes / boxes[0].max())
+    said = refused(*line)
+    assert "boxes must be in pixels, but all 2 lie within 0 to 1, as normalised ones do" in said
+    assert not list(out.glob("shards/*/*"))
+
+
+def test_a_hint_says_what_applies_to_imported_features_and_it_does(source, line, out, command):
+    draw = np.random.default_rng(0)
+    for path in source.iterdir():
+        change(source, path.stem, features=lambda features: draw.normal(size=features.shape))
+    hint = "recipe: plain; imported features take the parts of best that need no network"
+    said = command(*line, "--classes", "six")
+    assert said.status == 0
+    assert hint in said.err
+    assert hint not in command(*line, "--classes", "six").err  # everything is imported
+    for verb in ("train", "refine", "detect", "evaluate"):
+        more = ["--recipe", "best"] if verb == "train" else []
+        done = command(verb, "--out", out, "--quiet", *more)
+        assert done.status == 0, done.err
+    assert (out / "first" / "six.safetensors").is_file()

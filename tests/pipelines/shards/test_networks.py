@@ -19,7 +19,6 @@ from lapsvm.pipelines.shards.extractors import (
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, open_shards
-from lapsvm.features.extractors.maps.resolution import cells_across
 from lapsvm.features.extractors.networks import RuntimeNetwork
 
 pytest.importorskip("onnxruntime")
@@ -124,7 +123,7 @@ def beside(digits, fast_network, network, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("beside") / "RUN"
     options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
-    more = ["--contrast", "0.5", "--beside", "--pca", "4", "--refine", "1", "--refine-folds", "2", "--quiet"]
+    more = ["--contrast", "0.5", "--beside", "--pca", "4", "--refine", "1", "--quiet"]
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
     assert exit_.value.code == 0
@@ -157,78 +156,15 @@ def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_
     assert less.provenance["result"]["certificate"] is None
 
 
-def test_shards_record_the_cells_of_every_map_beside_what_decides_features(beside):
-    shards = open_shards(beside / "shards" / "trainval")
-    assert cells_across(shards.headers[0].provenance["features"]["extractor"]) == (5, 7, 10)
-    assert cells_across(shards.provenance["features"]["extractor"]) is None  # older shards stay valid
-
-
-def test_fine_maps_count_more_in_training_and_not_in_refinement(beside, tmp_path, command):
-    out, cells = tmp_path / "RUN", np.array([5, 7, 10])
-    shutil.copytree(beside, out)
-    for verb, *options in (("train", "--map-weights", "resolution"), ("refine",)):
-        assert command(verb, "--out", out, *options, "--redo", "--quiet").status == 0
-    for folder, share in (("first", cells / np.linalg.norm(cells) * np.sqrt(3)), ("models", np.ones(3))):
-        equal, found = (Detector.load(run / folder / "six.safetensors") for run in (beside, out))
-        np.testing.assert_allclose(found.scale, equal.scale * np.repeat(share, 8))
-        assert found.provenance["training"]["map_weights"] == "resolution"
-        assert not np.allclose(found.coef * found.scale, equal.coef * equal.scale, rtol=0.01)
-
-
-def test_models_from_before_map_weights_count_as_equal(beside, tmp_path, command, made):
+def test_held_out_scores_are_those_of_models_that_keep_a_share(beside, tmp_path, command):
     out = tmp_path / "RUN"
     shutil.copytree(beside, out)
-    for path in (*(out / "first").glob("*"), *(out / "models").glob("*")):
-        detector = Detector.load(path)
-        del detector.provenance["training"]["map_weights"]
-        detector.save(path)
-    before = made(out, "first/*")
-    assert command("train", "--out", out, "--quiet").status == 0
-    assert made(out, "first/*") == before
-    said = command("train", "--out", out, "--map-weights", "resolution")
-    assert said.status == 2
-    assert "was trained with training.map_weights 'equal' instead of 'resolution'" in said.err
-
-
-@pytest.fixture
-def refined_with_flips(beside, tmp_path, command, monkeypatch):
-    from lapsvm.pipelines.stages import refine
-
-    def refined(*numbers, share=0.25):
-        monkeypatch.setattr(refine.RefinementGuard, "flipped", lambda *_: list(numbers))
-        out = tmp_path / f"RUN{share}"
-        shutil.copytree(beside, out)
-        said = command("refine", "--out", out, "--refine-surroundings", share, "--redo")
-        assert said.status == 0
-        return out, Detector.load(out / "models" / "six.safetensors"), said.err
-
-    return refined
-
-
-def test_held_out_scores_are_those_of_models_that_keep_a_share(refined_with_flips):
-    whole, less = (
-        HeldOut.load(refined_with_flips(share=share)[0] / "heldout" / "six.safetensors") for share in (1.0, 0.25)
-    )
+    whole = HeldOut.load(out / "heldout" / "six.safetensors")
+    assert command("refine", "--out", out, "--refine-surroundings", "0.25", "--redo", "--quiet").status == 0
+    less = HeldOut.load(out / "heldout" / "six.safetensors")
     for fold in (1, 2):  # models with all weights would have the same scores but for scale and mean
         np.testing.assert_array_equal(less.fold == fold, whole.fold == fold)
         assert np.corrcoef(less.score[less.fold == fold], whole.score[whole.fold == fold])[0, 1] < 1 - 1e-6
-
-
-def test_a_model_that_flipped_keeps_all_weights_of_surroundings(beside, refined_with_flips):
-    _, found, said = refined_with_flips(0)
-    first = Detector.load(beside / "first" / "six.safetensors")
-    np.testing.assert_allclose(found.coef * found.scale, first.coef * first.scale)
-    assert found.provenance["result"]["certificate"] is None
-    assert "of the weights of surroundings" not in said
-
-
-def test_a_fold_that_flipped_leaves_the_share_of_the_model_of_all_pictures(beside, refined_with_flips):
-    _, found, said = refined_with_flips(1)
-    whole = Detector.load(beside / "models" / "six.safetensors")
-    factors = np.tile(np.repeat([1.0, 0.25], 4), 3)
-    np.testing.assert_allclose(found.coef * found.scale, whole.coef * whole.scale * factors)
-    assert found.provenance["result"]["certificate"] is None
-    assert "six keeps 0.25 of the weights of surroundings: no certificate." in said
 
 
 def test_prediction_builds_the_same_features(beside, digits, command):

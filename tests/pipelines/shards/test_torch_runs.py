@@ -111,14 +111,16 @@ def test_without_torch_the_extra_is_named(digits, tmp_path, refused, monkeypatch
     monkeypatch.setitem(sys.modules, "torch", None)
     start = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN"]
     for more in (["--extractor", "torch:alexnet?weights=absent.pth"], ["--device", "cuda"]):
-        assert 'needs torch, which is not installed; pip install "lapsvm[torch]".' in refused(*start, *more)
+        assert 'needs torch, which is not installed; pip install ".[torch]" in the folder of the source.' in refused(
+            *start, *more
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("torch:alexnet", "alexnet needs weights=FILE"),
-        ("torch:alexnet?weights=absent.pth", "weights absent.pth are not there"),
+        ("torch:alexnet?weights=absent.pth", "file of weights absent.pth is not there"),
         ("torch:absent_nets:make", "module absent_nets cannot be found"),
     ],
 )

@@ -43,7 +43,7 @@ def test_projection_and_refinement_by_other_processes_make_the_same_bytes(
 ):
     executor = {"here": "local", "there": f"dask:{cluster.address}"}
     for out, where in executor.items():
-        more = ["--executor", where, "--pca", ".9", "--refine", "1", "--refine-folds", "2", *fast]
+        more = ["--executor", where, "--pca", ".9", "--refine", "1", *fast]
         result = command("run", "--data", "voc", "--root", digits, "--out", tmp_path / out, "--quiet", *more)
         assert result.status == 0, result.err
     assert made(tmp_path / "there") == made(tmp_path / "here")

@@ -11,7 +11,7 @@ from lapsvm.pipelines.studies.ablation import repetitions, variants
 VERBS = {
     "train": ["train", "--redo", "--C", "1,10", "--folds", "2"],
     "tune": ["tune", "--C", "1,10", "--folds", "2", "--redo"],
-    "refine": ["refine", "--refine", "1", "--refine-folds", "2"],
+    "refine": ["refine", "--refine", "1"],
     "detect": ["detect", "--redo"],
     "evaluate": ["evaluate"],
     "report": ["report"],

@@ -22,7 +22,7 @@ WITHOUT_BOXES = {
     "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
     "refine": [
         ["train", "--C", "10"],
-        ["refine", "--refine", "2", "--refine-folds", "2", "--average", "--candidates", "30"],
+        ["refine", "--refine", "2", "--average", "--candidates", "30"],
     ],
 }
 # what may open annotations: evaluation, the count of imported boxes that are objects, and the pictures of the protocols

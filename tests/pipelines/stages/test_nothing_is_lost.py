@@ -73,6 +73,7 @@ def test_changed_settings_are_refused_and_nothing_is_touched(run_copy, digits, r
 
 def test_redo_trains_again(run_copy, digits, command):
     assert command("train", "--out", run_copy, "--C", "3", "--redo").status == 0
+    assert command("detect", "--out", run_copy).status == 0
     assert command("evaluate", "--out", run_copy).status == 0
 
 

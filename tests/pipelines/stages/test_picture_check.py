@@ -178,7 +178,6 @@ def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opene
 @pytest.mark.parametrize(
     ("options", "is_enough"),
     [
-        (["--criterion", "mean_probe", "--C", "0.3,10"], True),
         (["--learner", "wsddn", "--epochs", "10", "--lr", ".01"], True),
         (["--learner", "wsddn", "--C", "1", "--epochs", "5,10"], False),
         (["--learner", "mi_svm", "--C", "1", "--J", "1,3"], False),

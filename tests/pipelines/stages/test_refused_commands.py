@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-REFINEMENT = ["--refine", "1", "--refine-C", "10", "--refine-folds", "2"]
+REFINEMENT = ["--refine", "1", "--refine-C", "10"]
 
 
 def content(folder):
@@ -76,7 +76,6 @@ REFUSED = [
     ["tune", "--C", "3"],
     ["tune", "--C", "3,4"],
     ["tune", "--C", "3,4", "--folds", "500", "--redo"],
-    ["refine", "--refine", "1", "--refine-folds", "1"],
     ["refine", "--refine", "1", "--refine-C", "0"],
     ["detect", "--nms", "2"],
     ["detect", "--box-voting", "-1"],

@@ -172,7 +172,7 @@ def test_every_option_that_a_rule_names_can_be_in_use():
     used = options_in_use(Settings().with_values(values))
     assert used <= named
     assert named - used == {
-        'pip install "lapsvm[photos]"',
+        'pip install ".[photos]"',
         "--extractor efficientnet_lite0 --recipe best",
         "--extractor onnx:FILE",
     }

@@ -247,7 +247,7 @@ def test_without_a_test_set_and_boxes_only_folds_compare(tmp_path, command, refu
 
 def test_detections_of_older_models_are_refused(finished, run_copy, tmp_path, command, refused):
     assert command("train", "--out", run_copy, "--C", "3", "--redo", "--quiet").status == 0
-    assert "holds older ones; run lapsvm detect" in refused("compare", "--out", tmp_path / "C", finished, run_copy)
+    assert "holds others; run lapsvm detect" in refused("compare", "--out", tmp_path / "C", finished, run_copy)
 
 
 @pytest.mark.parametrize(

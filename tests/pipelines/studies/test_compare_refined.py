@@ -13,7 +13,7 @@ LEARNERS = {
     "AP": ["--C", "1,10", "--folds", "2"],
     "HINGE": ["--learner", "latent_svm", "--C", "0.01", "--J", "5", "--trim", "0.2"],
 }
-REFINEMENT = ["--refine", "1", "--refine-C", "30", "--refine-folds", "2"]
+REFINEMENT = ["--refine", "1", "--refine-C", "30"]
 
 
 @pytest.fixture(scope="module", params=list(LEARNERS))
@@ -89,6 +89,6 @@ def test_folds_are_refused_where_settings_are_not_those_of_the_models(runs, tmp_
     changed = RunFolder(shutil.copytree(runs[1], tmp_path / "CHANGED"))
     changed.save_settings(changed.settings().with_values(values), ["lapsvm"])
     line = refused("compare", "--out", tmp_path / "C", runs[0], changed.path, "--folds", 2)
-    assert "compare --folds trains with the settings of a run, but" in line
+    assert "needs models by the run's settings, but" in line
     assert words in line
     assert not (tmp_path / "C").exists()

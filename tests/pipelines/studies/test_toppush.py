@@ -102,7 +102,7 @@ def test_a_test_file_beside_a_set_is_taken_in(root):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "must exist, got no such file"),
+        (None, "is not there"),
         ("1 nonsense\n", "must be in the LIBSVM format"),
         ("1 1:2\n" * 40, "must hold two classes, got 1"),
         ("1 1:2\n" * 40 + "0 1:1\n" * 3, "must hold 10 samples of each class or more"),

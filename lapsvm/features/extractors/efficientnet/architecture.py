@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import DependencyError
+from lapsvm.errors import DependencyError, install_extra
 
 # kernel, stride of the first block, expansion, channels, blocks
 _STAGES = (
@@ -50,7 +50,7 @@ def onnx_network(tensors: Mapping[str, Array]) -> bytes:
         import onnx
     except ImportError:
         raise DependencyError(
-            'network efficientnet_lite0 needs the package onnx, which is not installed; pip install "lapsvm[photos]".'
+            f"network efficientnet_lite0 needs the package onnx, which is not installed; {install_extra('photos')}."
         ) from None
     graph = _Graph(onnx, tensors)
     _add_layers(graph)

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from lapsvm.errors import WriteError
-from lapsvm.files import write_atomically
+from lapsvm.errors import LapsvmError, WriteError
+from lapsvm.files import read_regular, write_atomically
 
 VARIABLE = "LAPSVM_CACHE"
 FULL = (errno.ENOSPC, errno.EDQUOT)
+_MOST = 2**28  # bytes of a file
+_SYSTEM = 0  # the user that owns what administrators share
 
 
 def cached(name: str, digest: str, make: Callable[[], bytes]) -> bytes:
@@ -69,10 +71,11 @@ def _temporary() -> Path:
 
 
 def _content_of(path: Path) -> bytes | None:
-    """Return what a file holds; None if it cannot be read."""
+    """Return what a file holds; None if it cannot be read, or another user could replace it."""
     try:
-        return path.read_bytes()
-    except OSError:
+        _check_owner(path.parent)
+        return read_regular(path, "cache file", _MOST)
+    except (OSError, LapsvmError):
         return None
 
 
@@ -103,17 +106,22 @@ def _keep(name: str, content: bytes) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder if it is not there; the temporary one must be this user's, and no link to another place.
+    """Make a folder if it is not there.
 
     Raises
     ------
     OSError
         If it cannot be made, or is another user's.
     """
-    if folder != _temporary():
+    if folder == _temporary():
+        folder.mkdir(mode=0o700, exist_ok=True)
+    else:
         folder.mkdir(parents=True, exist_ok=True)
-        return
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    _check_owner(folder)
+
+
+def _check_owner(folder: Path) -> None:
+    """Raise OSError unless a folder belongs to this user or the system's; the temporary one must be no link either."""
+    found = folder.lstat() if folder == _temporary() else folder.stat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.getuid(), _SYSTEM):
         raise PermissionError(errno.EPERM, "belongs to another user", str(folder))

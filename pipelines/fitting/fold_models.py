@@ -1,0 +1,116 @@
+"""Models of a class that never saw a fold of its pictures.
+
+Every labelled picture is in one fold. A fold's model is made without the fold's labels from its first weights on: its
+start, its constants, the windows that it chooses and the windows that it learns from depend on the other pictures
+alone. So what it says of the fold's pictures is held out. Two steps see all labels: the folds have equal shares of
+positives, and where cross-validation chooses constants, the models that compare them for a fold are those of the other
+folds, which were trained with its pictures (docs/explanation/probabilities.md has the size of that on noise).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.errors import InputError, ModelFileError, OneClassError
+from lapsvm.model_files import read_model, write_model
+
+from ..run.dataset import Labels
+from ..run.settings import Settings, TrainSettings
+
+FORMAT, VERSION = "lapsvm fold models", 1
+FOLDS_ADVICE = "lower --folds or give one value of every constant"
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModels:
+    """The models without a fold of one class.
+
+    Attributes
+    ----------
+    fold : (n,) intp
+        The fold of every training picture, from 1; 0 for pictures without a label.
+    coef : (d, folds) float64
+        The weights of the models, column k - 1 without fold k, for features as they are stored.
+    model : str
+        Hash of the weights of the model of all pictures.
+    """
+
+    fold: Index
+    coef: Float64
+    model: str
+
+    def __post_init__(self) -> None:
+        if self.fold.ndim != 1 or self.coef.ndim != 2 or self.fold.max(initial=0) > self.coef.shape[1]:
+            raise InputError(f"folds must be 1 to {self.coef.shape[-1]}, the models, got {self.fold.max(initial=0)}.")
+
+    def save(self, path: Path) -> None:
+        """Write the file; equal content gives equal bytes."""
+        tensors = {"fold": self.fold.astype(np.int64), "coef": self.coef}
+        write_model(path, {"format": FORMAT, "version": VERSION, "model": self.model}, tensors, "model")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file; MissingError if it is not there, ModelFileError if it is damaged or of another kind."""
+        description, tensors = read_model(path, FORMAT, VERSION)
+        try:
+            return cls(tensors["fold"].astype(np.intp), tensors["coef"], description["model"])
+        except (KeyError, InputError, ValueError) as error:
+            raise ModelFileError(f"fold models {path} are damaged: {error}.") from None
+
+
+def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: str) -> list[NDArray[np.bool_]]:
+    """Return a mask of held-out pictures for each fold, stratified; label 0 is in no fold.
+
+    Raises OneClassError, which ends with `advice`, if there are fewer positives or negatives than folds.
+    """
+    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
+    if min(positives, negatives) < folds:
+        raise OneClassError(
+            f"class {class_name!r} must have {folds} positive and {folds} negative pictures for {folds} folds, "
+            f"got {positives} and {negatives}; {advice}."
+        )
+    labelled = np.flatnonzero(y)
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    return [np.isin(np.arange(len(y)), labelled[fold]) for _, fold in splitter.split(labelled, y[labelled])]
+
+
+def fold_numbers(settings: Settings, y: Labels) -> Index:
+    """Return the fold of every picture, from 1; all 0 where a class has too few pictures or no model is held out.
+
+    With ``train.keep_windows`` no model is held out: other models, which know all labels, have chosen the windows, or
+    folds keep other windows than detection scores.
+    """
+    numbers = np.zeros(len(y), dtype=np.intp)
+    if settings.train.keep_windows or too_few_pictures("", y, settings.train.folds):
+        return numbers
+    for number, held_out in enumerate(held_out_folds(y, settings.train.folds, settings.seed, "", ""), start=1):
+        numbers[held_out] = number
+    return numbers
+
+
+def seen_labels(y: Labels, fold: Index) -> list[Labels]:
+    """Return the labels that each fold's model may see, 0 in its fold."""
+    return [np.where(fold == number, 0, y).astype(np.int8) for number in range(1, fold.max(initial=0) + 1)]
+
+
+def too_few_pictures(class_name: str, y: Labels, least: int) -> str:
+    """Return a sentence that says why a class has no probabilities; empty if it has enough pictures of each kind."""
+    positives, negatives = int((y > 0).sum()), int((y < 0).sum())
+    if min(positives, negatives) >= least:
+        return ""
+    return (
+        f"scores of {class_name} have no probabilities, which need {least} pictures with it and {least} without, got "
+        f"{positives} and {negatives}."
+    )
+
+
+def without_folds(train: TrainSettings, class_name: str, y: Labels) -> str:
+    """Return a sentence that says why a class has no held-out scores."""
+    if train.keep_windows:
+        return f"scores of {class_name} have no probabilities, because folds kept other windows than detection scores."
+    return too_few_pictures(class_name, y, train.folds)

@@ -1,0 +1,156 @@
+"""Rounds of refinement of one class, by the model of all pictures and by chains that each never see a fold.
+
+A chain is a model and the labels that it may see. It chooses the windows of its own positives, the windows of negatives
+that take part, and its start, so nothing of a fold reaches the chain without it. The model of all pictures takes in
+later rounds the windows that the chains choose in their folds, because a model trained on a window keeps it (Cinbis,
+Verbeek and Schmid, TPAMI 2017).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Array, Float64, Index
+from lapsvm.bags import Bags
+from lapsvm.latent import LatentProblem, LatentSolution, refine
+
+from ..run.dataset import Labels
+from ..run.progress import Reporter
+from ..run.settings import Settings
+from .fit import Constants, FitRequest, problem
+from .trainer import training_progress
+from .voted_windows import voted_windows
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPictures:
+    """The training pictures with their features as stored.
+
+    Attributes
+    ----------
+    bags : Bags
+    boxes : (n_windows, 4)
+    scale : (d,) float64
+        What `bags` multiplies the stored features by.
+    ids : tuple of str
+    inside : (d,) bool
+        Which features are a window's own, not those of its surroundings.
+    """
+
+    bags: Bags
+    boxes: Array
+    scale: Float64
+    ids: tuple[str, ...]
+    inside: NDArray[np.bool_]
+
+
+class Chain(NamedTuple):
+    """A model on its way through the rounds.
+
+    Attributes
+    ----------
+    y : (n_bags,) int8
+        The labels that it may see, 0 for pictures of its fold.
+    weights, intercept : (d,) float64, and float
+    windows : (n_bags,) intp
+        The windows of its positives in the next round.
+    solution : LatentSolution or None
+        That of the last round.
+    """
+
+    y: Labels
+    weights: Float64
+    intercept: float
+    windows: Index
+    solution: LatentSolution | None = None
+
+
+class Rounds:
+    """Refines the chains of one class.
+
+    Parameters
+    ----------
+    settings : Settings
+    pictures : StoredPictures
+    J : float or None
+        Weight of the positives, where the learner has one.
+    """
+
+    def __init__(self, settings: Settings, pictures: StoredPictures, J: float | None) -> None:
+        self._settings, self._pictures, self._J = settings, pictures, J
+
+    def begin(self, y: Labels, weights: Float64, intercept: float) -> Chain:
+        """Return the chain of a trained model (d,), with the windows that it chooses in its positive pictures."""
+        chain = Chain(y, weights, intercept, np.zeros(len(y), dtype=np.intp))
+        return chain._replace(windows=self._chosen_by(chain, y))
+
+    def refined(self, chain: Chain, title: str, reporter: Reporter) -> Chain:
+        """Return a chain after a round."""
+        refine_settings, train = self._settings.refine, self._settings.train
+        kept = self._with_candidates(chain)
+        with training_progress(reporter, title, [title], train.tol) as progress:
+            solution = refine(
+                self._problem(chain.y),
+                kept.bags,
+                kept.boxes,
+                chain.windows,
+                pos_iou=refine_settings.pos_iou,
+                neg_iou=refine_settings.neg_iou,
+                neg_min_iou=refine_settings.neg_min_iou,
+                neg_part_iou=refine_settings.neg_part_iou,
+                progress=progress.update,
+            )
+        return chain._replace(weights=solution.coef, intercept=solution.intercept, solution=solution)
+
+    def lowered(self, weights: Float64) -> Float64:
+        """Return weights of which those of surroundings keep the share of the settings.
+
+        With the weights that refinement learns the best windows are often too large (docs/measurements/boxes.md).
+        """
+        return weights * np.where(self._pictures.inside, 1.0, self._settings.refine.surroundings)
+
+    def with_new_windows(self, chains: Sequence[Chain], fold: Index) -> list[Chain]:
+        """Return the chains with the windows of the next round.
+
+        `chains` are that of all pictures, whose windows in a fold are chosen by the chain without it, and those without
+        fold 1, 2 and so on.
+        """
+        whole, *others = chains
+        if not others:
+            return [whole._replace(windows=self._chosen_by(whole, whole.y))]
+        moved = [chain._replace(windows=self._chosen_by(chain, whole.y)) for chain in others]
+        windows = whole.windows.copy()
+        for number, chain in enumerate(moved, start=1):
+            windows[fold == number] = chain.windows[fold == number]
+        return [whole._replace(windows=windows), *moved]
+
+    def _chosen_by(self, chain: Chain, y: Labels) -> Index:
+        return self._chosen(y, chain.weights, self._pictures.bags.best(chain.weights).index)
+
+    def _problem(self, y: Labels) -> LatentProblem:
+        settings = self._settings
+        constants = Constants(settings.refine.C, self._J, None)
+        return replace(problem(settings, FitRequest(y, constants)), top=settings.refine.top, init="mean")
+
+    def _chosen(self, y: Labels, weights: Float64, windows: Index) -> Index:
+        """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
+        settings = self._settings.refine
+        if not settings.box_voting:
+            return windows
+        pictures, positives = self._pictures, np.flatnonzero(y > 0)
+        return voted_windows(
+            pictures.bags, pictures.boxes, self.lowered(weights), positives, windows, settings.score_smoothing
+        )
+
+    def _with_candidates(self, chain: Chain) -> StoredPictures:
+        """Return the pictures, the negatives with their best-scored windows alone, those of other folds with one."""
+        pictures, count = self._pictures, self._settings.refine.candidates
+        if not count:
+            return pictures
+        bags, y = pictures.bags, chain.y
+        counts = np.where(y > 0, np.diff(bags.offsets), np.where(y < 0, count, 1))
+        taken = bags.top_mask(counts, chain.weights)
+        return replace(pictures, bags=bags.copied(taken), boxes=pictures.boxes[taken])

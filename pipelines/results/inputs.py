@@ -1,0 +1,96 @@
+"""The models that the settings of a run ask for, to see whether those that are there were made by these settings.
+
+Every stage that reads models gets them through `lapsvm.pipelines.results.detectors`, which compares them with these
+tasks.
+"""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from lapsvm.detection import Detector
+from lapsvm.errors import MissingError, ModelFileError
+from lapsvm.features import ShardSet, open_shards
+
+from ..fitting.tasks import (
+    FitTask,
+    fit_tasks,
+    labels_provenance,
+    stored_provenance,
+    training_difference,
+    training_settings,
+)
+from ..fitting.window_subset import weights_hash
+from ..run.context import RunContext
+from ..run.dataset import label_vector
+from ..run.files import is_of_another_program
+from ..run.folder import RunFolder
+
+
+def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]:
+    """Return the task of every class's trained model, and in it the file that holds the model.
+
+    Without shards, as in a copy of a run, what they decide is assumed to be as the models have it.
+    """
+    tasks = _tasks_without_shards(context) if shards is None else fit_tasks(context, shards)
+    tasks = [replace(task, path=trained_file(context, task)) for task in tasks]
+    return [_with_unchanged_shards(context, task) for task in tasks] if shards is None else tasks
+
+
+def training_shards(context: RunContext) -> ShardSet | None:
+    """Return the shards of the training set; None if they, or models that chose their windows, are gone."""
+    name, scorers = context.settings.data.train_set, context.settings.train.keep_by
+    is_whole = not scorers or all(RunFolder(scorers).model(one).is_file() for one in context.data.classes)
+    return open_shards(context.run.shards(name)) if is_whole and context.run.has_shards(name) else None
+
+
+def final_task(context: RunContext, trained: FitTask) -> FitTask:
+    """Return the task of a class's final model: that of its trained model, or of refinement of it.
+
+    The trained model is assumed to be unchanged if it is missing or damaged.
+    """
+    if not context.settings.refine.rounds:
+        return trained
+    final = context.run.model(trained.name)
+    try:
+        first = weights_hash(Detector.load(trained.path))
+    except (MissingError, ModelFileError):
+        first = ((stored_provenance(final) or {}).get("training") or {}).get("first")
+    refinement = {"refine": asdict(context.settings.refine), "first": first}
+    training = trained.provenance["training"] | refinement
+    return replace(trained, provenance=trained.provenance | {"training": training}, path=final)
+
+
+def trained_file(context: RunContext, task: FitTask) -> Path:
+    """Return the file of a class's trained model, which a run without refinement wrote as the final one.
+
+    If both kinds are there, the one made by the run's settings is returned.
+    """
+    final = context.run.model(task.name)
+    if not final.exists() or is_of_another_program(final) or is_refined(final):
+        return task.path
+    is_current = not training_difference(stored_provenance(final) or {}, task)
+    return final if is_current or not task.path.exists() else task.path
+
+
+def is_refined(path: Path) -> bool:
+    """Return whether there is a readable model that refinement made."""
+    return "refine" in ((stored_provenance(path) or {}).get("training") or {})
+
+
+def _tasks_without_shards(context: RunContext) -> list[FitTask]:
+    records, training = context.data.records[context.settings.data.train_set], training_settings(context)
+    tasks = []
+    for name in context.data.classes:
+        y = label_vector(records, name)
+        data = {} if context.settings.data.skip_bad else labels_provenance(y)
+        tasks.append(FitTask(name, y, {"training": training, "data": data}, context.trained_model(name)))
+    return tasks
+
+
+def _with_unchanged_shards(context: RunContext, task: FitTask) -> FitTask:
+    """Return a task with what missing shards decide as its model has it, or the model that was refined from it."""
+    path = task.path if task.path.exists() else context.run.model(task.name)
+    stored = stored_provenance(path) or {}
+    data = {**stored.get("data", {}), **task.provenance["data"]}
+    unchanged = {"data": data, "shards": stored.get("shards", {})}
+    return replace(task, provenance={**task.provenance, **unchanged})

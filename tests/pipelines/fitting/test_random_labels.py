@@ -1,0 +1,139 @@
+"""The law of held-out figures: with random labels nothing can be learned, and nothing held out may say otherwise.
+
+Pictures of noise have 24 positives and 36 negatives at random, drawn anew for every class, so that each class is a
+seed. Whatever a run calls held out must then be at chance: the image AP, the probabilities, the agreement of windows.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
+from lapsvm.pipelines.commands.verbs import main
+from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.run.folder import RunFolder
+
+from lapsvm.detection import Detector
+from lapsvm.evaluation import image_average_precision, read_results
+from lapsvm.features.extractors.efficientnet import photos_installed
+from lapsvm.voc_files import VocObject
+
+CLASSES = [f"noise{number}" for number in range(4)]
+N_TRAIN, N_TEST, POSITIVES = 60, 40, 24
+BASE = POSITIVES / N_TRAIN
+QUICK = ["--tol", ".01"]
+WINDOWS = ["--windows", "grid", "--max-windows", "40", "--max-area", ".25"]
+EXTRACTION = ["--extractor", "hog", *WINDOWS, "--classes", ",".join(CLASSES)]
+REFINED = ["--refine", "2", "--refine-C", "60", "--refine-top", "5", "--neg-iou", ".4", "--candidates", "20"]
+RUNS = {
+    "plain": ["--recipe", "plain", "--C", ".1,1,10,100"],
+    "plain, refined": ["--recipe", "plain", "--C", ".1,1,10,100", *REFINED],
+    "one C, refined": ["--recipe", "plain", "--C", "10", *REFINED, "--average", "--refine-voting"],
+    "agreement": ["--recipe", "plain", "--C", "1,100", "--criterion", "agreement"],
+    "hinge": ["--recipe", "plain", "--learner", "latent_svm", "--C", ".01,1", "--J", "1", "--refine", "1"],
+    "multifold": ["--recipe", "plain", "--C", "10", "--multifold", "3", "--tol", ".01"],
+}
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory):
+    """A data set of noise with random labels."""
+    root, rng = tmp_path_factory.mktemp("noise") / "DATA", np.random.default_rng(5)
+    for set_name, count in (("trainval", N_TRAIN), ("test", N_TEST)):
+        shown = np.zeros((count, len(CLASSES)), dtype=bool)
+        for column in range(len(CLASSES)):
+            shown[rng.permutation(count)[: round(BASE * count)], column] = True
+        pictures = (
+            VocPicture(f"{set_name}{number:03d}", _noise(rng), [_object(name) for name in np.array(CLASSES)[own]])
+            for number, own in enumerate(shown)
+        )
+        write_lists(root, set_name, write_pictures(root, pictures), CLASSES)
+    return root
+
+
+def _noise(rng):
+    coarse = rng.integers(0, 256, (6, 6, 3)).repeat(10, axis=0).repeat(10, axis=1)
+    return np.clip(coarse / 2 + rng.integers(0, 128, (60, 60, 3)), 0, 255).astype(np.uint8)
+
+
+def _object(name):
+    return VocObject(str(name), (11, 11, 40, 40), False)
+
+
+@pytest.fixture(scope="module")
+def extracted(noise, tmp_path_factory):
+    out = tmp_path_factory.mktemp("extracted") / "RUN"
+    _call("extract", "--data", "voc", "--root", noise, "--out", out, "--recipe", "plain", *EXTRACTION)
+    return out
+
+
+def _call(*arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main([*map(str, arguments), "--quiet"])
+    assert exit_.value.code == 0
+
+
+def by_chance(labels, count=500):
+    """Return the interval that holds the mean image AP of random rankings of these classes, but once in 1,000."""
+    rng = np.random.default_rng(0)
+    means = [np.mean([image_average_precision(rng.normal(size=len(y)), y) for y in labels]) for _ in range(count)]
+    return np.mean(means) + np.array([-3.3, 3.3]) * np.std(means)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS.keys())
+def test_held_out_figures_of_random_labels_are_at_chance(noise, extracted, tmp_path, options):
+    out = shutil.copytree(extracted, tmp_path / "RUN")
+    _call("run", "--data", "voc", "--root", noise, "--out", out, *EXTRACTION, *QUICK, *options)
+    assert_at_chance(out)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not photos_installed(), reason="the extra photos is not installed")
+def test_held_out_figures_of_random_labels_are_at_chance_with_a_network(noise, tmp_path):
+    _call("run", "--data", "voc", "--root", noise, "--out", tmp_path / "RUN", "--windows", "grid", "--max-windows", 60)
+    assert_at_chance(tmp_path / "RUN")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not photos_installed(), reason="the extra photos is not installed")
+def test_held_out_figures_of_random_labels_on_photographs_are_at_chance(real_data, tmp_path):
+    source, root, rng = real_data / "voc2007_vehicles_cat", tmp_path / "DATA", np.random.default_rng(2)
+    ids = (source / "ImageSets" / "Main" / "trainval.txt").read_text().split()[::11][:N_TRAIN]
+    for folder in ("JPEGImages", "Annotations"):
+        (root / folder).mkdir(parents=True)
+        for path in (source / folder).iterdir():
+            if path.stem in ids:
+                (root / folder / path.name).symlink_to(path)
+    (root / "ImageSets" / "Main").mkdir(parents=True)
+    positive = {name: set(rng.permutation(ids)[:POSITIVES]) for name in CLASSES}
+    objects = {image: [_object(name) for name in CLASSES if image in positive[name]] for image in ids}
+    write_lists(root, "trainval", objects, CLASSES)
+    _call("run", "--data", "voc", "--root", root, "--out", tmp_path / "RUN", "--max-windows", 100, "--sizes", 320)
+    assert_at_chance(tmp_path / "RUN", has_test=False)
+
+
+def assert_at_chance(out, has_test=True):
+    found = [read_held_out(RunFolder(out), name) for name in CLASSES]
+    low, high = by_chance([one.y for one in found])
+    table = json.loads((out / "evaluation.json").read_text())["sets"]["trainval"]["held_out"]["mean"]
+    assert table["image_ap"] == pytest.approx(np.mean([one.image_ap for one in found]))
+    assert low <= table["image_ap"] <= high
+    agreement = np.mean([one.agreement[one.y > 0].mean() for one in found])
+    assert agreement < 0.96  # windows of one kind agree by themselves
+    if not has_test:
+        return
+    probabilities = np.concatenate([_test_probabilities(out, name) for name in CLASSES])
+    assert abs(probabilities.mean() - BASE) < 0.1
+    assert (probabilities > 0.7).mean() < 0.05
+
+
+def _test_probabilities(out, name):
+    """Return the probability of each test picture."""
+    detections = read_results(out / "detections" / "test", "test")[name]
+    best = {}
+    for image_id, score in zip(detections.image_ids, detections.scores.tolist(), strict=True):
+        best[image_id] = max(score, best.get(image_id, -np.inf))
+    assert len(best) == N_TEST
+    return Detector.load(out / "models" / f"{name}.safetensors").calibration.probability(np.array(list(best.values())))
