@@ -8,8 +8,8 @@
     python benchmarks/torch_losses.py head         a linear head against RankSVM's certified objective
     python benchmarks/torch_losses.py passes       two passes against one, and two processes against one
 
-Times are process CPU time, one thread, everything compared timed in alternation within one process. `torch_peers.py`
-times the losses of other packages.
+Times are process CPU time, one thread (set OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1), everything compared timed in
+alternation within one process. `torch_peers.py` times the losses of other packages.
 """
 
 import os

@@ -1,52 +1,78 @@
 """Make a VOC folder of one class with negatives from another VOC folder: `python benchmarks/recipes/mixed_set.py ...`.
 
-    python benchmarks/recipes/mixed_set.py RACCOON raccoon VOC bird,cat,cow,dog,horse,sheep OUT
+    python benchmarks/recipes/mixed_set.py RACCOON raccoon VOC OUT --without bird,cat,cow,dog,horse,sheep
+    python benchmarks/recipes/mixed_set.py RACCOON raccoon VOC OUT --every 3
 
-OUT has all pictures of RACCOON as positives of raccoon, and as negatives the pictures of VOC without the named classes,
-set by set (trainval, test). Pictures and annotations are links to the originals.
+OUT has all pictures of RACCOON as positives of raccoon, and as negatives pictures of VOC, set by set (trainval, test):
+those without the classes of `--without`, those that show a class of `--only`, of these the first of every `--every`.
+Pictures and annotations are links to the originals.
 """
 
-import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SETS = ("trainval", "test")
 
 
-def main(positives: str, name: str, negatives: str, without: str, out: str) -> None:
+def main() -> None:
+    """Make the folder that the command line names."""
+    parser = ArgumentParser()
+    for name, kind in (("positives", Path), ("name", str), ("negatives", Path), ("out", Path)):
+        parser.add_argument(name, type=kind)
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--every", type=int, default=1)
+    mix(**vars(parser.parse_args()))
+
+
+def mix(
+    positives: Path, name: str, negatives: Path, out: Path, *,
+    without: Sequence[str] = (), only: Sequence[str] = (), every: int = 1,
+) -> None:  # fmt: skip
     """Write the lists and the links."""
-    mixed = Path(out)
-    for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
-        (mixed / folder).mkdir(parents=True, exist_ok=True)
     for set_name in SETS:
-        flags = dict.fromkeys(_ids(Path(positives), set_name), 1)
-        _link(Path(positives), list(flags), mixed)
-        shown = set().union(*(_ids(Path(negatives), f"{other}_{set_name}", "1 0") for other in without.split(",")))
-        others = [image_id for image_id in _ids(Path(negatives), set_name) if image_id not in shown]
-        _link(Path(negatives), others, mixed)
-        flags |= dict.fromkeys(others, -1)
-        lists = mixed / "ImageSets" / "Main"
-        (lists / f"{set_name}.txt").write_text("".join(f"{image_id}\n" for image_id in flags))
-        (lists / f"{name}_{set_name}.txt").write_text(
-            "".join(f"{image_id} {flag:2d}\n" for image_id, flag in flags.items())
-        )
-        print(f"{set_name}: {len(flags) - len(others)} positives, {len(others)} negatives")
+        own = ids_of(positives, set_name)
+        hidden, shown = showing(negatives, set_name, without), showing(negatives, set_name, only)
+        others = [one for one in ids_of(negatives, set_name) if one not in hidden and (one in shown or not only)]
+        others = others[::every]
+        link(positives, own, out)
+        link(negatives, others, out)
+        write_lists(out, set_name, {name: dict.fromkeys(own, 1) | dict.fromkeys(others, -1)})
+        print(f"{out.name}, {set_name}: {len(own)} positives, {len(others)} negatives")
 
 
-def _ids(root: Path, list_name: str, flags: str = "") -> list[str]:
+def ids_of(root: Path, list_name: str, flags: str = "") -> list[str]:
     """Return the ids of a list, or those with one of `flags` in a class list."""
     file = root / "ImageSets" / "Main" / f"{list_name}.txt"
     rows = [line.split() for line in file.read_text().splitlines()]
     return [row[0] for row in rows if not flags or row[1] in flags.split()]
 
 
-def _link(root: Path, ids: list[str], mixed: Path) -> None:
-    """Link pictures and annotations."""
-    for image_id in ids:
-        for folder, suffix in (("JPEGImages", ".jpg"), ("Annotations", ".xml")):
-            link = mixed / folder / f"{image_id}{suffix}"
-            if not link.exists():
-                link.symlink_to((root / folder / link.name).resolve())
+def showing(root: Path, set_name: str, classes: Sequence[str]) -> set[str]:
+    """Return the ids of the pictures that show one of some classes, difficult objects among them."""
+    return {image_id for name in classes for image_id in ids_of(root, f"{name}_{set_name}", "1 0")}
+
+
+def link(root: Path, ids: Sequence[str], out: Path) -> None:
+    """Link pictures and annotations of a VOC folder into another."""
+    for folder, suffix in (("JPEGImages", ".jpg"), ("Annotations", ".xml")):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+        for image_id in ids:
+            target = out / folder / f"{image_id}{suffix}"
+            if not target.exists():
+                target.symlink_to((root / folder / target.name).resolve())
+
+
+def write_lists(out: Path, set_name: str, flags: Mapping[str, Mapping[str, int]]) -> None:
+    """Write the list of a set, and that of each class: `flags` is class -> id -> flag, with the same ids for each."""
+    lists = out / "ImageSets" / "Main"
+    lists.mkdir(parents=True, exist_ok=True)
+    for name, of_class in flags.items():
+        lines = [f"{image_id} {flag:2d}\n" for image_id, flag in of_class.items()]
+        (lists / f"{name}_{set_name}.txt").write_text("".join(lines))
+        (lists / f"{set_name}.txt").write_text("".join(f"{image_id}\n" for image_id in of_class))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

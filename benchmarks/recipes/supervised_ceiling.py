@@ -8,7 +8,9 @@ each picture, mined three times. `--C` is its constant (default 0.3).
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from lapsvm.pipelines.fitting.training_bags import stored_bags
@@ -18,45 +20,95 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 from sklearn.svm import LinearSVC
 
+from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.evaluation import Detections, corloc, evaluate_voc
 from lapsvm.features import open_shards
 
 POSITIVE_IOU, MIN_IOU, NEGATIVE_IOU = 0.7, 0.5, 0.3
 PER_OBJECT, PER_PICTURE, ROUNDS = 10, 20, 3
+C_DEFAULT = 0.3
 
 
-def main(folder: str, C: float = 0.3) -> None:
+class Pictures(NamedTuple):
+    """Training pictures of a run: windows with features, their scale, and class -> picture -> `_sides`."""
+
+    bags: Bags
+    scale: np.ndarray
+    sides: dict[str, list[tuple[np.ndarray, np.ndarray]]]
+
+
+def main(folder: str, C: float = C_DEFAULT) -> None:
     """Train on the true boxes and print the table."""
     run = RunFolder(Path(folder))
     context = RunContext(run, run.settings(), 2, Reporter(True))
-    data, names = context.settings.data, context.data.classes
-    shards = open_shards(run.shards(data.train_set))
-    bags, scale = stored_bags(context, shards)
-    boxes = [box for shard in shards for box in np.split(shard.boxes, shard.offsets[1:-1])]
-    truth = context.data.dataset.ground_truth(data.train_set)
-    models = []
-    for name in names:
-        sides = [_sides(windows, truth[name][image]) for windows, image in zip(boxes, shards.image_ids, strict=True)]
-        models.append(_fitted(bags, sides, C))
-    weights = np.stack([coef * scale for coef, _ in models], axis=1)
-    biases = np.array([bias for _, bias in models])
+    data = context.settings.data
     for set_name, evaluate, measures in (
         (data.test_set, evaluate_voc, ("ap_11point", "ap_area")),
         (data.train_set, corloc, ("corloc",)),
     ):
-        shards = open_shards(run.shards(set_name))
-        (detections,) = detect_runs(
-            [context], shards, names, lambda shard: [shard.features @ weights + biases], set_name
-        )
-        rows = evaluate(
-            {name: Detections.from_images(images) for name, images in detections.items()},
-            context.data.dataset.ground_truth(set_name),
-        ).rows()
+        found = detections_of(context, set_name, C)
+        rows = evaluate(found, context.data.dataset.ground_truth(set_name)).rows()
         for measure in measures:
-            values = [rows[name][measure] for name in names]
-            text = " ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
+            values = [row[measure] for row in rows.values()]
+            text = " ".join(f"{name} {value:.3f}" for name, value in zip(rows, values, strict=True))
             print(f"{set_name} {measure}: {text}; mean {np.mean(values):.3f}")
+
+
+def detections_of(context: RunContext, set_name: str, C: float = C_DEFAULT) -> dict[str, Detections]:
+    """Return the detections in a set by models that were trained with all training pictures."""
+    pictures = _opened(context)
+    weights, biases = _models(context, pictures, np.ones(len(pictures.bags.offsets) - 1, dtype=bool), C)
+    return _detected(context, set_name, lambda shard: shard.features @ weights + biases)
+
+
+def held_out_detections(context: RunContext, C: float = C_DEFAULT, folds: int = 3) -> dict[str, Detections]:
+    """Return the detections in the training pictures, each by models that were trained without its fold."""
+    pictures, ids = _opened(context), open_shards(context.run.shards(context.settings.data.train_set)).image_ids
+    order = np.random.default_rng(0).permutation(len(ids))
+    shown = [[len(sides[picture][0]) > 0 for sides in pictures.sides.values()] for picture in order]
+    fold = np.empty(len(ids), dtype=int)
+    fold[order[np.lexsort(np.transpose(shown))]] = np.arange(len(ids)) % folds
+    models = [_models(context, pictures, fold != number, C) for number in range(folds)]
+    fold_of = dict(zip(ids, fold.tolist(), strict=True))
+
+    def score(shard):
+        each = zip(shard.image_ids, np.split(shard.features, shard.offsets[1:-1]), strict=True)
+        return np.concatenate([rows @ models[fold_of[one]][0] + models[fold_of[one]][1] for one, rows in each])
+
+    return _detected(context, context.settings.data.train_set, score)
+
+
+def _opened(context: RunContext) -> Pictures:
+    """Return the training pictures of a run."""
+    train_set = context.settings.data.train_set
+    shards, truth = open_shards(context.run.shards(train_set)), context.data.dataset.ground_truth(train_set)
+    bags, scale = stored_bags(context, shards)
+    boxes = [box for shard in shards for box in np.split(shard.boxes, shard.offsets[1:-1])]
+    sides = {
+        name: [_sides(windows, truth[name][image]) for windows, image in zip(boxes, shards.image_ids, strict=True)]
+        for name in context.data.classes
+    }
+    return Pictures(bags, scale, sides)
+
+
+def _models(context: RunContext, pictures: Pictures, seen: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights (features, classes) and biases of all classes, trained with the pictures of a mask."""
+
+    def fitted(sides):
+        own = [(one[0][: len(one[0]) * s], one[1] & s) for one, s in zip(sides, seen, strict=True)]
+        return _fitted(pictures.bags, own, C)
+
+    with ThreadPoolExecutor(context.threads) as pool:
+        models = list(pool.map(fitted, pictures.sides.values()))
+    return np.stack([coef * pictures.scale for coef, _ in models], axis=1), np.array([bias for _, bias in models])
+
+
+def _detected(context: RunContext, set_name: str, score) -> dict[str, Detections]:
+    """Return class -> detections in a set; `score(shard)` are the scores (windows, classes)."""
+    shards, names = open_shards(context.run.shards(set_name)), context.data.classes
+    (found,) = detect_runs([context], shards, names, lambda shard: [score(shard)], set_name)
+    return {name: Detections.from_images(images) for name, images in found.items()}
 
 
 def _sides(boxes: np.ndarray, objects) -> tuple[np.ndarray, np.ndarray]:
@@ -97,4 +149,4 @@ def _rows(bags, mined) -> Iterator[np.ndarray]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[3]) if sys.argv[2:3] == ["--C"] else 0.3)
+    main(sys.argv[1], float(sys.argv[3]) if sys.argv[2:3] == ["--C"] else C_DEFAULT)
