@@ -103,8 +103,8 @@ def refine(
     Returns
     -------
     LatentSolution
-        Its `windows` (n_bags,) are each picture's best of all its windows at the new weights; pictures of label 0 take
-        no part in training.
+        Its `windows` (n_bags,) are the best windows at the new weights, in positive pictures among those near the
+        chosen one; pictures of label 0 take no part in training.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def refine(
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
     whole = replace(problem, y=y, init=start, fixed_windows=None)
     (solution,) = fit_many([whole], twice, progress, candidates=candidates)
-    return replace(solution, windows=bags.best(solution.coef).index)
+    return replace(solution, windows=solution.windows[: bags.n_bags])
 
 
 def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:

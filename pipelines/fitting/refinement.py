@@ -87,20 +87,24 @@ class Rounds:
         chain = Chain(y, weights, intercept, np.zeros(len(y), dtype=np.intp))
         return chain._replace(windows=self._chosen_by(chain, y))
 
-    def refined(self, chain: Chain, title: str, reporter: Reporter) -> Chain:
-        """Return a chain after a round."""
-        refine_settings, train = self._settings.refine, self._settings.train
-        kept = self._with_candidates(chain)
-        with training_progress(reporter, title, [title], train.tol) as progress:
+    def refined(self, chains: Sequence[Chain], title: str, reporter: Reporter) -> list[Chain]:
+        """Return the chains after a round."""
+        names = [title, *(f"{title}, without fold {number}" for number in range(1, len(chains)))]
+        own = self.with_candidates(chains)
+        return [self._refined(*one, reporter) for one in zip(chains, own, names, strict=True)]
+
+    def _refined(self, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter) -> Chain:
+        limits, tol = self._settings.refine, self._settings.train.tol
+        with training_progress(reporter, title, [title], tol) as progress:
             solution = refine(
                 self._problem(chain.y),
-                kept.bags,
-                kept.boxes,
+                pictures.bags,
+                pictures.boxes,
                 chain.windows,
-                pos_iou=refine_settings.pos_iou,
-                neg_iou=refine_settings.neg_iou,
-                neg_min_iou=refine_settings.neg_min_iou,
-                neg_part_iou=refine_settings.neg_part_iou,
+                pos_iou=limits.pos_iou,
+                neg_iou=limits.neg_iou,
+                neg_min_iou=limits.neg_min_iou,
+                neg_part_iou=limits.neg_part_iou,
                 progress=progress.update,
             )
         return chain._replace(weights=solution.coef, intercept=solution.intercept, solution=solution)
@@ -128,29 +132,32 @@ class Rounds:
         return [whole._replace(windows=windows), *moved]
 
     def _chosen_by(self, chain: Chain, y: Labels) -> Index:
-        return self._chosen(y, chain.weights, self._pictures.bags.best(chain.weights).index)
+        """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
+        settings, pictures = self._settings.refine, self._pictures
+        if not settings.box_voting:
+            return pictures.bags.best(chain.weights).index
+        positives, weights = np.flatnonzero(y > 0), self.lowered(chain.weights)
+        return voted_windows(pictures.bags, pictures.boxes, weights, positives, settings.score_smoothing)
 
     def _problem(self, y: Labels) -> LatentProblem:
         settings = self._settings
         constants = Constants(settings.refine.C, self._J, None)
         return replace(problem(settings, FitRequest(y, constants)), top=settings.refine.top, init="mean")
 
-    def _chosen(self, y: Labels, weights: Float64, windows: Index) -> Index:
-        """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
-        settings = self._settings.refine
-        if not settings.box_voting:
-            return windows
-        pictures, positives = self._pictures, np.flatnonzero(y > 0)
-        return voted_windows(
-            pictures.bags, pictures.boxes, self.lowered(weights), positives, windows, settings.score_smoothing
-        )
+    def with_candidates(self, chains: Sequence[Chain]) -> list[StoredPictures]:
+        """Return the pictures of each chain, in which negatives have their best-scored windows alone.
 
-    def _with_candidates(self, chain: Chain) -> StoredPictures:
-        """Return the pictures, the negatives with their best-scored windows alone, those of other folds with one."""
+        A picture of a chain's fold has one window. The windows of all chains are copied once, those of others excluded.
+        """
         pictures, count = self._pictures, self._settings.refine.candidates
         if not count:
-            return pictures
-        bags, y = pictures.bags, chain.y
+            return [pictures] * len(chains)
+        masks = [self._candidates(chain, count) for chain in chains]
+        taken = np.logical_or.reduce(masks)
+        copied = replace(pictures, bags=pictures.bags.copied(taken), boxes=pictures.boxes[taken])
+        return [replace(copied, bags=copied.bags.excluding(~mask[taken])) for mask in masks]
+
+    def _candidates(self, chain: Chain, count: int) -> NDArray[np.bool_]:
+        bags, y = self._pictures.bags, chain.y
         counts = np.where(y > 0, np.diff(bags.offsets), np.where(y < 0, count, 1))
-        taken = bags.top_mask(counts, chain.weights)
-        return replace(pictures, bags=bags.copied(taken), boxes=pictures.boxes[taken])
+        return bags.top_mask(counts, chain.weights)

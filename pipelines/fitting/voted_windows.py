@@ -15,10 +15,8 @@ from lapsvm.detection import box_voting, smooth_scores
 MIN_IOU = 0.45
 
 
-def voted_windows(
-    bags: Bags, boxes: Array, weights: Float64, pictures: Index, windows: Index, smoothing: float
-) -> Index:
-    """Return the windows (n_bags,) with those of some pictures replaced by the window nearest to their voted box.
+def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, smoothing: float) -> Index:
+    """Return the window (n_bags,) nearest to the voted box of some pictures, 0 for other pictures.
 
     Parameters
     ----------
@@ -27,12 +25,10 @@ def voted_windows(
     weights : (d,)
         Of the model that chooses the pictures' windows: those with the best smoothed scores.
     pictures : (m,) int
-    windows : (n_bags,) int
-        The windows of all pictures; those of other pictures stay.
     smoothing : float
         In [0, 1], see `lapsvm.detection.smooth_scores`. Votes have the weights of the scores as they were.
     """
-    moved = windows.copy()
+    moved = np.zeros(bags.n_bags, dtype=np.intp)
     if not len(pictures):
         return moved
     part = bags.subset(pictures)

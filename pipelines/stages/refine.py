@@ -117,10 +117,9 @@ def _refined_chains(
     ]
     for number in range(1, settings.refine.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
-        names = [title, *(f"{title}, without fold {k}" for k in range(1, len(chains)))]
         if number > 1:
             chains = rounds.with_new_windows(chains, fold)
-        chains = [rounds.refined(chain, name, context.reporter) for chain, name in zip(chains, names, strict=True)]
+        chains = rounds.refined(chains, title, context.reporter)
         rows += history_rows(task.name, f"round {number}", Constants(settings.refine.C), _last_solution(chains[0]))
     return [chain._replace(weights=rounds.lowered(chain.weights)) for chain in chains], rows
 

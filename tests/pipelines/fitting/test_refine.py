@@ -147,22 +147,34 @@ def test_few_candidates_still_give_a_detector(run_copy, command):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.5, 1.0])
-def test_box_voting_moves_the_windows_of_the_named_pictures_only(smoothing):
+def test_the_window_of_a_picture_is_the_nearest_to_its_voted_box(smoothing):
     rng = np.random.default_rng(0)
     corner = rng.uniform(0, 20, (90, 2))
     boxes = np.concatenate([corner, corner + rng.uniform(30, 50, (90, 2))], axis=1)
     bags = Bags(rng.normal(size=(90, 5)), np.array([0, 30, 60, 90]))
     weights = rng.normal(size=5)
     chosen = bags.best(weights).index
-    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), chosen, smoothing)
-    assert moved[1] == chosen[1]
+    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), smoothing)
+    assert moved[1] == 0
     for picture in (0, 2):
         own, scores = boxes[30 * picture : 30 * picture + 30], bags[picture] @ weights
         best = [smooth_scores(own, scores, smoothing).argmax()]
         assert smoothing or best == chosen[picture]
         voted = box_voting(own[best], own, scores, min_iou=0.45)
         assert moved[picture] == iou(own, voted)[:, 0].argmax()
-    assert (moved != chosen).any()
+    assert (moved[[0, 2]] != chosen[[0, 2]]).any()
+
+
+def test_every_chain_sees_its_own_candidates(rounds):
+    """Windows that one chain keeps are copied for all, and excluded in the others."""
+    made = rounds([[1.0, 0], [0, 1.0]] * 3, APART * 3, [0, 2, 4, 6], candidates=1)
+    y = np.array([1, -1, -1], dtype=np.int8)
+    chains = [made.begin(seen, np.array(one), 0.0) for seen, one in [(y, [1.0, 0.0]), (y * [1, 1, 0], [0.0, 1.0])]]
+    first, second = (pictures.bags for pictures in made.with_candidates(chains))
+    assert first.n_competing.tolist() == [2, 1, 1]
+    assert second.n_competing.tolist() == [2, 1, 1]
+    assert first.best(np.array([1.0, 2.0])).index.tolist() == [1, 0, 0]
+    assert second.best(np.array([2.0, 1.0])).index.tolist() == [0, 1, 1]
 
 
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
