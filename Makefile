@@ -11,6 +11,9 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard cython_ext/*.pyx cy
 KERNEL_TESTS := tests/test_boxes.py tests/test_bfloat16.py tests/test_build.py tests/test_threads.py tests/ranking \
   tests/optim tests/windows tests/features/test_hog.py tests/features/test_pooling.py tests/bags tests/detection tests/evaluation
 
+# what a package could lack: its modules, its data files, its commands
+WHEEL_TESTS := $(wildcard tests/test_*.py) tests/models tests/report tests/features tests/pipelines/run tests/pipelines/commands
+
 # two processes share the tests; each process's threads are the tests' own matter
 PARALLEL := -n 2 --dist worksteal
 
@@ -55,13 +58,13 @@ tsan-test: $(VENV)/installed-dev  ## all kernels from many threads at once under
 	$(call preload,tsan) TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1" PYTHONPATH=build/tsan-site \
 	  LAPSVM_EXPECT_SITE=tsan-site OPENBLAS_NUM_THREADS=1 setarch -R $(BIN)/pytest tests/test_build.py tests/test_threads.py
 
-wheel-test: $(VENV)/installed-dev  ## the tests against the built wheel in a fresh environment
+wheel-test: $(VENV)/installed-dev  ## the package's own tests against the built wheel in a fresh environment
 	rm -rf build/wheel build/wheel-venv
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel .
 	$(BIN)/check-wheel-contents build/wheel/*.whl
 	$(PYTHON) -m venv build/wheel-venv
 	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout pytest-xdist hypothesis
-	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" tests
+	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" $(WHEEL_TESTS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
