@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperCommand
 
 from ..run.options import REQUIRED, Option, Several, options_of, shown_in_help
-from ..run.settings import check_former_name
 
 ALL = "lapsvm.help_all"
 OTHER = "Help"
@@ -41,15 +40,6 @@ class PanelCommand(TyperCommand):
     """A verb whose help stands in panels: those of most use for ``--help``, all for ``--help-all``."""
 
     main: frozenset[str] = frozenset()
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, once no flag has a former name."""
-        known = {flag for parameter in self.get_params(ctx) for flag in (*parameter.opts, *parameter.secondary_opts)}
-        for argument in args:
-            flag = argument.partition("=")[0]
-            if flag not in known:
-                check_former_name("option", flag)
-        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of each panel."""

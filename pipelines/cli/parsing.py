@@ -10,7 +10,6 @@ from ..run.options import OPTIONS, Option, Several
 from ..run.settings import FILE, IMPORTED
 
 _FIELDS = {option.name: option for option in OPTIONS if option.field}
-_ORDERS = ("xyxy", "yxyx", "xywh")
 
 
 def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,9 +27,6 @@ def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
         given.setdefault("train.J_relative", False)
-    if "box_order" in options and options.get("boxes") in _ORDERS:  # what --box-order was called before
-        del given["data.boxes"]
-        given.setdefault("windows.source.boxes", options["boxes"])
     if options.get("proposals"):
         if options.get("windows") not in (None, FILE):
             raise OptionError(f"options --proposals and --windows must not go together, got {options['windows']!r}.")

@@ -20,7 +20,6 @@ from ..results.detection_record import recorded_detect_settings
 from ..results.provenance import provenance_value
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
-from ..run.limits import MAX_NUMBER
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
 from ..run.settings import FILE, IMPORTED, DetectSettings, WindowSettings
@@ -87,8 +86,7 @@ def predict_images(
     extractor_specs : sequence of str or None
         None: the extractors of the models.
     detection : mapping of str to number
-        Fields of DetectSettings that replace those recorded in the model files. A model file of an old version records
-        none: then those of its run folder are used.
+        Fields of DetectSettings that replace those recorded in the model files.
     threads : int
     seed : int or None
         None: the seed of the models.
@@ -194,7 +192,7 @@ def _open_predictor(
     settings = _window_settings(first, files[0], windows)
     _warn_of_other_windows(first, files[0], settings, reporter)
     extractor = _open_extractor(first, files[0], specs, device)
-    detect = [_detect_settings(*pair, detection, reporter) for pair in zip(detectors, files, strict=True)]
+    detect = [_detect_settings(*pair, detection) for pair in zip(detectors, files, strict=True)]
     shards = provenance_value(first, "shards")
     for detector in detectors:
         if provenance_value(detector, "shards") != shards:
@@ -245,15 +243,14 @@ def _window_settings(detector: Detector, file: Path, method: str | None) -> Wind
             "--windows, such as selective_search."
         )
     names = ("method", "mode", "max_windows", "max_area", "proposal_side", "max_side")
-    unreduced = {"proposal_side": MAX_NUMBER, "max_side": MAX_NUMBER}  # models of older versions
-    recorded = unreduced | {name: windows[name] for name in names if name in windows}
+    recorded = {name: windows[name] for name in names if name in windows}  # without a mode: windows of a file
     return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
 
 
 def _warn_of_other_windows(detector: Detector, file: Path, settings: WindowSettings, reporter: Reporter) -> None:
     """Report that a model was trained on the selective search of another version, whose windows are others."""
     windows = provenance_value(detector, "shards", "windows")
-    version = windows.get("version", 1)
+    version = windows.get("version")
     is_searched = settings.method == windows["method"] and settings.method in ("selective_search", "mixed")
     if is_searched and version != WINDOWS_VERSION:
         reporter.warn(
@@ -280,17 +277,9 @@ def _open_extractor(detector: Detector, file: Path, specs: Sequence[str] | None,
     return extractor
 
 
-def _detect_settings(
-    detector: Detector, file: Path, options: Mapping[str, float], reporter: Reporter
-) -> DetectSettings:
+def _detect_settings(detector: Detector, file: Path, options: Mapping[str, float]) -> DetectSettings:
     """Return the detection settings of a model file, `options` replacing some."""
-    settings = recorded_detect_settings(detector, file)
-    if settings is None:
-        run = _run_of(file)
-        settings = run.settings().detect
-        if not run.settings_file.is_file():
-            reporter.say(f"model {file} records no detection settings and is in no run folder: defaults are used")
-    return check_detection(replace(settings, **options))
+    return check_detection(replace(recorded_detect_settings(detector, file), **options))
 
 
 def _run_of(model: Path) -> RunFolder:

@@ -14,21 +14,20 @@ from lapsvm.errors import InputError, ModelFileError
 from ..run.checks import check_detection
 from ..run.folder import RunFolder
 from ..run.settings import DetectSettings, Settings
+from .provenance import provenance_value
 
 KEY = "detection"
 
 
-def recorded_detect_settings(detector: Detector, path: Path) -> DetectSettings | None:
-    """Return the detection settings in the provenance of `detector`; None for models of versions that recorded none.
+def recorded_detect_settings(detector: Detector, path: Path) -> DetectSettings:
+    """Return the detection settings in the provenance of `detector`.
 
     Raises
     ------
     ModelFileError
-        If a recorded setting breaks a rule.
+        If they are missing, or one breaks a rule.
     """
-    stored = detector.provenance.get(KEY)
-    if stored is None:
-        return None
+    stored = provenance_value(detector, KEY)
     try:
         values = {f"detect.{name}": value for name, value in stored.items()}
         return check_detection(Settings().with_values(values, source=f"model {path}").detect)

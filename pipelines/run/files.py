@@ -2,57 +2,19 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from lapsvm.detection.detector import FORMAT
-from lapsvm.errors import LapsvmError, OptionError, SettingsError
+from lapsvm.errors import OptionError, SettingsError
 from lapsvm.model_files import stored_format
 
 from .folder_lock import LOCK, is_lock
-from .ownership import OwnedFiles, is_leftover_list
-from .settings import DataSettings, Settings
+from .ownership import MARKER, OwnedFiles, is_leftover_list
+from .settings import DataSettings
 
-SETTINGS = "run.toml"
 GENERATED = "data"  # the folder inside a run that the data set "digits" may be generated in
 GENERATED_SETTINGS = "digits.toml"
-PATTERNS = (
-    "run.toml",
-    "projection.safetensors",
-    "heads.safetensors",
-    "baseline.json",
-    "choices.json",
-    "evaluation.json",
-    "history.csv",
-    "timings.json",
-    "tuning.json",
-    "tuning.csv",
-    "page/index.html",
-    "shards/*/[0-9]*.safetensors",
-    "models/*.safetensors",
-    "first/*.safetensors",
-    "folds/*.safetensors",
-    "heldout/*.safetensors",
-    "training/resume.json",
-    "training/*.answers",
-    "detections/*/comp3_det_*.txt",
-    "detections/*/detections.json",
-    "cells/*.json",
-)
-
-
-def adopted_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that lapsvm wrote in a run of an old version, which has no list of them.
-
-    These are the files with the names of `PATTERNS` in a folder with a valid ``run.toml``, without valid model files
-    of other programs.
-    """
-    if not _has_settings(folder):
-        return
-    for pattern in PATTERNS:
-        for path in folder.glob(pattern):
-            if path.is_file() and not (path.suffix == ".safetensors" and is_of_another_program(path)):
-                yield path
 
 
 def is_of_another_program(path: Path) -> bool:
@@ -61,28 +23,19 @@ def is_of_another_program(path: Path) -> bool:
     return kind is not None and kind != FORMAT
 
 
-def _has_settings(folder: Path) -> bool:
-    """Return whether a folder has a valid ``run.toml``."""
-    path = folder / SETTINGS
-    try:
-        return path.is_file() and bool(Settings.values_in(path)) and Settings.read(path) is not None
-    except (LapsvmError, OSError):
-        return False
-
-
 def check_is_run(folder: Path, files: OwnedFiles) -> None:
     """Raise SettingsError unless a folder is new, empty or a run folder; OptionError if it is a file."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise OptionError(f"option --out must name a folder, got the file {folder}.")
-    if files.is_marked or _has_settings(folder):
+    if files.is_marked:
         return
     others = sorted(path for path in folder.iterdir() if not _is_leftover(path))
     if others:
         raise SettingsError(
             f"folder {folder} must be new, empty or a run folder to be used as --out, but holds {others[0]} and no "
-            "run of lapsvm."
+            f"valid {MARKER}, the list of lapsvm's files in a run."
         )
 
 

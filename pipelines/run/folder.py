@@ -34,7 +34,7 @@ from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 
-from .files import adopted_files, check_is_run
+from .files import check_is_run
 from .folder_lock import locked
 from .ownership import OwnedFiles
 from .settings import Settings
@@ -71,7 +71,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.files = OwnedFiles(self.path, lambda: adopted_files(self.path))
+        self.files = OwnedFiles(self.path)
         self.is_locked = False
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"

@@ -7,7 +7,7 @@ symbolic link inside the folder is never replaced or removed.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from lapsvm.errors import SettingsError
@@ -19,15 +19,11 @@ HEADER = "lapsvm files 1"
 
 
 class OwnedFiles:
-    """The files of one folder that this program wrote, by the list `marker`.
+    """The files of one folder that this program wrote, by the list `marker`; none where it is missing or damaged."""
 
-    `adopted` returns the files that count as written by this program where the list is missing or damaged.
-    """
-
-    def __init__(self, folder: str | Path, adopted: Callable[[], Iterable[Path]] = tuple, marker: str = MARKER) -> None:
+    def __init__(self, folder: str | Path, marker: str = MARKER) -> None:
         self.folder = Path(folder)
         self.marker = self.folder / marker
-        self._adopted = adopted
         self._known: set[str] | None = None
 
     @property
@@ -80,8 +76,7 @@ class OwnedFiles:
     def _names(self) -> set[str]:
         """Return the listed paths, relative to the folder."""
         if self._known is None:
-            stored = self._stored()
-            self._known = {self._name(path) for path in self._adopted()} if stored is None else stored
+            self._known = self._stored() or set()
         return self._known
 
     def _stored(self) -> set[str] | None:
@@ -126,25 +121,14 @@ def is_leftover_list(name: str) -> bool:
     return is_temporary(name) and name.startswith(f".{MARKER}.")
 
 
-def table_files(
-    folder: Path, name: str, key: str, suffixes: Sequence[str] = (".md",), *, write: bool = True
-) -> list[Path]:
+def table_files(folder: Path, name: str, suffixes: Sequence[str] = (".md",), *, write: bool = True) -> list[Path]:
     """Return the files of a table, NAME.json and those with `suffixes`, after listing them (`write`) or only checking.
 
-    Raises SettingsError if this program did not write one that exists. Tables of older versions, which are not listed,
-    are recognised by an entry `key` of NAME.json.
+    Raises SettingsError if this program did not write one that exists.
     """
     paths = [folder / f"{name}{suffix}" for suffix in (".json", *suffixes)]
-    files = OwnedFiles(folder, lambda: paths if _has_key(paths[0], key) else (), TABLES_MARKER)
+    files = OwnedFiles(folder, TABLES_MARKER)
     files.check(paths)
     if write:
         files.claim(paths)
     return paths
-
-
-def _has_key(path: Path, key: str) -> bool:
-    try:
-        content = json.loads(read_regular(path, "table", SMALL_FILE))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and key in content

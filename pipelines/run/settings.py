@@ -22,18 +22,6 @@ BASELINES = ("mi_svm", *HEADS)
 INITS = ("mean", "whole_image", "centre", "random")
 CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
-REMOVED = ""
-FORMER_NAMES = {
-    "refine.near": "refine.pos_iou", "--near": "--pos-iou",
-    "refine.far": "refine.neg_iou", "--far": "--neg-iou",
-    "refine.apart": "refine.neg_min_iou", "--apart": "--neg-min-iou",
-    "detect.vote": "detect.box_voting", "--vote": "--box-voting",
-    "detect.vote_near": "detect.box_voting_iou", "--vote-near": "--box-voting-iou",
-    "train.ignored": "train.trim", "--ignored": "--trim",
-    "train.anneal": REMOVED, "--anneal": REMOVED, "train.pace": REMOVED, "--pace": REMOVED,
-    "refine.rivals": REMOVED, "--rivals": REMOVED, "--no-rivals": REMOVED,
-}  # fmt: skip
-"""Former setting or flag -> its present name; REMOVED for what did not improve detection on photographs."""
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
 
@@ -238,7 +226,6 @@ class Settings:
         """Return a copy in which dotted names such as ``train.C`` have new values; None leaves a value as it is."""
         changed = self
         for name, value in values.items():
-            check_former_name("setting", name, f" in {source}")
             if value is not None:
                 changed = _with_value(changed, name, value, source)
         return changed
@@ -246,14 +233,6 @@ class Settings:
     def flat(self) -> dict[str, Any]:
         """Return dotted name -> value."""
         return dict(_flat(asdict(self)))
-
-
-def check_former_name(what: str, name: str, source: str = "") -> None:
-    """Raise OptionError if a setting or flag had this name once, naming the present one."""
-    if name in FORMER_NAMES:
-        now = FORMER_NAMES[name]
-        reason = f"is now called {now!r}" if now else "was removed, for it did not improve detection"
-        raise OptionError(f"{what} {name!r}{source} {reason}.")
 
 
 def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -148,7 +148,7 @@ def test_a_detector_keeps_its_calibration(tmp_path):
 def test_a_detector_without_calibration_has_no_probabilities(tmp_path):
     detector().save(tmp_path / "a.safetensors")
     description, _ = read_model(tmp_path / "a.safetensors", "lapsvm detector", 1)
-    assert "calibration" not in description  # the bytes of models without calibration are those of older versions
+    assert "calibration" not in description
     assert Detector.load(tmp_path / "a.safetensors").probability([1.0]) is None
 
 

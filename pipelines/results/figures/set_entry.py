@@ -108,7 +108,7 @@ def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) 
             stored = entry.get("held_out")
             is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return None  # not there, damaged, or of an older version
+        return None  # not there, or damaged
     return entry if is_current else None
 
 

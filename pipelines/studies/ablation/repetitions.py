@@ -45,7 +45,7 @@ def main(
     root: Root = None,
 ) -> None:
     """Compare repeated runs."""
-    table_files(out, "repetitions", "rows", write=False)
+    table_files(out, "repetitions", write=False)
     table = rows_table([parse_row(text) for text in row], draws, root=root)
     write_rows(out, "repetitions", table)
     if not quiet:

@@ -115,7 +115,7 @@ def _seconds(runs: Sequence[Path]) -> dict[str, dict[str, float]]:
 
 def write_rows(folder: Path, name: str, table: dict[str, Any]) -> None:
     """Write a table as NAME.json and NAME.md into `folder`, which is created if it does not exist."""
-    as_json, as_markdown = table_files(folder, name, "rows")
+    as_json, as_markdown = table_files(folder, name)
     write_json(as_json, table)
     write_atomically(as_markdown, rows_markdown(table).encode("utf-8", "backslashreplace"))
 

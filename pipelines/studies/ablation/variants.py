@@ -189,7 +189,7 @@ def run(
     settings = source.require_settings("an ablation")
     if RunFolder(out).settings_file.exists():
         raise OptionError(f"option --out must be a folder for several runs, got the run folder {out}.")
-    table_files(out, "variants", "rows", write=False)
+    table_files(out, "variants", write=False)
     rows = []
     for variants in variant_rows(settings, names, starts):
         runs = [make(source, out, variant, Reporter(True), root) for variant in variants]

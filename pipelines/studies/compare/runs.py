@@ -146,12 +146,12 @@ def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
         raise OptionError(f"option --out must name a folder, got the file {out}.")
     for run in runs:
         check_outside(out, run.context.settings.data)
-    table_files(out, "comparison", "measures", (".md", ".svg"), write=False)
+    table_files(out, "comparison", (".md", ".svg"), write=False)
 
 
 def _write(out: Path, table: dict[str, Any]) -> None:
     """Write the three files."""
-    as_json, as_markdown, as_svg = table_files(out, "comparison", "measures", (".md", ".svg"))
+    as_json, as_markdown, as_svg = table_files(out, "comparison", (".md", ".svg"))
     write_json(as_json, table)
     write_atomically(as_markdown, comparison_markdown(table).encode("utf-8", "backslashreplace"))
     write_atomically(as_svg, comparison_svg(table).encode("utf-8", "backslashreplace"))

@@ -138,7 +138,7 @@ def _numbers(option: str, text: str, low: float, high: float) -> Numbers:
 
 def run_protocol(protocol: ProtocolOptions, options: dict[str, Any]) -> None:
     """Make the missing cells, write NAME.json and NAME.md into the output folder, and print the tables."""
-    table_files(options["out"], protocol.name, "protocol", write=False)
+    table_files(options["out"], protocol.name, write=False)
     results: list[Results] = []
     for seed in protocol.seeds:
         context = _context(options, protocol, seed)
@@ -147,7 +147,7 @@ def run_protocol(protocol: ProtocolOptions, options: dict[str, Any]) -> None:
             results.append(_repetition(context, protocol, seed))
     table = protocol_table(protocol, results)
     text = markdown(table)
-    as_json, as_text = table_files(options["out"], protocol.name, "protocol")
+    as_json, as_text = table_files(options["out"], protocol.name)
     write_json(as_json, table)
     write_atomically(as_text, text.encode())
     if not options["quiet"]:

@@ -163,7 +163,7 @@ def splits_of(root: Path, name: str, count: int) -> Iterator[Callable[[], Split]
 
 def run(root: Path, out: Path, sets: list[str], count: int, learners: list[str]) -> dict[str, Any]:
     """Measure the missing splits, write the tables, and return them."""
-    table_files(out, "toppush", "splits", write=False)
+    table_files(out, "toppush", write=False)
     results = _read_results(out / "toppush.json")
     reporter = Reporter()
     for name in sets:
@@ -213,7 +213,7 @@ def _read_results(path: Path) -> dict[str, Any]:
 def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
     """Write both tables, and return the content of toppush.json."""
     table = results | {"summary": summary(results["splits"], list(MEASURES))}
-    as_json, as_text = table_files(out, "toppush", "splits")
+    as_json, as_text = table_files(out, "toppush")
     write_json(as_json, table)
     write_atomically(as_text, as_markdown(table["summary"], list(MEASURES)).encode())
     return table

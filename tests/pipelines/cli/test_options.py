@@ -10,7 +10,7 @@ from lapsvm.pipelines.cli.options_page import options_page
 from lapsvm.pipelines.commands.verbs import app
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.options import OPTIONS, SETTINGS, Option, Range, options_of, shown_in_help
-from lapsvm.pipelines.run.settings import FORMER_NAMES, Settings
+from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.errors import OptionError
 
@@ -88,23 +88,6 @@ def test_no_verb_takes_an_option_that_it_ignores(refused, tmp_path, verbs, flag)
     for verb in verbs:
         assert flag not in flags(verb)
         assert f"No such option: {flag}" in refused(verb, flag, "1", "--out", tmp_path)
-
-
-@pytest.mark.parametrize(("old", "new"), [name for name in FORMER_NAMES.items() if name[0].startswith("--")])
-def test_a_former_flag_is_refused_with_the_present_one(refused, tmp_path, old, new):
-    said = refused("run", "--out", tmp_path / "RUN", f"{old}=0.5")
-    assert f"option {old!r} " in said
-    assert (f"is now called {new!r}" if new else "was removed") in said
-
-
-@pytest.mark.parametrize(("old", "new"), [name for name in FORMER_NAMES.items() if "." in name[0]])
-def test_a_former_setting_is_refused_with_the_present_one(tmp_path, old, new):
-    path = tmp_path / "run.toml"
-    path.write_text(f"{old} = 0.5\n")
-    with pytest.raises(OptionError, match=f"setting '{old}' in .*run.toml") as caught:
-        Settings.read(path)
-    assert (f"is now called {new!r}" if new else "was removed") in str(caught.value)
-    assert new == "" or new in SETTINGS
 
 
 @pytest.mark.parametrize(

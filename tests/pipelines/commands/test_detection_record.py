@@ -5,7 +5,6 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
-from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import DetectSettings
 
 from lapsvm.detection import Detector
@@ -60,28 +59,8 @@ def test_detection_settings_given_later_or_first_end_in_the_same_bytes(run_copy,
     assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, "--quiet", *fast).status == 0
 
 
-def without_record(path):
-    """Make a model one of an old version, which records nothing."""
-    detector = Detector.load(path)
-    kept = {name: value for name, value in detector.provenance.items() if name != "detection"}
-    replace(detector, provenance=kept).save(path)
-
-
-def test_models_of_old_versions_detect_as_their_run_or_say_that_defaults_are_used(run_copy, tmp_path, picture, command):
-    model = run_copy / "models" / "six.safetensors"
-    assert command("detect", "--out", run_copy, "--quiet", *CHANGED).status == 0
-    inside, _ = found(command, model, picture)
-    without_record(model)
-    assert found(command, model, picture) == (inside, "")
-    (tmp_path / "elsewhere").mkdir()
-    copied = shutil.copy(model, tmp_path / "elsewhere" / "six.safetensors")
-    assert "records no detection settings" in found(command, copied, picture)[1]
-    assert command("detect", "--out", run_copy, "--quiet").status == 0
-    assert Detector.load(model).provenance["detection"] == asdict(RunFolder(run_copy).settings().detect)
-
-
 @pytest.mark.parametrize(
-    "record", [{"box_voting": -1.0}, {"nosuch": 1}, {"box_voting": "x"}, [1], {"max_detections": 0}]
+    "record", [{"box_voting": -1.0}, {"nosuch": 1}, {"box_voting": "x"}, [1], {"max_detections": 0}, None]
 )
 def test_a_record_that_breaks_a_rule_is_refused(finished, tmp_path, picture, refused, record):
     detector = Detector.load(finished / "models" / "six.safetensors")

@@ -93,7 +93,6 @@ def test_a_run_that_is_not_trained_is_one_sentence(finished, tmp_path, picture, 
     ("method", "version", "is_told"),
     [
         ("selective_search", 1, True),
-        ("selective_search", None, True),
         ("selective_search", WINDOWS_VERSION, False),
         ("mixed", 1, True),
         ("mixed", WINDOWS_VERSION, False),
@@ -104,7 +103,6 @@ def test_windows_of_another_version_are_told(models, picture, command, method, v
     for path in models.iterdir():
         detector = Detector.load(path)
         windows = detector.provenance["shards"]["windows"] | {"method": method, "mode": "fast", "version": version}
-        windows = {name: value for name, value in windows.items() if value is not None}
         shards = {**detector.provenance["shards"], "windows": windows}
         replace(detector, provenance={**detector.provenance, "shards": shards}).save(path)
     result, _ = found(command, "--model", models, picture, "--quiet")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.draw import is_drawing
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.ownership import MARKER, OwnedFiles
+from lapsvm.pipelines.run.ownership import MARKER
 from PIL import Image
 from safetensors.numpy import save_file
 
@@ -92,10 +92,7 @@ def test_an_empty_path_is_refused(tmp_path, monkeypatch, refused, digits, finish
     assert os.listdir(tmp_path) == ["training"]
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "of an old version"])
-def test_files_of_others_in_a_run_folder_stay(run_copy, digits, command, fast, marked):
-    if not marked:
-        (run_copy / MARKER).unlink()
+def test_files_of_others_in_a_run_folder_stay(run_copy, digits, command, fast):
     others = ["detections/test/notes.txt", "training/mine.txt", "models/notes.md", "page/mine.html",
               "mine/evaluation.json",
               "shards/trainval/.mine.partial", "detections/trainval/.notes.0123abcd.partial"]  # fmt: skip
@@ -189,28 +186,17 @@ def test_verify_removes_what_is_damaged_and_ours_alone(run_copy, tmp_path, comma
     assert not damaged.exists()
 
 
-def test_verify_of_an_old_run_leaves_models_of_other_programs(run_copy, command):
-    (run_copy / MARKER).unlink()
-    other = run_copy / "models" / "mine.safetensors"
-    save_file({"weights": np.ones(3)}, other)
-    assert command("verify", "--out", run_copy, "--remove").status == 0
-    assert other.exists()
-
-
-def test_a_run_of_an_old_version_goes_on(run_copy, digits, command, fast, made):
-    before = made(run_copy)
-    (run_copy / MARKER).unlink()
-    (run_copy / "models" / "six.safetensors").unlink()
-    assert command("run", "--data", "voc", "--root", digits, "--out", run_copy, "--quiet", *fast).status == 0
-    assert made(run_copy) == before
-    assert OwnedFiles(run_copy).lists(run_copy / "models" / "six.safetensors")
-
-
-@pytest.mark.parametrize("text", ["", "nonsense\n", 'lapsvm files 1\n"../../mine"\n', 'lapsvm files 1\n"mod', "\xff"])
-def test_a_damaged_list_is_that_of_an_old_version(run_copy, command, text):
-    (run_copy / MARKER).write_text(text)
-    assert command("detect", "--out", run_copy, "--redo", "--quiet").status == 0
-    assert RunFolder(run_copy).files.is_marked
+@pytest.mark.parametrize(
+    "text", [None, "", "nonsense\n", 'lapsvm files 1\n"../../mine"\n', 'lapsvm files 1\n"mod', "\xff"]
+)
+def test_without_a_valid_list_a_folder_is_no_run_to_write(run_copy, refused, text):
+    if text is None:
+        (run_copy / MARKER).unlink()
+    else:
+        (run_copy / MARKER).write_text(text)
+    before = content(run_copy)
+    assert f"and no valid {MARKER}" in refused("detect", "--out", run_copy, "--redo", "--quiet")
+    assert content(run_copy) == before
 
 
 def test_the_demo_may_be_killed_while_it_generates(tmp_path, monkeypatch, command):
@@ -256,8 +242,6 @@ def test_a_comparison_replaces_comparisons_alone(finished, tmp_path, command, re
     line = ["compare", finished, other, "--out", out, "--draws", 20, "--quiet"]
     assert command(*line).status == 0
     assert command(*line).status == 0
-    (out / ".lapsvm-tables").unlink()
-    assert command(*line).status == 0  # a comparison of an old version
     shutil.rmtree(out)
     out.mkdir()
     (out / "comparison.md").write_text("mine")
