@@ -9,16 +9,9 @@ No network runs. RUN/page/index.html shows the results; ``lapsvm export --out RU
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
-
-def lapsvm(*words: object) -> None:
-    """Run a verb of the command line, and exit with its status if it fails."""
-    done = subprocess.run([sys.executable, "-m", "lapsvm.pipelines", *map(str, words)], check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
+from lapsvm.pipelines import run_command
 
 
 def main() -> None:
@@ -28,10 +21,10 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="VOC layout with the same pictures")
     parser.add_argument("run", type=Path, help="run folder to make")
     arguments, training_options = parser.parse_known_args()
-    lapsvm("import", arguments.cache, "--data", "voc", "--root", arguments.data, "--out", arguments.run)
-    lapsvm("train", "--out", arguments.run, *training_options)
+    run_command("import", arguments.cache, "--data", "voc", "--root", arguments.data, "--out", arguments.run)
+    run_command("train", "--out", arguments.run, *training_options)
     for stage in ("detect", "evaluate", "report"):
-        lapsvm(stage, "--out", arguments.run)
+        run_command(stage, "--out", arguments.run)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,9 @@ which a YOLO trainer reads (work/yolo/data.yaml). Check the boxes in work/run/pa
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
-
-def lapsvm(*words: object) -> None:
-    """Run a verb of the command line, and exit with its status if it fails."""
-    done = subprocess.run([sys.executable, "-m", "lapsvm.pipelines", *map(str, words)], check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
+from lapsvm.pipelines import run_command
 
 
 def main() -> None:
@@ -28,8 +21,8 @@ def main() -> None:
     parser.add_argument("work", type=Path, help="folder for the run and the training data")
     arguments, options = parser.parse_known_args()
     run, yolo = arguments.work / "run", arguments.work / "yolo"
-    lapsvm("run", "--data", "folder", "--root", arguments.pictures, "--out", run, *options)
-    lapsvm("export", "--out", run, "--to", yolo, "--format", "yolo", "--set", "trainval")
+    run_command("run", "--data", "folder", "--root", arguments.pictures, "--out", run, *options)
+    run_command("export", "--out", run, "--to", yolo, "--format", "yolo", "--set", "trainval")
 
 
 if __name__ == "__main__":

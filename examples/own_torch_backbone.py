@@ -9,12 +9,10 @@ Replace `edge_network` with your network; ``?weights=FILE`` names its weights, o
 """
 
 import argparse
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
+from lapsvm.pipelines import run_command
 
 
 def edge_network() -> torch.nn.Module:
@@ -33,11 +31,9 @@ def main() -> None:
     parser.add_argument("pictures", type=Path, help="one folder per class")
     parser.add_argument("run", type=Path, help="run folder to make")
     arguments, options = parser.parse_known_args()
-    here = str(Path(__file__).resolve().parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "lapsvm.pipelines", "run", "--data", "folder", "--root", str(arguments.pictures)]
-    command += ["--extractor", "torch:own_torch_backbone:edge_network?size=128", "--out", str(arguments.run), *options]
-    sys.exit(subprocess.run(command, check=False, env=environment).returncode)
+    network = ["--extractor", "torch:own_torch_backbone:edge_network?size=128"]
+    place = ["--data", "folder", "--root", arguments.pictures, "--out", arguments.run]
+    run_command("run", *place, *network, *options)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ SUBMODULES = (
     "pipelines",
     "ranking",
     "report",
+    "settings",
     "testing",
     "voc_files",
     "windows",

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.results.figures.draws import corloc_figure, detection_figures, mean_figure
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.settings import DetectSettings
 
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc
 
 DRAWS, DRAWS_SEED = 1000, 0

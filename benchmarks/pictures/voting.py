@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.results.detectors import load_detectors
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
@@ -20,6 +19,7 @@ from lapsvm.pipelines.run.settings import DetectSettings
 from lapsvm.arrays import Array, Float64
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import score_many
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import Detections, corloc, evaluate_voc
 from lapsvm.features import open_shards
 

@@ -116,17 +116,19 @@ class PartTimes:
 
 def patch_parts(times: PartTimes) -> None:
     """Time the parts of extraction."""
-    from lapsvm.pipelines.shards import extraction, jobs, prepared, windows
+    from lapsvm.pipelines.shards import extraction, jobs
     from lapsvm.pipelines.shards import projection as fitting
 
+    from lapsvm.detection import prepared
     from lapsvm.features.extractors.maps.prepared import PreparedMaps
     from lapsvm.features.extractors.networks import RuntimeNetwork
     from lapsvm.features.extractors.pooled_network import PooledNetwork
+    from lapsvm.windows import picture_windows
 
     times.patch(extraction, "pixels_unless_bad", "decode")
     times.patch(prepared, "reduced", "reduce")
-    times.patch(windows, "reduced", "reduce")
-    times.patch(prepared, "window_boxes", "proposals")
+    times.patch(picture_windows, "reduced", "reduce")
+    times.patch(extraction, "window_boxes", "proposals")
     times.patch(extraction, "pixel_hash", "hash")
     times.patch(RuntimeNetwork, "run", "forward")
     times.patch(PooledNetwork, "_batch", "resize")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from lapsvm.arrays import Array
+from lapsvm.detection.detected import Detected
 
-from .detected import Detected
 from .draw import DrawnBox
 from .labels import shown_name
 

@@ -2,62 +2,22 @@
 
 import json
 import sys
-from collections import Counter
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.catalog import Pixels, read_image
-from lapsvm.detection import Detector, score_many, to_json
-from lapsvm.errors import ImageError, InputError, MissingError, SettingsError, WriteError
-from lapsvm.features import Extractor, settings_difference
-from lapsvm.features.extractors.extractor import described_texts
+from lapsvm.catalog import read_image
+from lapsvm.detection import Detected, Predictor, to_json
+from lapsvm.errors import ImageError, MissingError, WriteError
 
-from ..fitting.picture_scores import detect_windows
-from ..results.detection_record import recorded_detect_settings
-from ..results.provenance import provenance_value
-from ..run.checks import check_detection
-from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
-from ..run.settings import FILE, IMPORTED, DetectSettings, WindowSettings
-from ..shards.extractors import open_settings_extractor, with_network_settings
-from ..shards.prepared import prepare_windows
-from ..shards.windows import WINDOWS_VERSION
-from .detected import Detected
 from .draw import draw_boxes
 from .drawn_boxes import PROBABLE, drawn_boxes
-from .prediction_files import drawing_files, model_files, picture_files
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """Models that share their features."""
-
-    detectors: Sequence[Detector]
-    extractor: Extractor
-    windows: WindowSettings
-    seed: int
-    detection: Sequence[DetectSettings]
-    threshold: float | None = None
-
-    @property
-    def least(self) -> float:
-        """The least probability of a drawn box."""
-        return PROBABLE if self.threshold is None else self.threshold
-
-    def __call__(self, pixels: Pixels) -> dict[str, Detected]:
-        """Return class -> detections, those below the threshold left out."""
-        picture = prepare_windows(pixels, self.windows, self.seed, self.extractor)
-        boxes, scores = picture.boxes, score_many(self.detectors, picture.features())
-        detected = {}
-        for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            found, values = detect_windows(scores[:, column], boxes, settings)
-            one = Detected(found, values, detector.probability(values))
-            detected[detector.class_name] = one.at_least(self.threshold)
-        return detected
+from .prediction_files import drawing_files, picture_files
 
 
 @dataclass(frozen=True)
@@ -70,8 +30,7 @@ class Predicted:
 
 def predict_images(
     models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
-    detection: Mapping[str, float], threads: int, seed: int | None, quiet: bool, skip_bad: bool,
-    windows: str | None = None, device: str = "auto", threshold: float | None = None,
+    threads: int, quiet: bool, skip_bad: bool, **opening: Any,
 ) -> None:  # fmt: skip
     """Write the detections in pictures as JSON to standard output.
 
@@ -84,28 +43,24 @@ def predict_images(
     draw : Path or None
         Folder for pictures with boxes.
     extractor_specs : sequence of str or None
-        None: the extractors of the models.
-    detection : mapping of str to number
-        Fields of DetectSettings that replace those recorded in the model files.
+        None, or with "auto": the extractors of the models.
     threads : int
-    seed : int or None
-        None: the seed of the models.
     quiet, skip_bad : bool
-    windows : str or None
-        A method of proposing windows; None: the method of the models.
-    device : "auto", "cpu" or "cuda"
-        Device of torch networks.
-    threshold : float or None
-        Least probability of a box.
+    **opening
+        The other arguments of `lapsvm.detection.Predictor.open`.
 
     Raises
     ------
     MissingError, ImageError, SettingsError
     """
     reporter = Reporter(quiet)
-    predictor = _open_predictor(
-        model_files(models), extractor_specs, detection, seed, windows, device, threshold, reporter
-    )
+    texts = None if AUTO in (extractor_specs or ()) else extractor_specs
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        predictor = Predictor.open(models, extractor=texts, **opening)
+    for warning in caught:
+        if warning.category is UserWarning:
+            reporter.warn(str(warning.message))
     pictures = picture_files(images, reporter.say)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
 
@@ -122,6 +77,11 @@ def predict_images(
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw))
     _print_json([one.entry for one in results])
+
+
+def _least(predictor: Predictor) -> float:
+    """Return the least probability of a drawn box."""
+    return PROBABLE if predictor.threshold is None else predictor.threshold
 
 
 def _print_json(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -148,7 +108,7 @@ def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder:
     """Return the line that says what was drawn, and by which rule."""
     boxes, shown = sum(one.drawn for one in results), sum(one.drawn > 0 for one in results)
     uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
-    rules = [] if len(uncalibrated) == len(predictor.detectors) else [f"a probability of at least {predictor.least:g}"]
+    rules = [f"a probability of at least {_least(predictor):g}"] * (len(uncalibrated) < len(predictor.detectors))
     rules += ["at least half the best score of the picture"] if uncalibrated else []
     return f"drawn into {folder}: {boxes} boxes in {shown} of {len(results)} pictures, with {' or '.join(rules)}"
 
@@ -167,7 +127,7 @@ def _predict_picture(
     detected = predictor(pixels)
     boxes = []
     if drawing is not None:
-        boxes = drawn_boxes(detected, predictor.least)
+        boxes = drawn_boxes(detected, _least(predictor))
         draw_boxes(pixels, boxes, drawing)
     height, width = pixels.shape[:2]
     return Predicted(_entry(path, width, height, detected), len(boxes))
@@ -178,118 +138,3 @@ def _entry(path: Path, width: int, height: int, detected: Mapping[str, Detected]
     boxes = {name: (one.boxes, one.scores) for name, one in detected.items()}
     probabilities = {name: one.probabilities for name, one in detected.items() if one.probabilities is not None}
     return to_json(str(path), width, height, boxes, probabilities)
-
-
-def _open_predictor(
-    files: Sequence[Path], specs: Sequence[str] | None, detection: Mapping[str, float], seed: int | None,
-    windows: str | None, device: str, threshold: float | None, reporter: Reporter,
-) -> Predictor:  # fmt: skip
-    """Return the predictor of model files, having checked that they share their windows and features."""
-    detectors = [Detector.load(path).whole for path in files]
-    _check_classes(detectors, files)
-    _check_threshold(detectors, files, threshold)
-    first = detectors[0]
-    settings = _window_settings(first, files[0], windows)
-    _warn_of_other_windows(first, files[0], settings, reporter)
-    extractor = _open_extractor(first, files[0], specs, device)
-    detect = [_detect_settings(*pair, detection) for pair in zip(detectors, files, strict=True)]
-    shards = provenance_value(first, "shards")
-    for detector in detectors:
-        if provenance_value(detector, "shards") != shards:
-            raise SettingsError(
-                f"models {first.class_name!r} and {detector.class_name!r} were trained on different windows or "
-                "features; predict with one of them at a time."
-            )
-    seed = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
-    return Predictor(detectors, extractor, settings, seed, detect, threshold)
-
-
-def _check_classes(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
-    """Raise SettingsError if two models are of one class."""
-    counts = Counter(detector.class_name for detector in detectors)
-    name, count = counts.most_common(1)[0]
-    if count > 1:
-        same = [str(file) for detector, file in zip(detectors, files, strict=True) if detector.class_name == name]
-        raise SettingsError(f"models must be of different classes, got {' and '.join(same)} for {name!r}.")
-
-
-def _check_threshold(detectors: Sequence[Detector], files: Sequence[Path], threshold: float | None) -> None:
-    """Raise SettingsError if there is a threshold, and a model without probabilities."""
-    without = [file for detector, file in zip(detectors, files, strict=True) if detector.calibration is None]
-    if threshold is not None and without:
-        raise SettingsError(
-            f"model {without[0]} has no probabilities for --threshold; train it again, or leave the option out."
-        )
-
-
-def _window_settings(detector: Detector, file: Path, method: str | None) -> WindowSettings:
-    """Return the settings of window proposals: those of the model, or another method.
-
-    Raises
-    ------
-    SettingsError
-        If the features of the model are imported, or its windows are and `method` is None.
-    """
-    windows = provenance_value(detector, "shards", "windows")
-    source = provenance_value(detector, "shards", "windows", "method")
-    if source == IMPORTED:
-        raise SettingsError(
-            f"model {file} was trained on imported features, which lapsvm cannot compute for new pictures; import "
-            "their features and run lapsvm detect."
-        )
-    if method is None and source == FILE:
-        raise SettingsError(
-            f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
-            "--windows, such as selective_search."
-        )
-    names = ("method", "mode", "max_windows", "max_area", "proposal_side", "max_side")
-    recorded = {name: windows[name] for name in names if name in windows}  # without a mode: windows of a file
-    return WindowSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
-
-
-def _warn_of_other_windows(detector: Detector, file: Path, settings: WindowSettings, reporter: Reporter) -> None:
-    """Report that a model was trained on the selective search of another version, whose windows are others."""
-    windows = provenance_value(detector, "shards", "windows")
-    version = windows.get("version")
-    is_searched = settings.method == windows["method"] and settings.method in ("selective_search", "mixed")
-    if is_searched and version != WINDOWS_VERSION:
-        reporter.warn(
-            f"model {file} was trained on windows of version {version} of {settings.method}, predict proposes those of "
-            f"version {WINDOWS_VERSION}: scores may differ; extract and train again for equal windows."
-        )
-
-
-def _open_extractor(detector: Detector, file: Path, specs: Sequence[str] | None, device: str) -> Extractor:
-    """Return the extractor of a model; a model knows the hash of a network file, its run folder the path."""
-    features = provenance_value(detector, "shards", "features", "extractor")
-    expected = features.get("of", features)  # a projection is part of the models' weights
-    networks = provenance_value(detector, "shards", "features", "networks")
-    specs = None if AUTO in (specs or ()) else specs
-    texts = tuple(specs) if specs else described_texts(expected) or _run_extractors(file)
-    extractor = open_settings_extractor(with_network_settings(texts, networks), device, specs or ())
-    difference = settings_difference(expected, extractor.describe())
-    if specs is None and difference:
-        raise SettingsError(f"model {file} was trained with {difference}; name its extractor with --extractor.")
-    if extractor.dim != len(detector.coef):
-        raise InputError(
-            f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
-        )
-    return extractor
-
-
-def _detect_settings(detector: Detector, file: Path, options: Mapping[str, float]) -> DetectSettings:
-    """Return the detection settings of a model file, `options` replacing some."""
-    return check_detection(replace(recorded_detect_settings(detector, file), **options))
-
-
-def _run_of(model: Path) -> RunFolder:
-    """Return the run folder of a model file, which may not exist."""
-    return RunFolder(model.resolve().parent.parent)
-
-
-def _run_extractors(model: Path) -> tuple[str, ...]:
-    """Return the --extractor values of the run folder of a model file."""
-    run = _run_of(model)
-    if not run.settings_file.is_file():
-        raise MissingError(f"model {model} is in no run folder that names its extractor; name it with --extractor.")
-    return run.settings().features.extractors

@@ -1,4 +1,4 @@
-"""The files of a prediction: models, pictures and drawings."""
+"""The files of a prediction: pictures and drawings."""
 
 import os
 from collections import Counter
@@ -7,38 +7,9 @@ from itertools import chain, count
 from pathlib import Path
 
 from lapsvm.catalog import PICTURE_SUFFIXES
-from lapsvm.errors import MissingError, OptionError, SettingsError
+from lapsvm.errors import MissingError, OptionError
 
-from ..run.folder import RunFolder
-from ..run.settings import HEADS
 from .draw import is_drawing
-
-MODEL_SUFFIX = ".safetensors"
-
-
-def model_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the model files of files, folders of models and run folders, each once.
-
-    Raises
-    ------
-    MissingError
-        If a folder has none, or a run is not trained.
-    """
-    files: dict[Path, Path] = {}
-    for path in paths:
-        run = RunFolder(path)
-        if run.heads.is_file() and (not run.settings_file.is_file() or run.settings().train.learner in HEADS):
-            raise SettingsError(f"run {path} has heads of a baseline, which score the windows of their own run alone.")
-        if run.settings_file.is_file() and not run.models.is_dir():
-            raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
-        folder = run.models if run.models.is_dir() else path
-        inside = [path]
-        if path.is_dir():
-            inside = [file for file in sorted(folder.iterdir()) if file.suffix == MODEL_SUFFIX]
-        if not inside:
-            raise MissingError(f"folder {folder} holds no model file (*{MODEL_SUFFIX}).")
-        files |= {file.resolve(): file for file in inside if file.resolve() not in files}
-    return list(files.values())
 
 
 def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Path]:

@@ -63,7 +63,6 @@ def predict(options: dict[str, Any]) -> None:
         options["images"],
         draw=options["draw"],
         extractor_specs=options["specs"],
-        detection={name: value for name, value in given.items() if value is not None},
         threads=_threads(options),
         seed=options["seed"],
         quiet=options["quiet"],
@@ -71,6 +70,7 @@ def predict(options: dict[str, Any]) -> None:
         windows=options["method"],
         device=options["device"],
         threshold=options["threshold"],
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 

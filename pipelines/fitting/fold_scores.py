@@ -13,9 +13,9 @@ import numpy as np
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.boxes import paired_iou
+from lapsvm.detection.picture_scores import best_boxes
 
 from ..run.settings import DetectSettings
-from .picture_scores import best_boxes
 
 
 class FoldScores(NamedTuple):

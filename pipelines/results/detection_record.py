@@ -9,30 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lapsvm.detection import Detector
-from lapsvm.errors import InputError, ModelFileError
+from lapsvm.detection.model_sources import DETECTION
+from lapsvm.errors import ModelFileError
 
-from ..run.checks import check_detection
 from ..run.folder import RunFolder
-from ..run.settings import DetectSettings, Settings
-from .provenance import provenance_value
-
-KEY = "detection"
-
-
-def recorded_detect_settings(detector: Detector, path: Path) -> DetectSettings:
-    """Return the detection settings in the provenance of `detector`.
-
-    Raises
-    ------
-    ModelFileError
-        If they are missing, or one breaks a rule.
-    """
-    stored = provenance_value(detector, KEY)
-    try:
-        values = {f"detect.{name}": value for name, value in stored.items()}
-        return check_detection(Settings().with_values(values, source=f"model {path}").detect)
-    except (InputError, AttributeError) as error:
-        raise ModelFileError(f"model {path} must record valid detection settings: {error}") from None
+from ..run.settings import DetectSettings
 
 
 def outdated_models(run: RunFolder, classes: tuple[str, ...], settings: DetectSettings) -> dict[Path, Detector]:
@@ -41,8 +22,8 @@ def outdated_models(run: RunFolder, classes: tuple[str, ...], settings: DetectSe
     outdated = {}
     for path in [file_of(name) for file_of in (run.first_model, run.model) for name in classes]:
         detector = _load(path)
-        if detector is not None and detector.provenance.get(KEY) != expected:
-            outdated[path] = replace(detector, provenance={**detector.provenance, KEY: expected})
+        if detector is not None and detector.provenance.get(DETECTION) != expected:
+            outdated[path] = replace(detector, provenance={**detector.provenance, DETECTION: expected})
     return outdated
 
 

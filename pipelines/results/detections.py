@@ -11,12 +11,12 @@ from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.detection import Detector
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.errors import LapsvmError, StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
 
-from ..fitting.picture_scores import detect_windows
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder

@@ -13,6 +13,7 @@ import tomli_w
 
 from lapsvm.errors import OptionError, SettingsError
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
+from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
 
 from .limits import shown
 
@@ -63,19 +64,9 @@ class SourceSettings:
 
 
 @dataclass(frozen=True)
-class WindowSettings:
-    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features.
+class WindowSettings(ProposalSettings):
+    """How windows are proposed: by a method of `lapsvm.windows`, or "file", or "imported" with their features."""
 
-    Windows are proposed in a picture reduced to a longer side of ``proposal_side`` pixels, features are measured in one
-    reduced to ``max_side``; smaller pictures are left as they are.
-    """
-
-    method: str = "selective_search"
-    mode: str = "fast"
-    max_windows: int = 2000
-    max_area: float = 1.0
-    proposal_side: int = 512
-    max_side: int = 2048
     source: SourceSettings = field(default_factory=SourceSettings)
 
 
@@ -84,9 +75,7 @@ class FeatureSettings:
     """What is measured in a window, and how it is stored.
 
     ``pca`` is how many principal components of each extractor's features are kept; below 1 the share of their variance,
-    0 leaves them as they are. The rest is for networks whose text does not say otherwise: ``contrast`` is how much of a
-    window's surroundings is taken away, in the features, or with ``beside`` in training, where refinement sees both
-    parts; ``sizes`` are the longest sides at which a network sees each picture, side by side.
+    0 leaves them as they are. The rest is for networks, see `lapsvm.settings.NetworkSettings`.
     """
 
     extractors: tuple[str, ...] = ("hog",)
@@ -95,6 +84,11 @@ class FeatureSettings:
     contrast: float = 0.0
     beside: bool = False
     sizes: tuple[int, ...] = ()
+
+    @property
+    def networks(self) -> NetworkSettings:
+        """The settings for all networks."""
+        return NetworkSettings(self.contrast, self.beside, self.sizes)
 
 
 @dataclass(frozen=True)
@@ -171,18 +165,6 @@ class RefineSettings:
     box_voting: bool = False
     score_smoothing: float = 0.0
     surroundings: float = 1.0
-
-
-@dataclass(frozen=True)
-class DetectSettings:
-    """How scores become detections."""
-
-    nms_threshold: float = 0.3
-    max_detections: int = 100
-    demotion: float = 0.0
-    score_smoothing: float = 0.0
-    box_voting: float = 0.0
-    box_voting_iou: float = 0.4
 
 
 @dataclass(frozen=True)

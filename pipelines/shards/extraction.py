@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.catalog import ImageRecord, pixel_hash
+from lapsvm.detection.prepared import PreparedWindows, prepare_windows
 from lapsvm.features import Extractor, PictureWindows
 
 from ..run.settings import Settings
-from .extractors import network_settings
 from .jobs import ShardJobs
-from .prepared import PreparedWindows, prepare_windows
-from .windows import pixels_unless_bad, windows_provenance
+from .windows import pixels_unless_bad, window_boxes, windows_provenance
 
 KeptPictures = dict[str, tuple[PreparedWindows, str]]
 """Image id -> a picture that is ready for its features, and the hash of its pixels."""
@@ -26,7 +25,7 @@ def provenance(settings: Settings, extractor: Extractor) -> dict[str, Any]:
 
 def chosen_provenance(settings: Settings) -> dict[str, Any]:
     """Return the part of `provenance` that the settings of features decide alone."""
-    return {"dtype": settings.features.dtype, "networks": network_settings(settings.features)}
+    return {"dtype": settings.features.dtype, "networks": settings.features.networks.provenance()}
 
 
 class SetExtraction(ShardJobs[PictureWindows]):
@@ -63,4 +62,5 @@ def prepare_record(record: ImageRecord, settings: Settings, extractor: Extractor
     pixels = pixels_unless_bad(record, settings.data.skip_bad)
     if pixels is None:
         return None
-    return prepare_windows(pixels, settings.windows, settings.seed, extractor, record.id), pixel_hash(pixels)
+    boxes = window_boxes(pixels, settings.windows, settings.seed, record.id)
+    return prepare_windows(pixels, boxes, settings.windows.max_side, extractor), pixel_hash(pixels)

@@ -1,19 +1,15 @@
 """The extractor of a run's settings, completed by the settings for all networks."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
 
 from lapsvm.errors import LapsvmError, OptionError
-from lapsvm.features import Concatenation, Extractor, PooledNetwork, open_extractor
+from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import sees_surroundings
+from lapsvm.features.extractors.sized import open_sized_extractor, open_sizes
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 
 from ..run.settings import FeatureSettings, Settings
-from ..run.trusted_code import check_trusted
-
-COARSE = 24  # stride above which enlarged pictures improve a map; on finer maps they cost much and gain little
 
 
 def open_settings_extractor(settings: FeatureSettings, device: str = "auto", named: Collection[str] = ()) -> Extractor:
@@ -21,11 +17,7 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
 
     `named` are the extractors of this command line, which may run code of their modules; others raise SettingsError.
     """
-    check_trusted(settings.extractors, named)
-    if not settings.extractors:
-        return open_extractor([])
-    parts = [part for text in settings.extractors for part in open_extractors(text, settings, device)]
-    return parts[0] if len(parts) == 1 else Concatenation(parts)
+    return open_sized_extractor(settings.extractors, settings.networks, device, named)
 
 
 def check_sizes(settings: Settings, device: str = "auto") -> None:
@@ -58,42 +50,6 @@ def _largest_size(text: str, settings: Settings, device: str) -> int:
     largest = max(settings.features.sizes, default=0)
     if largest > settings.windows.max_side:
         with suppress(LapsvmError):
-            seen = [part.describe()["size"] for part in open_extractors(text, settings.features, device)]
+            seen = [part.describe()["size"] for part in open_sizes(text, settings.features.networks, device)]
             return max((size for size in seen if isinstance(size, int)), default=0)
     return largest
-
-
-def network_settings(settings: FeatureSettings) -> dict[str, Any]:
-    """Return the settings that `open_extractors` reads, for the provenance of shards and models."""
-    contrast = 0.0 if settings.beside else settings.contrast  # with both halves stored, training subtracts
-    return {"contrast": contrast, "beside": settings.beside, "sizes": list(settings.sizes)}
-
-
-def with_network_settings(extractors: tuple[str, ...], stored: Mapping[str, Any]) -> FeatureSettings:
-    """Return the feature settings for extractors from the network settings that a model's provenance stores."""
-    known = {name: stored[name] for name in ("contrast", "beside")}  # a model of somebody else may hold other keys
-    return replace(FeatureSettings(extractors), **known, sizes=tuple(stored["sizes"]))
-
-
-def open_extractors(text: str, settings: FeatureSettings, device: str = "auto") -> list[Extractor]:
-    """Return the extractors of a text, for networks one per size of pictures; they share the network.
-
-    A network with a fixed size, or with a size in the text, gives one extractor. Fine maps are used at the first size
-    only.
-    """
-    first = open_extractor(completed(text, settings), device=device)
-    sized = isinstance(first, PooledNetwork) and first.fixed_size is None and "size" not in parse_spec(text).options
-    if not (isinstance(first, PooledNetwork) and sized and settings.sizes):
-        return [first]
-    coarse = first.coarser_than(COARSE)
-    later = [] if coarse is None else [coarse.at_size(size) for size in settings.sizes[1:]]
-    return [first.at_size(settings.sizes[0]), *later]
-
-
-def completed(text: str, settings: FeatureSettings) -> str:
-    """Return the text of an extractor with the settings for surroundings added, unless it sets or lacks them."""
-    options = parse_spec(text).options
-    if {"contrast", "surroundings"} & set(options) or not sees_surroundings(text):
-        return text
-    added = "surroundings=beside" if settings.beside else f"contrast={settings.contrast!r}" if settings.contrast else ""
-    return f"{text}{'&' if options else '?'}{added}" if added else text

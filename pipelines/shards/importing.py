@@ -18,7 +18,6 @@ from ..run.dataset import content_hash
 from ..run.settings import IMPORTED, FeatureSettings
 from .annotated import annotated_boxes, equal_sentences
 from .external import Counts, Sources, converted, summed
-from .extractors import network_settings
 from .jobs import ShardJobs
 from .windows import pixels_unless_bad
 
@@ -111,7 +110,7 @@ def _provenance(sources: Sources, dim: int, dtype: str) -> dict[str, Any]:
     settings = sources.settings
     boxes = {"boxes": sources.conventions, "clip": settings.clip, "drop_equal": settings.drop_equal}
     extractor = {"kind": IMPORTED, "version": 1, "blocks": [dim], "halves": [False]}
-    features = {"extractor": extractor, "dtype": dtype, "networks": network_settings(FeatureSettings())}
+    features = {"extractor": extractor, "dtype": dtype, "networks": FeatureSettings().networks.provenance()}
     return {"windows": {"method": IMPORTED, **boxes}, "features": features}
 
 

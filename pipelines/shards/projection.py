@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from lapsvm.arrays import Array
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.catalog import ImageRecord
+from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
 
@@ -26,7 +27,6 @@ from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
 from .jobs import PREFETCHED
 from .prefetch import prefetched
-from .prepared import PreparedWindows
 from .windows import windows_provenance
 
 PICTURES = 200

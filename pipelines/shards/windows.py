@@ -6,14 +6,11 @@ from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels
 from lapsvm.errors import ImageError, MissingError
-from lapsvm.windows import propose, with_whole_image
+from lapsvm.windows.picture_windows import WINDOWS_VERSION, from_whole_image, picture_windows
 from lapsvm.windows.proposals import middle
 
 from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance
-from .reduction import enlarged_boxes, reduced
-
-WINDOWS_VERSION = 3  # raised when proposals of equal settings change, so that old and new shards do not mix
 
 
 def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
@@ -40,28 +37,10 @@ def window_boxes(pixels: Pixels, settings: WindowSettings, seed: int, image_id: 
 
     None is larger than ``max_area`` of the picture. Files know the picture by `image_id`.
     """
-    height, width = pixels.shape[:2]
-    if settings.method == FILE:
-        boxes = _external_boxes(image_id, settings, (height, width))
-    else:
-        boxes = _proposed_boxes(pixels, settings, seed)
-    if settings.max_area < 1:
-        return boxes
-    return with_whole_image(boxes, height, width)[: settings.max_windows]
-
-
-def _proposed_boxes(pixels: Pixels, settings: WindowSettings, seed: int) -> Array:
-    """Return the windows that a method proposes in the picture, or in a reduced one if it is large."""
-    seen = reduced(pixels, settings.proposal_side)
-    boxes = propose(
-        seen,
-        settings.method,
-        mode=settings.mode,
-        max_windows=settings.max_windows,
-        max_area=settings.max_area,
-        seed=seed,
-    )
-    return boxes if seen is pixels else enlarged_boxes(boxes, pixels, seen)
+    if settings.method != FILE:
+        return picture_windows(pixels, settings, seed)
+    boxes = _external_boxes(image_id, settings, pixels.shape[:2])
+    return from_whole_image(boxes, pixels.shape, settings)
 
 
 def _external_boxes(image_id: str, settings: WindowSettings, size: tuple[int, int]) -> Array:

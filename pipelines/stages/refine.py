@@ -9,6 +9,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
+from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import StageError
 from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import LatentSolution
@@ -25,7 +26,6 @@ from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
 from ..results.held_out import is_complete, save_held_out
 from ..results.inputs import final_task, trained_tasks
-from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of

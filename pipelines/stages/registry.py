@@ -9,6 +9,7 @@ from typing import Any
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
+from lapsvm.features.trusted_code import check_trusted
 
 from ..results.figures.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
@@ -17,7 +18,6 @@ from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
-from ..run.trusted_code import check_trusted
 from .data_checks.places import PLACES, check_places, record_places
 
 Stage = Callable[[RunContext], None]

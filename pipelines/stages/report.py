@@ -9,6 +9,7 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
+from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import DataError
 from lapsvm.features import open_shards
 from lapsvm.report import (
@@ -35,7 +36,6 @@ from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.findings import options_in_use, unseen_image_ap
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
-from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts

@@ -15,13 +15,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 
 from ..fitting.history import CONSTANTS
 from ..results.detectors import load_detectors
 from ..results.inputs import trained_tasks, training_shards
-from ..results.provenance import provenance_value
 from ..run.context import RunContext
 from ..run.settings import BASELINES, Settings
 from .train import run as train_classes

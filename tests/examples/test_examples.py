@@ -4,11 +4,14 @@ import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from lapsvm.detection import Detected, Predictor
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAST = ["--windows", "grid", "--max-windows", "30", "--C", "1", "--quiet"]
@@ -66,22 +69,30 @@ def test_labels_become_yolo_training_data(worked):
 @pytest.mark.slow
 def test_predictions_become_supervision_arguments(worked, pictures):
     picture = next((pictures / "bright").iterdir())
-    assert str(picture) in run_example("supervision_detections.py", worked / "run/models", picture, "--quiet")
+    assert str(picture) in run_example("supervision_detections.py", worked / "run/models", picture)
     spec = importlib.util.spec_from_file_location("supervision_detections", EXAMPLES / "supervision_detections.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (found,) = module.predictions(str(worked / "run/models"), [str(picture)], ["--quiet"])
-    arguments = module.detection_arrays(found, ["bright", "dark"])
-    n = len(found["detections"])
+    found = Predictor.open(worked / "run")(picture)
+    arguments = module.detection_arrays(found)
+    n = sum(len(own.boxes) for own in found.values())
     assert n > 0
     assert arguments["xyxy"].shape == (n, 4)
     assert (arguments["xyxy"][:, 2:] > arguments["xyxy"][:, :2]).all()
-    assert arguments["confidence"].tolist() == pytest.approx([one["probability"] for one in found["detections"]])
-    without = [{name: one[name] for name in ("class", "score", "box")} for one in found["detections"]]
-    scores = module.detection_arrays({"detections": without}, ["bright", "dark"])["confidence"]
-    assert scores.tolist() == pytest.approx([one["score"] for one in found["detections"]])
-    assert set(arguments["class_id"].tolist()) == {0, 1}
-    assert module.detection_arrays({"detections": []}, [])["xyxy"].shape == (0, 4)
+    both = [value for own in found.values() for value in own.probabilities]
+    assert arguments["confidence"].tolist() == pytest.approx(both)
+    without = {name: replace(own, probabilities=None) for name, own in found.items()}
+    scores = module.detection_arrays(without)["confidence"]
+    assert scores.tolist() == pytest.approx([value for own in found.values() for value in own.scores])
+    names = np.array(["bright", "dark"])[arguments["class_id"]]
+    assert names.tolist() == arguments["data"]["class_name"].tolist()
+    assert set(names) == {"bright", "dark"}
+    none = {name: Detected(np.empty((0, 4)), np.empty(0)) for name in found}
+    assert module.detection_arrays(none)["xyxy"].shape == (0, 4)
+
+
+def test_no_example_starts_a_process():
+    assert [path.name for path in EXAMPLES.glob("*.py") if "subprocess" in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
+from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards
 
@@ -22,7 +23,6 @@ from ...fitting.training_bags import training_bags
 from ...fitting.window_subset import window_subsets
 from ...results.detectors import load_detectors
 from ...results.inputs import trained_tasks
-from ...results.provenance import provenance_value
 from ...run.context import RunContext
 from ...run.dataset import label_vector
 from ..figures import add_holm, t_test_row

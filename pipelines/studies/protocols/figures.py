@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import (
     Detections,
     corloc,
@@ -18,7 +19,6 @@ from lapsvm.evaluation import (
     image_average_precision,
 )
 
-from ...fitting.picture_scores import detect_windows
 from ...results.figures.draws import Figure, corloc_figure, detection_figures
 from ...run.settings import DetectSettings
 from .pictures import Pictures

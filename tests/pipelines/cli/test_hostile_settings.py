@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
-from lapsvm.pipelines.results.provenance import provenance_value
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
@@ -23,6 +22,7 @@ from PIL import Image
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
+from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import InputError, LapsvmError, ModelFileError, SettingsError
 from lapsvm.evaluation import draw_pictures
 from lapsvm.report import escape_markdown

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.prediction_files import model_files, picture_files
-from lapsvm.pipelines.shards.windows import WINDOWS_VERSION
+from lapsvm.pipelines.commands.prediction_files import picture_files
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
+from lapsvm.detection.model_sources import model_files
+from lapsvm.windows.picture_windows import WINDOWS_VERSION
 
 SLOPE, OFFSET = 3.0, -1.0
 
@@ -178,7 +179,8 @@ def test_a_threshold_needs_probabilities(models, picture, refused):
     said = refused("predict", "--extractor", "hog", "--model", models, picture, "--threshold", 0.5)
     path = models / "three.safetensors"
     assert (
-        said == f"lapsvm: model {path} has no probabilities for --threshold; train it again, or leave the option out.\n"
+        said
+        == f"lapsvm: model {path} has no probabilities for a threshold; train it again, or leave the threshold out.\n"
     )
 
 

@@ -8,7 +8,6 @@ from lapsvm.pipelines.fitting import fold_models, selection
 from lapsvm.pipelines.fitting.fit import Constants, FitRequest, problem
 from lapsvm.pipelines.fitting.fold_models import FoldModels, held_out_folds, too_few_pictures
 from lapsvm.pipelines.fitting.fold_scores import rescaled
-from lapsvm.pipelines.fitting.picture_scores import detect_windows
 from lapsvm.pipelines.fitting.training_bags import training_bags
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.context import RunContext
@@ -18,6 +17,7 @@ from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.boxes import paired_iou
 from lapsvm.detection import Calibration, Detector
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards
 from lapsvm.latent import fit_many

@@ -7,19 +7,15 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.results.held_out import HeldOut
-from lapsvm.pipelines.run.settings import FeatureSettings, Settings
-from lapsvm.pipelines.shards.extractors import (
-    check_sizes,
-    completed,
-    network_settings,
-    open_extractors,
-    with_network_settings,
-)
+from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.shards.extractors import check_sizes
 
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, open_shards
 from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.sized import completed, open_sizes
+from lapsvm.settings import NetworkSettings
 
 pytest.importorskip("onnxruntime")
 
@@ -52,13 +48,13 @@ def network(tmp_path_factory):
 
 
 def test_every_network_is_completed_unless_its_text_says_otherwise(network):
-    settings, text = FeatureSettings(contrast=0.5), f"onnx:{network[32]}"
+    settings, text = NetworkSettings(contrast=0.5), f"onnx:{network[32]}"
     assert completed("hog?size=32", settings) == "hog?size=32"
     assert completed(text, settings) == f"{text}?contrast=0.5"
     assert completed(f"{text}?size=128", settings) == f"{text}?size=128&contrast=0.5"
     assert completed(f"{text}?contrast=0&size=128", settings) == f"{text}?contrast=0&size=128"
-    assert completed(text, FeatureSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
-    assert completed(text, FeatureSettings()) == text
+    assert completed(text, NetworkSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
+    assert completed(text, NetworkSettings()) == text
     pooled = "torch:alexnet?weights=FILE&way=pooled"
     assert completed(pooled, settings) == f"{pooled}&contrast=0.5"
     assert completed("torch:alexnet?weights=FILE", settings) == "torch:alexnet?weights=FILE"
@@ -67,9 +63,9 @@ def test_every_network_is_completed_unless_its_text_says_otherwise(network):
 
 
 def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
-    settings = FeatureSettings(contrast=0.5, sizes=(64, 96))
+    settings = NetworkSettings(contrast=0.5, sizes=(64, 96))
     for stride, text, sizes in ((32, "", [64, 96]), (16, "", [64]), (32, "?size=128", [128])):
-        parts = open_extractors(f"onnx:{network[stride]}{text}", settings)
+        parts = open_sizes(f"onnx:{network[stride]}{text}", settings)
         assert [part.describe()["size"] for part in parts] == sizes
         assert {part.describe()["contrast"] for part in parts} == {0.5}
         wanted = [open_extractor(f"onnx:{network[stride]}?size={size}&contrast=0.5") for size in sizes]
@@ -91,18 +87,18 @@ def test_a_network_of_several_sizes_is_opened_once(network, monkeypatch):
     opens = []
     real = RuntimeNetwork.__init__
     monkeypatch.setattr(RuntimeNetwork, "__init__", lambda self, *given: opens.append(given) or real(self, *given))
-    assert len(open_extractors(f"onnx:{network[32]}", FeatureSettings(sizes=(64, 96, 128)))) == 3
+    assert len(open_sizes(f"onnx:{network[32]}", NetworkSettings(sizes=(64, 96, 128)))) == 3
     assert len(opens) == 1
 
 
 def test_a_size_that_breaks_its_rule_is_named(network):
     with pytest.raises(OptionError, match="size must be a whole number from 32 to 8192, got 7"):
-        open_extractors(f"onnx:{network[32]}", FeatureSettings(sizes=(7,)))
+        open_sizes(f"onnx:{network[32]}", NetworkSettings(sizes=(7,)))
 
 
 def test_a_models_provenance_brings_the_networks_settings_back():
-    settings = FeatureSettings(("hog",), contrast=0.5, sizes=(64, 96))
-    assert with_network_settings(("hog",), json.loads(json.dumps(network_settings(settings)))) == settings
+    settings = NetworkSettings(contrast=0.5, sizes=(64, 96))
+    assert NetworkSettings.from_provenance(json.loads(json.dumps(settings.provenance()))) == settings
 
 
 def test_halves_combine_as_a_contrast_and_weights_unfold():

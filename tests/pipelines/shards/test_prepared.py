@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.run.settings import WindowSettings
 from lapsvm.pipelines.shards import extraction, projection
-from lapsvm.pipelines.shards.prepared import prepare_windows
-from lapsvm.pipelines.shards.reduction import enlarged_boxes, reduced
 from lapsvm.pipelines.shards.windows import window_boxes
 from PIL import Image
 
 from lapsvm.boxes import iou
+from lapsvm.detection.prepared import prepare_windows
 from lapsvm.features import HOG
 from lapsvm.windows import propose
+from lapsvm.windows.reduction import enlarged_boxes, reduced
 
 LARGE, SIDE = (1500, 2000), 400
 OBJECT = np.array([[903, 411, 1297, 1008]])
@@ -30,12 +30,16 @@ def large():
     return noise
 
 
+def prepared(pixels, settings):
+    return prepare_windows(pixels, window_boxes(pixels, settings, 0), settings.max_side, HOG())
+
+
 def settings(**changes):
     return WindowSettings(max_windows=200, **{"max_side": SIDE, "proposal_side": SIDE} | changes)
 
 
 def test_boxes_of_a_reduced_picture_lie_on_the_object_in_its_own_pixels(large):
-    picture = prepare_windows(large, settings(), 0, HOG())
+    picture = prepared(large, settings())
     assert picture.size == LARGE
     assert picture.boxes.dtype == np.float32
     np.testing.assert_array_equal(picture.boxes, np.rint(picture.boxes))
@@ -47,7 +51,7 @@ def test_boxes_of_a_reduced_picture_lie_on_the_object_in_its_own_pixels(large):
 
 
 def test_features_of_a_reduced_picture_are_those_of_the_same_windows_in_it(large):
-    picture, small = prepare_windows(large, settings(), 0, HOG()), reduced(large, SIDE)
+    picture, small = prepared(large, settings()), reduced(large, SIDE)
     assert small.shape == (300, 400, 3)
     np.testing.assert_array_equal(picture.features(), HOG()(small, picture.boxes / 5))
 
@@ -56,7 +60,7 @@ def test_a_picture_of_the_limit_is_left_as_it_is(large):
     assert reduced(large, 2000) is large
     whole = settings(method="grid", max_side=2000, proposal_side=2000)
     np.testing.assert_array_equal(window_boxes(large, whole, 0), propose(large, "grid", max_windows=200))
-    assert prepare_windows(large, whole, 0, HOG()).seen.pixels is large
+    assert prepared(large, whole).seen.pixels is large
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from operator import itemgetter
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.shards import prepared
+from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.shards.windows import window_boxes
 from sklearn.metrics import average_precision_score
 
@@ -94,7 +94,7 @@ def test_one_window_from_the_ground_truth_would_be_found(digits, tmp_path, comma
             boxes[-1] = truth[name].boxes[0]
         return boxes
 
-    monkeypatch.setattr(prepared, "window_boxes", leaking)
+    monkeypatch.setattr(extraction, "window_boxes", leaking)
     line = ["extract", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast_extraction]
     assert command(*line).status == 0
     assert strange_windows(tmp_path / "RUN", digits) == {image_id: [truth[image_id].boxes[0].tolist()]}

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.prediction_files import model_files
 from lapsvm.pipelines.fitting.baselines.heads import best_constants, joint_folds
 from lapsvm.pipelines.fitting.training_bags import Halves
 from lapsvm.pipelines.results import detectors
@@ -19,6 +18,7 @@ from lapsvm.pipelines.studies.baselines import Method
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector, demote_scores, detect
+from lapsvm.detection.model_sources import model_files
 from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
 from lapsvm.evaluation import read_results
 from lapsvm.features import open_shards

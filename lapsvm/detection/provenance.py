@@ -1,19 +1,27 @@
 """Provenance of a model: how it was made."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError
-
-if TYPE_CHECKING:
-    from .detectors import HeadOfClass
 
 _NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap", "averaged_models")
 _FOLDS = ("held_out_image_ap", "held_out_agreement")
 
 
-def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
+class OfClass(Protocol):
+    """What was trained for a class: a detector, or what stands for it in a baseline's run."""
+
+    @property
+    def class_name(self) -> str:
+        """The class."""
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """How it was made."""
+
+
+def provenance_value(detector: OfClass, *names: str) -> Any:
     """Return the value at the path `names` in a detector's provenance.
 
     Raises
@@ -33,7 +41,7 @@ def provenance_value(detector: "Detector | HeadOfClass", *names: str) -> Any:
     return value
 
 
-def _check_result(detector: "Detector | HeadOfClass") -> None:
+def _check_result(detector: OfClass) -> None:
     """Raise ModelFileError unless the results in a provenance are numbers where readers expect them."""
     result = detector.provenance["result"]
     try:

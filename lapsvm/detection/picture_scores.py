@@ -6,9 +6,10 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.detection import box_voting, demote_scores, detect, smooth_scores
-
-from ..run.settings import DetectSettings
+from lapsvm.detection.smoothing import smooth_scores
+from lapsvm.detection.suppression import demote_scores, detect
+from lapsvm.detection.voting import box_voting
+from lapsvm.settings import DetectSettings
 
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 

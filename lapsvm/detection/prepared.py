@@ -12,10 +12,7 @@ from lapsvm.catalog import Pixels
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
-
-from ..run.settings import WindowSettings
-from .reduction import reduced, scales_of
-from .windows import window_boxes
+from lapsvm.windows.reduction import reduced, scales_of
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,8 @@ class PreparedWindows:
         return replace(self, seen=PreparedProjection(self.seen, components))
 
 
-def prepare_windows(
-    pixels: Pixels, settings: WindowSettings, seed: int, extractor: Extractor, image_id: str = ""
-) -> PreparedWindows:
-    """Return a picture with its windows (see `window_boxes`), prepared for an extractor."""
-    boxes = window_boxes(pixels, settings, seed, image_id)
-    seen = reduced(pixels, settings.max_side)
+def prepare_windows(pixels: Pixels, boxes: Array, max_side: int, extractor: Extractor) -> PreparedWindows:
+    """Return a picture with its windows (n, 4), prepared for an extractor that sees at most `max_side` pixels."""
+    seen = reduced(pixels, max_side)
     seen_boxes = boxes if seen is pixels else boxes / scales_of(pixels, seen)
     return PreparedWindows(boxes, pixels.shape[:2], prepared(extractor, seen), seen_boxes)

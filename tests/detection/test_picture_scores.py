@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.picture_scores import PIXEL_FRACTION, best_boxes, detect_windows
-from lapsvm.pipelines.run.settings import DetectSettings
 
 from lapsvm.bags import Bags
 from lapsvm.detection import box_voting, demote_scores, detect, smooth_scores
+from lapsvm.detection.picture_scores import PIXEL_FRACTION, best_boxes, detect_windows
+from lapsvm.settings import DetectSettings
 
 
 @pytest.fixture

@@ -1,0 +1,177 @@
+"""The models of a prediction: which files, and what their provenance says of windows, features and detection."""
+
+import tomllib
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import as_number
+from lapsvm.detection.detector import Detector
+from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.provenance import provenance_value
+from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
+from lapsvm.features import Extractor, settings_difference
+from lapsvm.features.extractors.extractor import described_texts
+from lapsvm.features.extractors.sized import open_sized_extractor
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
+from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
+from lapsvm.windows.picture_windows import WINDOWS_VERSION
+
+MODEL_SUFFIX = ".safetensors"
+DETECTION = "detection"  # the entry of a detector's provenance with the fields of `DetectSettings`
+_FILE, _IMPORTED = "file", "imported"  # windows of other programs, which new pictures have not
+_EXAMPLE = np.array([1.0, 0.0]), np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])
+
+
+def model_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the model files of files, folders of models and run folders, each once.
+
+    Raises
+    ------
+    MissingError
+        If a folder has none, or a run is not trained.
+    SettingsError
+        If a run has heads of a baseline.
+    """
+    files: dict[Path, Path] = {}
+    for path in paths:
+        models, is_run = path / "models", (path / "run.toml").is_file()
+        if (path / "heads.safetensors").is_file() and not models.is_dir():
+            raise SettingsError(f"run {path} has heads of a baseline, which score the windows of their own run alone.")
+        if is_run and not models.is_dir():
+            raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
+        folder = models if models.is_dir() else path
+        inside = [path]
+        if path.is_dir():
+            inside = [file for file in sorted(folder.iterdir()) if file.suffix == MODEL_SUFFIX]
+        if not inside:
+            raise MissingError(f"folder {folder} holds no model file (*{MODEL_SUFFIX}).")
+        files |= {file.resolve(): file for file in inside if file.resolve() not in files}
+    return list(files.values())
+
+
+def check_together(detectors: Sequence[Detector], files: Sequence[Path]) -> None:
+    """Raise SettingsError if two models are of one class, or were trained on different windows or features."""
+    counts = Counter(detector.class_name for detector in detectors)
+    name, count = counts.most_common(1)[0]
+    if count > 1:
+        same = [str(file) for detector, file in zip(detectors, files, strict=True) if detector.class_name == name]
+        raise SettingsError(f"models must be of different classes, got {' and '.join(same)} for {name!r}.")
+    first = detectors[0]
+    for detector in detectors:
+        if provenance_value(detector, "shards") != provenance_value(first, "shards"):
+            raise SettingsError(
+                f"models {first.class_name!r} and {detector.class_name!r} were trained on different windows or "
+                "features; predict with one of them at a time."
+            )
+
+
+def check_threshold(detectors: Sequence[Detector], files: Sequence[Path], threshold: float | None) -> None:
+    """Raise SettingsError if there is a threshold and a model without probabilities; InputError if it is none."""
+    if threshold is not None and not 0 <= as_number("the threshold", threshold) <= 1:
+        raise InputError(f"the threshold must be a probability from 0 to 1, got {threshold}.")
+    without = [file for detector, file in zip(detectors, files, strict=True) if detector.calibration is None]
+    if threshold is not None and without:
+        raise SettingsError(
+            f"model {without[0]} has no probabilities for a threshold; train it again, or leave the threshold out."
+        )
+
+
+def proposal_settings(detector: Detector, file: Path, method: str | None) -> ProposalSettings:
+    """Return the settings of window proposals: those of the model, or another method.
+
+    Raises SettingsError if the features of the model are imported, or its windows are and `method` is None. Warns if
+    the model was trained on the selective search of another version, whose windows are others.
+    """
+    windows = provenance_value(detector, "shards", "windows")
+    source = provenance_value(detector, "shards", "windows", "method")
+    if source == _IMPORTED:
+        raise SettingsError(
+            f"model {file} was trained on imported features, which lapsvm cannot compute for new pictures; import "
+            "their features and run lapsvm detect."
+        )
+    if method is None and source == _FILE:
+        raise SettingsError(
+            f"model {file} was trained on windows from a file, which has none for new pictures; name a method with "
+            "--windows, such as selective_search."
+        )
+    known = [entry.name for entry in fields(ProposalSettings)]
+    recorded = {name: windows[name] for name in known if name in windows}  # windows of a file have no mode
+    settings = ProposalSettings(**recorded | ({"method": method, "mode": "fast"} if method else {}))
+    version = windows.get("version")
+    is_searched = settings.method == source and source in ("selective_search", "mixed")
+    if is_searched and version != WINDOWS_VERSION:
+        warnings.warn(
+            f"model {file} was trained on windows of version {version} of {source}, predict proposes those of version "
+            f"{WINDOWS_VERSION}: scores may differ; extract and train again for equal windows.",
+            stacklevel=3,
+        )
+    return settings
+
+
+def open_model_extractor(detector: Detector, file: Path, texts: Sequence[str] | None, device: str) -> Extractor:
+    """Return the extractor of a model; a model knows the hash of a network file, its run folder the path.
+
+    Raises SettingsError or InputError unless it gives the features of the model's training; `texts` replace those that
+    the model or its run folder name, and only their dimension is compared.
+    """
+    features = provenance_value(detector, "shards", "features", "extractor")
+    expected = features.get("of", features)  # a projection is part of the models' weights
+    networks = NetworkSettings.from_provenance(provenance_value(detector, "shards", "features", "networks"))
+    known = tuple(texts or described_texts(expected) or _run_extractors(file))
+    extractor = open_sized_extractor(known, networks, device, texts or ())
+    difference = settings_difference(expected, extractor.describe())
+    if not texts and difference:
+        raise SettingsError(f"model {file} was trained with {difference}; name its extractor with --extractor.")
+    if extractor.dim != len(detector.coef):
+        raise InputError(
+            f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
+        )
+    return extractor
+
+
+def _run_extractors(model: Path) -> tuple[str, ...]:
+    """Return the extractors of the run folder of a model file."""
+    path = model.resolve().parent.parent / "run.toml"
+    if not path.is_file():
+        raise MissingError(f"model {model} is in no run folder that names its extractor; name it with --extractor.")
+    try:
+        texts = tomllib.loads(read_regular(path, "settings file", SMALL_FILE).decode("utf-8"))["features"]["extractors"]
+        return tuple(str(text) for text in texts)
+    except (*NOT_PARSED, LookupError, TypeError) as error:
+        raise SettingsError(f"settings file {path} must name the extractors of its run: {error}.") from None
+
+
+def recorded_detect_settings(detector: Detector, path: Path, changes: Mapping[str, Any]) -> DetectSettings:
+    """Return the detection settings in the provenance of `detector`, with some changes.
+
+    Raises ModelFileError if what is recorded breaks a rule, and InputError if a change does.
+    """
+    stored = provenance_value(detector, DETECTION)
+    try:
+        recorded = _checked(DetectSettings(**_of_known_types(stored)))
+    except (InputError, TypeError) as error:
+        raise ModelFileError(f"model {path} must record valid detection settings: {error}") from None
+    return _checked(replace(recorded, **changes))
+
+
+def _checked(settings: DetectSettings) -> DetectSettings:
+    """Return settings that keep the rules of detection, tried on an example."""
+    detect_windows(*_EXAMPLE, settings)
+    return settings
+
+
+def _of_known_types(stored: Any) -> dict[str, Any]:
+    """Return stored settings in the types of the defaults; TypeError for what is no such number."""
+    defaults = asdict(DetectSettings())
+    if not isinstance(stored, Mapping):
+        raise TypeError(f"they must be a table, got {type(stored).__name__}.")
+    for name, value in stored.items():
+        if type(value) not in (int, type(defaults.get(name, 0))):
+            raise TypeError(f"{name} must be a number, got {value!r}.")
+    return {name: type(defaults.get(name, 0))(value) for name, value in stored.items()}

@@ -1,0 +1,162 @@
+"""From the pixels of a new picture to boxes: windows, features, scores, detections and probabilities."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from lapsvm.catalog import Pixels, read_image
+from lapsvm.detection.detected import Detected
+from lapsvm.detection.detector import Detector, score_many
+from lapsvm.detection.model_sources import (
+    check_threshold,
+    check_together,
+    model_files,
+    open_model_extractor,
+    proposal_settings,
+    recorded_detect_settings,
+)
+from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.prepared import prepare_windows
+from lapsvm.detection.provenance import provenance_value
+from lapsvm.features import Extractor
+from lapsvm.settings import DetectSettings, ProposalSettings
+from lapsvm.windows.picture_windows import picture_windows
+
+ModelPaths = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Detects objects in new pictures by trained models that share their windows and features; thread-safe.
+
+    `Predictor.open` makes one from files. Called with a picture, it returns the boxes of every class.
+
+    Parameters
+    ----------
+    detectors : sequence of Detector
+        One per class, of the features before projection (`Detector.whole`).
+    extractor : Extractor
+    windows : ProposalSettings
+    seed : int
+        Seed of the windows.
+    detection : sequence of DetectSettings
+        How the scores of each detector become boxes.
+    threshold : float, optional
+        Least probability of a box; None keeps all.
+
+    Examples
+    --------
+    >>> found = Predictor.open("RUN")("photo.jpg")  # doctest: +SKIP
+    >>> found["cat"].boxes, found["cat"].probabilities  # doctest: +SKIP
+    """
+
+    detectors: Sequence[Detector]
+    extractor: Extractor
+    windows: ProposalSettings
+    seed: int
+    detection: Sequence[DetectSettings]
+    threshold: float | None = None
+
+    @classmethod
+    def open(
+        cls, models: ModelPaths, *, extractor: str | Sequence[str] | None = None, windows: str | None = None,
+        seed: int | None = None, device: str = "auto", threshold: float | None = None, max_detections: int = 10,
+        **detection: Any,
+    ) -> Self:  # fmt: skip
+        """Open the models of a run, with the windows, features and detection that they record.
+
+        Parameters
+        ----------
+        models : path, or sequence of paths
+            Run folders, model files, or folders of them.
+        extractor : str or sequence of str, optional
+            Replaces the extractor of the models; code of a module that it names is run.
+        windows : str, optional
+            A method of `lapsvm.windows.propose` that replaces that of the models.
+        seed : int, optional
+            Replaces the seed of the models.
+        device : "auto", "cpu" or "cuda"
+            Where torch runs a network.
+        threshold : float, optional
+            Least probability of a box, in [0, 1]; None keeps all.
+        max_detections : int, default 10
+            Largest number of boxes per picture and class.
+        **detection
+            Other fields of `lapsvm.settings.DetectSettings` that replace those that the models record.
+
+        Returns
+        -------
+        Predictor
+
+        Raises
+        ------
+        MissingError
+            If a file is missing, a folder holds no model, or an extractor's file is not known.
+        ModelFileError
+            If a model is damaged, or no run made it.
+        SettingsError
+            If models do not fit together, or their windows or features exist for the pictures of their run alone, or a
+            threshold needs probabilities that a model lacks.
+        InputError
+            If an argument breaks its rule, or the extractor gives other features.
+        """
+        files = model_files([Path(models)] if isinstance(models, str | Path) else [Path(path) for path in models])
+        detectors = [Detector.load(path).whole for path in files]
+        check_together(detectors, files)
+        check_threshold(detectors, files, threshold)
+        first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
+        proposals = proposal_settings(first, files[0], windows)
+        opened = open_model_extractor(first, files[0], texts, device)
+        changes = {"max_detections": max_detections, **detection}
+        rules = [recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
+        recorded = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
+        return cls(detectors, opened, proposals, recorded, rules, threshold)
+
+    def __call__(self, picture: Pixels | str | Path) -> dict[str, Detected]:
+        """Return the boxes of every class in a picture.
+
+        Parameters
+        ----------
+        picture : ndarray of shape (h, w, 3), uint8 RGB, or path
+
+        Returns
+        -------
+        dict of str to Detected
+            Class -> boxes (n, 4) x1, y1, x2, y2 in pixels, 0-based and half-open, scores (n,) and probabilities (n,) or
+            None, the best first. A class without boxes has empty arrays.
+
+        Raises
+        ------
+        MissingError, ImageError
+            If a file is missing, or cannot be read as a picture.
+        InputError, ShapeError
+            If an array is no picture.
+        """
+        pixels = read_image(picture) if isinstance(picture, str | Path) else picture
+        boxes = picture_windows(pixels, self.windows, self.seed)
+        features = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor).features()
+        scores = score_many(self.detectors, features)
+        detected = {}
+        for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
+            found, values = detect_windows(scores[:, column], boxes, settings)
+            own = Detected(found, values, detector.probability(values))
+            detected[detector.class_name] = own.at_least(self.threshold)
+        return detected
+
+    def many(
+        self, pictures: Iterable[Pixels | str | Path], threads: int | None = None
+    ) -> Iterator[dict[str, Detected]]:
+        """Yield the boxes in each of several pictures, in their order.
+
+        Parameters
+        ----------
+        pictures : iterable of arrays or paths
+            As for a call.
+        threads : int, optional
+            Pictures at a time; by default as many as there are processors.
+        """
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+            yield from pool.map(self, pictures)

@@ -1,0 +1,104 @@
+"""Prediction in Python: the boxes of the command, from paths or pixels, in many threads at once."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lapsvm.catalog import read_image
+from lapsvm.detection import Predictor
+from lapsvm.errors import InputError, MissingError, SettingsError, ShapeError
+
+
+@pytest.fixture(scope="module")
+def pictures(digits) -> list[Path]:
+    return sorted((digits / "JPEGImages").iterdir())[:6]
+
+
+@pytest.fixture(scope="module")
+def predictor(finished):
+    return Predictor.open(finished)
+
+
+def check_equal(found, expected):
+    assert list(found) == list(expected)
+    for name, own in found.items():
+        np.testing.assert_array_equal(own.boxes, expected[name].boxes)
+        np.testing.assert_array_equal(own.scores, expected[name].scores)
+        np.testing.assert_array_equal(own.probabilities, expected[name].probabilities)
+
+
+@pytest.mark.parametrize("options", [{}, {"nms_threshold": 0.5, "box_voting": 0.7, "threshold": 0.2}])
+def test_the_boxes_are_those_of_the_command(finished, pictures, command, options):
+    flags = {"nms_threshold": "--nms", "box_voting": "--box-voting", "threshold": "--threshold"}
+    more = [word for name, value in options.items() for word in (flags[name], value)]
+    written = json.loads(command("predict", "--model", finished, *pictures[:2], *more).out)
+    predictor = Predictor.open(finished, **options)
+    assert [len(entry["detections"]) for entry in written] != [0, 0]
+    for path, entry in zip(pictures, written, strict=False):
+        for name, own in predictor(path).items():
+            expected = [one for one in entry["detections"] if one["class"] == name]
+            np.testing.assert_array_equal(own.boxes, np.reshape([one["box"] for one in expected], (-1, 4)))
+            assert own.scores.tolist() == [one["score"] for one in expected]
+            assert own.probabilities.tolist() == [one["probability"] for one in expected]
+
+
+def test_a_class_has_boxes_scores_and_probabilities_best_first(predictor, pictures):
+    found = predictor(str(pictures[0]))["six"]
+    assert found.boxes.shape == (len(found.scores), 4)
+    assert (np.diff(found.scores) <= 0).all()
+    assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
+
+
+def test_pixels_and_paths_give_the_same_boxes(predictor, pictures):
+    for path in pictures[:2]:
+        check_equal(predictor(read_image(path)), predictor(path))
+
+
+def test_threads_change_nothing(predictor, pictures):
+    alone = [predictor(path) for path in pictures]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(predictor, pictures * 4))
+    for number, found in enumerate(together):
+        check_equal(found, alone[number % len(pictures)])
+    for found, expected in zip(predictor.many(pictures, threads=3), alone, strict=True):
+        check_equal(found, expected)
+
+
+def test_models_may_be_named_one_by_one(finished, predictor, pictures):
+    files = [finished / "models" / f"{name}.safetensors" for name in ("three", "six")]
+    found = Predictor.open([str(file) for file in files], extractor="hog")(pictures[0])
+    assert list(found) == ["three", "six"]
+    check_equal({name: found[name] for name in ("six", "three")}, predictor(pictures[0]))
+
+
+@pytest.mark.parametrize(
+    ("picture", "error"),
+    [(np.zeros((40, 50), np.uint8), ShapeError), (np.zeros((40, 50, 3)), InputError), ("none.jpg", MissingError)],
+)
+def test_what_is_no_picture_is_refused(predictor, picture, error):
+    with pytest.raises(error):
+        predictor(picture)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 1.5}, "threshold must be a probability from 0 to 1, got 1.5"),
+        ({"nms_threshold": 2}, "must be between 0 and 1, got 2"),
+        ({"extractor": "hog?size=96"}, "the extractor must give the"),
+    ],
+)
+def test_an_argument_that_breaks_its_rule_is_named_when_a_predictor_is_opened(finished, options, message):
+    with pytest.raises(InputError, match=message):
+        Predictor.open(finished, **options)
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path):
+    with pytest.raises(MissingError, match="holds no model file"):
+        Predictor.open(tmp_path)
+    (tmp_path / "heads.safetensors").write_bytes(b"")
+    with pytest.raises(SettingsError, match="heads of a baseline"):
+        Predictor.open(tmp_path)
