@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ablation import VARIANTS, Variant, make
 from development_sets import DevelopmentSet, development_sets
 from figures import figures_of, run_figures
 from lapsvm.pipelines.run.checks import check_settings
@@ -29,7 +30,6 @@ from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.recipes import BEST
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.stages.registry import run_stage
-from lapsvm.pipelines.studies.ablation.variants import VARIANTS, Variant, make
 from shared_extraction import extract_all
 from supervised_ceiling import detections_of, held_out_detections
 

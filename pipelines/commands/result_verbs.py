@@ -36,7 +36,7 @@ def compare(options: dict[str, Any]) -> None:
 
     Example: lapsvm compare --out COMPARISON AP_RUN SVM_RUN --folds 5
     """
-    from ..studies.compare.runs import ComparisonOptions, compare_runs
+    from ..compare.runs import ComparisonOptions, compare_runs
 
     comparison = ComparisonOptions(options["draws"], options["first_seed"], options["fold_count"], options["seeds"])
     compare_runs(options["runs"], options["out"], comparison, _threads(options), options["quiet"], options["root"])

@@ -1,1 +1,1 @@
-"""Results of a run that stages write and studies read: detectors, detections, figures."""
+"""Results of a run that stages write and comparisons read: detectors, detections, figures."""

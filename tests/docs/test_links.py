@@ -36,6 +36,14 @@ def test_links_to_files_lead_somewhere(page):
     assert [link for link in links(page) if not link.exists()] == []
 
 
+def test_every_research_command_is_listed_with_its_page():
+    folder = ROOT / "benchmarks"
+    scripts = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if "__main__" in path.read_text()}
+    listed = re.findall(r"^\| `(\S+)` \| .+ \| \[\w+\]\(\S+\) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(scripts)
+    assert [link for link in links(folder / "README.md") if not link.exists()] == []
+
+
 def test_every_page_is_reached_from_the_index():
     reached, todo = set(), [ROOT / "docs" / "index.md"]
     while todo:

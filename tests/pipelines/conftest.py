@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,8 @@ EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,thre
 TRAINING = ["--C", "1,10", "--folds", "2"]
 HOG = ["--extractor", "hog"]
 FAST = EXTRACTION + TRAINING + HOG
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path += [str(BENCHMARKS / name) for name in ("protocols", "recipes", "ranking")]  # scripts import their siblings
 MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
+from lapsvm.pipelines.compare.tables import comparison_markdown
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.limits import MAX_JOBS, MAX_SEED, printable
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.studies.compare.tables import comparison_markdown
 from PIL import Image
 
 from lapsvm.catalog import ImageRecord

@@ -7,11 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
+from cells import Cells
 from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.run.checked_files import read_checked, with_checksum
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.stages import train
-from lapsvm.pipelines.studies.protocols.cells import Cells
 
 from lapsvm.errors import SettingsError
 

@@ -5,11 +5,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+import supervision
 from lapsvm.pipelines.commands import stage_verbs
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import FeatureSettings
 from lapsvm.pipelines.shards.extractors import open_settings_extractor
-from lapsvm.pipelines.studies.protocols import supervision
 
 from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError

@@ -3,10 +3,11 @@
 import json
 import shutil
 
+import ablation as variants
+import baselines
 import pytest
+import repetitions
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.studies import baselines
-from lapsvm.pipelines.studies.ablation import repetitions, variants
 
 VERBS = {
     "train": ["train", "--redo", "--C", "1,10", "--folds", "2"],

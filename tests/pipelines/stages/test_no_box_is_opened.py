@@ -25,13 +25,11 @@ WITHOUT_BOXES = {
         ["refine", "--refine", "2", "--average", "--candidates", "30"],
     ],
 }
-# what may open annotations: evaluation, the count of imported boxes that are objects, and the pictures of the protocols
-# that ask what known windows are worth
+# what may open annotations: evaluation, and the count of imported boxes that are objects
 OPENERS = {
     "commands/evaluate",
     "results/boxes/known",
     "shards/annotated",
-    "studies/protocols/pictures",
 }
 
 
@@ -149,7 +147,7 @@ def test_only_evaluation_opens_attached_boxes():
     asking = {
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
-    assert asking["known_boxes("] == {"results/boxes/known", "results/evaluation", "studies/compare/runs"}
+    assert asking["known_boxes("] == {"results/boxes/known", "results/evaluation", "compare/runs"}
     assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
     assert readers == {"results/boxes/attached", "commands/evaluate"}

@@ -1,0 +1,55 @@
+"""Finished runs in one table, repetitions as one row: means with intervals over pictures.
+
+    python benchmarks/recipes/repetitions.py --row plain=RUN,RUN --row best=RUN,RUN --out DIR
+
+A row is a name and its runs: the same recipe with other seeds, starts or draws of the data. `--root` names the folder
+of their data, if they have moved. Differences are to the first row, paired over the pictures. The table is
+printed and written to DIR/repetitions.json and DIR/repetitions.md.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from lapsvm.pipelines.cli.parameters import PATH
+from lapsvm.pipelines.cli.study import Root, study_command
+from lapsvm.pipelines.run.limits import MAX_DRAWS
+from lapsvm.pipelines.run.ownership import table_files
+from rows import Row, rows_markdown, rows_table, write_rows
+
+from lapsvm.errors import OptionError
+
+
+def parse_row(text: str) -> Row:
+    """Return a row from NAME=RUN,RUN.
+
+    Raises
+    ------
+    OptionError
+        If it has no name or no run.
+    """
+    name, _, runs = text.partition("=")
+    folders = [Path(folder.strip()) for folder in runs.split(",") if folder.strip()]
+    if not name or not folders:
+        raise OptionError(f"option --row must be NAME=RUN,RUN, got {text!r}.")
+    return Row(name, folders)
+
+
+@study_command
+def main(
+    row: Annotated[list[str], typer.Option(help="NAME=RUN,RUN; once for every row of the table.")],
+    out: Annotated[Path, typer.Option(help="Folder for the table.", **PATH)],
+    draws: Annotated[int, typer.Option(min=1, max=MAX_DRAWS, help="Bootstrap draws of the pictures.")] = 1000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no table.")] = False,
+    root: Root = None,
+) -> None:
+    """Compare repeated runs."""
+    table_files(out, "repetitions", write=False)
+    table = rows_table([parse_row(text) for text in row], draws, root=root)
+    write_rows(out, "repetitions", table)
+    if not quiet:
+        typer.echo(rows_markdown(table))
+
+
+if __name__ == "__main__":
+    main()

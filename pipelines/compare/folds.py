@@ -1,0 +1,129 @@
+"""Cross-validation of several runs' learners on the training set: the same folds for every run, paired t-tests.
+
+Each run trains with its settings and the constants that training chose for each class. They were chosen on the same
+training set, so the values of all runs are slightly optimistic. Cross-validation leaves refinement out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.detection import Detector
+from lapsvm.detection.provenance import provenance_value
+from lapsvm.errors import SettingsError
+from lapsvm.features import open_shards
+
+from ..fitting.fit import Constants
+from ..fitting.fold_models import held_out_folds
+from ..fitting.selection import Trial, fit_trials
+from ..fitting.training_bags import training_bags
+from ..fitting.window_subset import window_subsets
+from ..results.detectors import load_detectors
+from ..results.inputs import trained_tasks
+from ..run.context import RunContext
+from ..run.dataset import label_vector
+from .differences import add_holm, t_test_row
+
+Folds = dict[str, list[frozenset[str]]]  # class -> the held-out pictures of each fold
+
+
+def compare_folds(
+    contexts: Sequence[RunContext], classes: Sequence[str], folds: int, seeds: int, seed: int
+) -> dict[str, Any]:
+    """Return held-out image APs of every run, class, seed and fold, with tests of their differences to the first run.
+
+    Raises
+    ------
+    OneClassError
+        If a class has fewer positives or negatives than folds.
+    StageError
+        If a run has no shards or no trained model of a class.
+    SettingsError
+        If the settings of a run differ from those of its models, or its windows were kept by models that know the
+        labels of held-out pictures.
+    """
+    chosen = [_chosen(context, classes) for context in contexts]
+    held_out = _class_folds(contexts[0], classes, folds, seeds, seed)
+    values = np.stack([_held_out_scores(*pair, classes, held_out) for pair in zip(contexts, chosen, strict=True)])
+    rows = {name: _row(values[:, index], folds) for index, name in enumerate(classes)}
+    for kind in ("plain", "corrected"):
+        add_holm([difference[kind] for difference in row["differences"]] for row in rows.values())
+    return {"folds": folds, "seeds": seeds, "classes": rows, "mean": _row(values.mean(axis=1), folds)}
+
+
+def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
+    """Return the held-out pictures of every class and fold, seed by seed."""
+    ids = np.array(open_shards(context.run.shards(context.settings.data.train_set)).image_ids)
+    labels = _labels(context, ids.tolist(), classes)
+    return {
+        name: [
+            frozenset(ids[held_out].tolist())
+            for number in range(seeds)
+            for held_out in held_out_folds(y, folds, seed + number, name, "lower --folds")
+        ]
+        for name, y in labels.items()
+    }
+
+
+def _labels(context: RunContext, ids: Sequence[str], classes: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    """Return class -> label of every picture."""
+    records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    return {name: label_vector([records[image] for image in ids], name) for name in classes}
+
+
+def _held_out_scores(
+    context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], held_out: Folds
+) -> Float64:
+    """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    labels = _labels(context, shards.image_ids, classes)
+    bags, scale, _ = training_bags(context, shards)
+    scores: list[float] = []
+    for kept, names in window_subsets(context, shards, bags, scale, classes):
+        trials = [
+            Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
+            for name in names
+            for number, fold in enumerate(held_out[name], start=1)
+        ]
+        scores += [fit.image_ap for fit in fit_trials(context, f"{context.run.path.name}: folds", trials, kept)]
+    return np.array(scores).reshape(len(classes), -1)
+
+
+def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
+    """Return the constants that training, not refinement, chose for each class."""
+    if context.settings.train.keep_by:
+        raise SettingsError(
+            f"compare --folds cannot use run {context.run.path}: its windows were kept by models that know the "
+            "labels of all pictures (--keep-by)."
+        )
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
+    models = {detector.class_name: detector for detector in detectors}
+    return {name: _constants(models[name]) for name in classes}
+
+
+def _constants(model: Detector) -> Constants:
+    """Return a model's constants."""
+    C, result = provenance_value(model, "result", "C"), provenance_value(model, "result")
+    return Constants(C, result.get("J"), result.get("trim"))
+
+
+def _row(values: Float64, folds: int) -> dict[str, Any]:
+    """Return the entry of one class, or of the mean, from values (runs, seeds * folds)."""
+    return {
+        "values": values.tolist(),
+        "means": values.mean(axis=1).tolist(),
+        "stds": values.std(axis=1, ddof=1).tolist(),
+        "differences": [_tests(values[0], other, folds) for other in values[1:]],
+    }
+
+
+def _tests(first: Float64, other: Float64, folds: int) -> dict[str, Any]:
+    """Return the plain test, as the thesis reports it, and the one corrected for overlapping training sets."""
+    tests = {"plain": t_test_row(first, other), "corrected": t_test_row(first, other, 1 / (folds - 1))}
+    for test in tests.values():  # a difference of two APs lies in [-1, 1]
+        test["low"], test["high"] = max(-1.0, test["low"]), min(1.0, test["high"])
+    return tests

@@ -1,0 +1,280 @@
+"""Two or more finished runs on the same pictures, class by class, with intervals and tests.
+
+Differences are to the first run. The bootstrap draws the same pictures for all runs: those of the test set for the APs,
+those of the training set for CorLoc. P-values are corrected (Holm) over the classes of a measure and a run; the mean
+over the classes is a separate hypothesis.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.catalog import ImageRecord
+from lapsvm.errors import OptionError, SettingsError, StageError
+from lapsvm.evaluation import draw_pictures, write_json
+from lapsvm.features import open_shards
+from lapsvm.files import write_atomically
+
+from ..results.boxes.known import known_boxes
+from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
+from ..run.checks import check_settings
+from ..run.context import RunContext
+from ..run.dataset import moved
+from ..run.files import check_outside
+from ..run.folder import RunFolder
+from ..run.ownership import table_files
+from ..run.progress import Reporter
+from ..run.settings import BASELINES
+from .differences import measure_table
+from .folds import compare_folds
+from .plot import comparison_svg
+from .tables import comparison_markdown, print_comparison
+
+MEASURES = ("ap_11point", "ap_area", "corloc", "image_ap")
+ROLES = ("test", "train")
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Options of a comparison: bootstrap draws, seed, and cross-validation (`folds` is None without it)."""
+
+    draws: int = 2000
+    seed: int = 0
+    folds: int | None = None
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run of a comparison."""
+
+    name: str
+    context: RunContext
+
+    def set_name(self, role: str) -> str | None:
+        """Return the name of the run's "test" or "train" set; None if the data have none."""
+        data = self.context.settings.data
+        name = data.train_set if role == "train" else data.test_set
+        return name if name in self.context.data.records else None
+
+    def records(self, role: str) -> list[ImageRecord]:
+        """Return the pictures of a set; none where there is no such set."""
+        name = self.set_name(role)
+        return [] if name is None else self.context.data.records[name]
+
+    def evaluation(self, role: str) -> SetEvaluation | None:
+        """Return the figures of a set; None where there is no such set."""
+        name = self.set_name(role)
+        if name is None:
+            return None
+        return evaluate_set(self.context, name)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds of training and refinement; None if the run has no times."""
+        timings = self.context.run.timings(self.context.reporter.say)
+        found = [timings[stage]["cpu_seconds"] for stage in ("train", "refine") if stage in timings]
+        return float(sum(found)) if found else None
+
+    def summary(self) -> dict[str, str]:
+        """Return the run's name, learner, loss and refinement."""
+        train, rounds = self.context.settings.train, self.context.settings.refine.rounds
+        loss = {"loss": train.loss} if train.learner == "latent_rank_svm" else {}
+        refinement = {"refinement": f"{rounds} round(s) of refinement"} if rounds else {}
+        return {"name": self.name, "learner": train.learner, **loss, **refinement}
+
+
+Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
+
+
+def compare_runs(
+    folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
+) -> None:
+    """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
+
+    `root` is the folder of all runs' data, if it has moved.
+
+    Raises
+    ------
+    OptionError
+        If there are fewer than two runs, or one is named twice, or seeds are given without folds.
+    StageError
+        If a run is not finished, or nothing can be compared.
+    SettingsError
+        If the runs are on different pictures, labels or boxes.
+    """
+    if len({folder.resolve() for folder in folders}) < max(2, len(folders)):
+        raise OptionError(f"compare needs two or more run folders, each named once, got {len(folders)}.")
+    if options.folds is None and options.seeds != 1:
+        raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
+    runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]
+    _check_out(out, runs)
+    if options.folds is not None:
+        _check_folds(runs)
+    classes = shared_classes(runs)
+    for role in ROLES:
+        _check_same_pictures(runs, role, classes)
+    figures = run_figures(runs, classes, options)
+    if not figures and options.folds is None:
+        raise StageError("compare needs a test set, or boxes of the training set, or --folds; the runs have none.")
+    table = _table(runs, figures, classes, options)
+    if options.folds is not None:
+        contexts = [run.context for run in runs]
+        table["folds"] = compare_folds(contexts, classes, options.folds, options.seeds, options.seed)
+        refined = [run.name for run in runs if run.context.settings.refine.rounds]
+        table["folds"] |= {"without_refinement": refined} if refined else {}
+    _write(out, table)
+    if not quiet:
+        print_comparison(table)
+
+
+def _check_folds(runs: Sequence[ComparedRun]) -> None:
+    """Raise OptionError if folds are asked of a baseline."""
+    for run in runs:
+        learner = run.context.settings.train.learner
+        if learner in BASELINES:
+            raise OptionError(f"option --folds needs runs of latent learners, got {learner} in {run.name}.")
+
+
+def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
+    """Raise OptionError or SettingsError if the comparison may not be written into `out`."""
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"option --out must name a folder, got the file {out}.")
+    for run in runs:
+        check_outside(out, run.context.settings.data)
+    table_files(out, "comparison", (".md", ".svg"), write=False)
+
+
+def _write(out: Path, table: dict[str, Any]) -> None:
+    """Write the three files."""
+    as_json, as_markdown, as_svg = table_files(out, "comparison", (".md", ".svg"))
+    write_json(as_json, table)
+    write_atomically(as_markdown, comparison_markdown(table).encode("utf-8", "backslashreplace"))
+    write_atomically(as_svg, comparison_svg(table).encode("utf-8", "backslashreplace"))
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return the names of the folders, or their paths where two have the same name."""
+    names = [folder.resolve().name for folder in folders]
+    return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
+
+
+def open_run(name: str, folder: Path, threads: int, quiet: bool, root: str | None = None) -> ComparedRun:
+    """Return the run in `folder`, its settings checked; `root` is the folder of its data, if it has moved."""
+    run = RunFolder(folder)
+    settings = moved(check_settings(run.require_settings("compare")), root)
+    return ComparedRun(name, RunContext(run, settings, threads, Reporter(quiet)))
+
+
+def shared_classes(runs: Sequence[ComparedRun]) -> list[str]:
+    """Return the classes that all runs have, in the order of the first run, and report the others."""
+    first = runs[0].context
+    shared = [name for name in first.data.classes if all(name in run.context.data.classes for run in runs)]
+    if not shared:
+        raise SettingsError("compare needs runs with a class in common, got none.")
+    others = {name for run in runs for name in run.context.data.classes} - set(shared)
+    if others:
+        first.reporter.say(f"not in every run and left out: {', '.join(sorted(others))}")
+    return shared
+
+
+def _check_same_pictures(runs: Sequence[ComparedRun], role: str, classes: Sequence[str]) -> None:
+    """Raise SettingsError unless every run has the first run's pictures, labels and boxes in a set."""
+    first = runs[0]
+    for other in runs[1:]:
+        for what, read in (("pictures", _pictures), ("labels", _labels), ("boxes", _boxes)):
+            if read(first, role, classes) != read(other, role, classes):
+                raise SettingsError(
+                    f"compare needs runs on the same data, but the {role} sets of {first.name} and {other.name} "
+                    f"differ in their {what}."
+                )
+
+
+def _pictures(run: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
+    """Return picture -> hash of its pixels."""
+    name = run.set_name(role)
+    if name is None:
+        return {}
+    shards = open_shards(run.context.run.shards(name))
+    return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+
+
+def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, list[int]]:
+    """Return picture -> label of every class."""
+    return {record.id: [record.labels.get(name, 0) for name in classes] for record in run.records(role)}
+
+
+def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
+    """Return class -> picture -> (boxes, difficult flags) as lists; None where boxes are not known."""
+    name = run.set_name(role)
+    known = None if name is None else known_boxes(run.context, name)
+    if known is None:
+        return None
+    return sorted(known.pictures), {
+        name: {image: (np.asarray(item.boxes).tolist(), item.difficult.tolist()) for image, item in truth.items()}
+        for name, truth in known.truth.items()
+        if name in classes
+    }
+
+
+def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: ComparisonOptions) -> Figures:
+    """Return every defined figure of every class and run, in the order of MEASURES."""
+    figures: Figures = {}
+    for role, class_figures in (("test", _test_figures), ("train", _train_figures)):
+        ids = [record.id for record in runs[0].records(role)]
+        if not ids:
+            continue
+        counts = draw_pictures(len(ids), options.draws, options.seed)
+        evaluations = [run.evaluation(role) for run in runs]
+        if len({evaluation.left_out for evaluation in evaluations if evaluation is not None}) > 1:
+            raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
+        for run, evaluation in zip(runs, evaluations, strict=True):
+            if evaluation is None:
+                continue
+            for name in classes:
+                for measure, figure in class_figures(evaluation, run.records(role), name, ids, counts).items():
+                    figures.setdefault(measure, {}).setdefault(name, []).append(figure)
+    return {measure: figures[measure] for measure in MEASURES if measure in figures}
+
+
+def _test_figures(
+    evaluation: SetEvaluation,
+    records: Sequence[ImageRecord],
+    name: str,
+    ids: Sequence[str],
+    counts: NDArray[np.integer],
+) -> dict[str, Figure]:
+    """Return the APs of one class; pictures without a window are not ranked."""
+    figures = {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
+    if evaluation.voc is not None and evaluation.truth is not None:
+        result, truth = evaluation.voc.classes[name], evaluation.truth[name]
+        figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
+    return figures
+
+
+def _train_figures(
+    evaluation: SetEvaluation, _: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: NDArray[np.integer]
+) -> dict[str, Figure]:
+    """Return the CorLoc of one class, where boxes are known."""
+    corloc = evaluation.corloc
+    return {} if corloc is None else {"corloc": corloc_figure(corloc.classes[name], ids, counts)}
+
+
+def _table(
+    runs: Sequence[ComparedRun], figures: Mapping[str, Any], classes: Sequence[str], options: ComparisonOptions
+) -> dict[str, Any]:
+    """Return the content of comparison.json."""
+    return {
+        "runs": [run.summary() for run in runs],
+        "classes": list(classes),
+        "pictures": {role: len(runs[0].records(role)) for role in ROLES},
+        "draws": options.draws,
+        "level": LEVEL,
+        "seed": options.seed,
+        "cpu_seconds": [run.cpu_seconds() for run in runs],
+        "measures": {measure: measure_table(by_class) for measure, by_class in figures.items()},
+    }

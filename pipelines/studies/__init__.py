@@ -1,1 +1,0 @@
-"""Experiments that compare methods; their results are tables, not detectors."""

@@ -1,1 +1,0 @@
-"""Contributions of the settings of a recipe."""

@@ -1,1 +1,0 @@
-"""The papers' protocols, repeated on what a user has: one module, one command each."""

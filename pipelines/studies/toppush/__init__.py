@@ -1,1 +1,0 @@
-"""TopPush's table on a user's data sets."""

@@ -1,0 +1,389 @@
+"""Baselines on a finished run: the same files and evaluation as the run, which is not touched; what is refused."""
+
+import json
+import shutil
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import baselines
+import numpy as np
+import pytest
+from baselines import Method
+from lapsvm.pipelines.fitting.baselines.heads import best_constants, joint_folds
+from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.results import detectors
+from lapsvm.pipelines.results.detectors import shard_scorers
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import Settings
+
+from lapsvm.bags import Bags
+from lapsvm.detection import Detector, demote_scores, detect
+from lapsvm.detection.model_sources import model_files
+from lapsvm.errors import InputError, LapsvmError, OneClassError, StageError
+from lapsvm.evaluation import read_results
+from lapsvm.features import open_shards
+from lapsvm.nn import WSDDN, TrainedHeads, load_heads
+
+METHODS = list(Method)
+EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2), Method.ATTENTION_MIL: (1, 2)}
+
+
+def constants(method):
+    """The constants that a method chooses from here."""
+    return {"train.epochs": EPOCHS[method], "train.lr": (0.01,)} if EPOCHS[method] else {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_candidates():
+    """Fewer constants to choose from, for they are trained here several times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baselines, "C_VALUES", (0.5, 5.0))
+        patch.setattr(baselines, "J_VALUES", (1.0,))
+        yield
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def made_by(request, finished, tmp_path_factory, made):
+    """What a baseline makes of the finished run, and the run before it."""
+    if request.param is not Method.MI_SVM:
+        pytest.importorskip("torch", reason="torch is not installed")
+    before, out = made(finished, "run.toml", "evaluation.json", "models/*"), tmp_path_factory.mktemp("o")
+    baselines.run(finished, out / "DIR", request.param, constants=constants(request.param), quiet=True)
+    return SimpleNamespace(method=request.param, out=out / "DIR", before=before)
+
+
+def test_the_evaluation_has_the_figures_of_a_run(made_by, finished):
+    own, runs = (json.loads((folder / "evaluation.json").read_text()) for folder in (made_by.out, finished))
+    for name in ("trainval", "test"):
+        assert own["sets"][name]["classes"].keys() == runs["sets"][name]["classes"].keys()
+        assert own["sets"][name]["mean"].keys() == runs["sets"][name]["mean"].keys()
+    assert "corloc" in own["sets"]["trainval"]["mean"]
+    assert "ap_11point" in own["sets"]["test"]["mean"]
+    if made_by.method in (Method.MI_SVM, Method.WSDDN):  # the others have few steps here
+        assert own["sets"]["trainval"]["mean"]["image_ap"] > 0.8
+
+
+def test_the_run_is_unchanged(made_by, finished, made):
+    assert made(finished, "run.toml", "evaluation.json", "models/*") == made_by.before
+
+
+def test_mi_svm_has_no_chance_in_it(made_by, finished, tmp_path, made):
+    if made_by.method is Method.MI_SVM:
+        baselines.run(finished, tmp_path / "AGAIN", made_by.method, quiet=True)
+        patterns = "detections/*/*", "evaluation.json", "baseline.json", "models/*"
+        assert made(tmp_path / "AGAIN", *patterns) == made(made_by.out, *patterns)
+
+
+def test_the_record_has_the_chosen_constants_and_the_history(made_by):
+    record = json.loads((made_by.out / "baseline.json").read_text())
+    assert record["method"] == made_by.method.value
+    assert record["seed"] == 0
+    if made_by.method is not Method.MI_SVM:
+        tried = {row["epochs"]: np.mean(row["folds"]) for row in record["held_out_image_ap"]}
+        assert set(tried) == set(EPOCHS[made_by.method])
+        assert tried[record["epochs"]] == pytest.approx(max(tried.values()), abs=1e-8)
+        assert (record["lr"], record["weight_decay"]) == (0.01, 0.00001)
+        assert len(record["history"]) == record["epochs"]
+        return
+    for one in record["classes"].values():
+        tried = {(row["C"], row["J"]): np.mean(row["folds"]) for row in one["held_out_image_ap"]}
+        assert set(tried) == {(C, J) for C in baselines.C_VALUES for J in baselines.J_VALUES}
+        assert tried[one["C"], one["J"]] == pytest.approx(max(tried.values()), abs=1e-8)
+
+
+def with_demotion(run_copy, amount):
+    text = (run_copy / "run.toml").read_text()
+    assert "demotion = 0.0" in text
+    (run_copy / "run.toml").write_text(text.replace("demotion = 0.0", f"demotion = {amount}"))
+
+
+def test_the_same_seed_gives_the_same_bytes_and_demotion_reaches_mi_svm_alone(made_by, run_copy, tmp_path, made):
+    with_demotion(run_copy, 1.0)
+    baselines.run(run_copy, tmp_path / "DIR", made_by.method, constants=constants(made_by.method), quiet=True)
+    patterns = "detections/*/*.txt", "evaluation.json", "baseline.json", "heads.safetensors"
+    unchanged = made(tmp_path / "DIR", *patterns) == made(made_by.out, *patterns)
+    assert unchanged == (made_by.method is not Method.MI_SVM)
+    if unchanged:
+        return
+    for name in ("six", "three"):
+        one, other = (Detector.load(out / "models" / f"{name}.safetensors") for out in (tmp_path / "DIR", made_by.out))
+        np.testing.assert_array_equal(one.coef, other.coef)
+    shard = open_shards(run_copy / "shards" / "test").read(0)
+    detector = Detector.load(tmp_path / "DIR" / "models" / "six.safetensors")
+    rows = slice(shard.offsets[1], shard.offsets[2])
+    boxes, scores = detect(demote_scores(detector.score(shard.features[rows]), 1.0), shard.boxes[rows], 0.3)
+    found = read_results(tmp_path / "DIR" / "detections" / "test", "test")["six"]
+    own = np.array(found.image_ids) == shard.image_ids[1]
+    np.testing.assert_allclose(found.scores[own], scores)
+    np.testing.assert_allclose(found.boxes[own], boxes)
+
+
+def test_heads_score_stored_halves_as_in_training(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    draw = np.random.default_rng(0)
+    features, halves = draw.normal(size=(40, 8)).astype(np.float32), Halves((8,), (True,), 0.25)
+    seen = Bags(features[:, :4] - 0.25 * features[:, 4:], np.arange(0, 41, 5), 2.0)
+    model = WSDDN(epochs=1).fit(seen, np.where(np.arange(16).reshape(8, 2) % 3, 1, -1))
+    provenance = {name: {"training": {"contrast": halves.contrast}} for name in ("six", "three")}
+    TrainedHeads(model, ("six", "three"), np.full(4, 2.0), provenance).save(tmp_path / "heads.safetensors")
+    context = SimpleNamespace(
+        run=RunFolder(tmp_path),
+        settings=Settings().with_values({"train.learner": "wsddn"}),
+        data=SimpleNamespace(classes=("six", "three")),
+    )
+    monkeypatch.setattr(detectors, "trained_tasks", lambda *_: [])  # there is no run whose settings could differ
+    extractor = {"blocks": [8], "halves": [True]}
+    shard = SimpleNamespace(
+        features=features, offsets=np.arange(0, 41, 5), provenance={"features": {"extractor": extractor}}
+    )
+    (found,) = shard_scorers([context], "detect")(shard)
+    np.testing.assert_allclose(found, model.score_windows(seen), rtol=1e-4)
+
+
+def test_the_verbs_take_the_folder_of_a_baseline(made_by, finished, tmp_path, command, made):
+    folder = tmp_path / "DIR"
+    shutil.copytree(made_by.out, folder)
+    before = made(folder, "detections/*/*", "evaluation.json")
+    for verb in ("train", "detect", "evaluate", "report", "verify"):
+        assert command(verb, "--out", folder, "--quiet").status == 0
+    assert made(folder, "detections/*/*", "evaluation.json") == before
+    shutil.rmtree(folder / "detections")
+    for verb in ("detect", "evaluate"):
+        assert command(verb, "--out", folder, "--quiet").status == 0
+    assert made(folder, "detections/*/*", "evaluation.json") == before
+    assert made_by.method.value in (folder / "page" / "index.html").read_text()
+    out = tmp_path / "COMPARISON"
+    told = command("compare", "--out", out, finished, folder, "--draws", "50")
+    assert told.status == 0
+    assert "CPU seconds" in told.out
+    table = json.loads((out / "comparison.json").read_text())
+    assert [run["learner"] for run in table["runs"]] == ["latent_rank_svm", made_by.method.value]
+    seconds = [json.loads((run / "timings.json").read_text())["train"]["cpu_seconds"] for run in (finished, folder)]
+    assert table["cpu_seconds"] == seconds
+    expected = json.loads((folder / "evaluation.json").read_text())["sets"]["test"]["mean"]["ap_area"]
+    assert table["measures"]["ap_area"]["mean"]["values"][1] == pytest.approx(expected)
+
+
+def test_what_a_baseline_cannot_do_is_said(made_by, finished, tmp_path, refused):
+    name = made_by.method.value
+    assert f"tune needs a latent learner, got {name}" in refused("tune", "--out", made_by.out, "--C", "1,2")
+    told = refused("refine", "--out", made_by.out, "--refine", 1)
+    assert f"option --refine must be 0 with --learner {name}, got 1." in told
+    told = refused("compare", "--out", tmp_path / "C", finished, made_by.out, "--folds", 2)
+    assert f"option --folds needs runs of latent learners, got {name} in DIR." in told
+    told = refused("train", "--out", made_by.out, "--head-seed", 7)
+    assert "head_seed" in told
+    if made_by.method is not Method.MI_SVM:
+        told = refused("predict", "--model", made_by.out, tmp_path / "a.png")
+        assert "has heads of a baseline, which score the windows of their own run alone" in told
+
+
+@pytest.mark.parametrize("method", [Method.MI_SVM, Method.WSDDN])
+def test_the_learner_of_a_run_may_be_a_baseline(method, digits, finished, fast, tmp_path, command, made):
+    if method is not Method.MI_SVM:
+        pytest.importorskip("torch", reason="torch is not installed")
+    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--shards-from", finished, "--quiet"]
+    told = command(*line, *fast, "--learner", method.value, "--epochs", "2", "--lr", ".01")
+    assert told.status == 0, told.err
+    evaluation = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())
+    assert evaluation["sets"]["test"]["mean"]["ap_area"] is not None
+    assert (tmp_path / "RUN" / "page" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("method", [Method.MI_SVM, Method.WSDDN])
+def test_learners_take_over_a_folder_only_with_redo(method, run_copy, command, refused, made):
+    if method is not Method.MI_SVM:
+        pytest.importorskip("torch", reason="torch is not installed")
+    own = ["train", "--out", run_copy, "--quiet", "--folds", 2]
+    latent = [*own, "--learner", "latent_rank_svm", "--C", "1"]
+    baseline = [*own, "--learner", method.value, "--C", "1", "--epochs", "2", "--lr", ".01"]
+    assert command(*latent, "--redo").status == 0
+    before = made(run_copy)
+    assert "--redo to train again" in refused(*baseline)
+    assert made(run_copy) == before
+    assert command(*baseline, "--redo").status == 0
+    assert (run_copy / "baseline.json").is_file()
+    assert (run_copy / "models").is_dir() is (method is Method.MI_SVM)
+    assert not list(run_copy.glob("heldout/*"))
+    before = made(run_copy)
+    assert "--redo to train again" in refused(*latent)
+    assert made(run_copy) == before
+    assert command(*latent, "--redo").status == 0
+    assert not (run_copy / "heads.safetensors").exists()
+    assert not (run_copy / "baseline.json").exists()
+    assert len(model_files([run_copy])) == 2
+
+
+def test_models_beside_forgotten_heads_predict(run_copy):
+    (run_copy / "heads.safetensors").write_bytes(b"")
+    assert len(model_files([run_copy])) == 2
+
+
+def test_an_interrupted_study_goes_on(finished, tmp_path):
+    source, target = RunFolder(finished), RunFolder(tmp_path / "DIR")
+    for _ in range(2):
+        baselines.take_shards(source, target, ["trainval", "test"])
+        for name in ("trainval", "test"):
+            (shard, *_) = sorted(source.shards(name).glob("*.safetensors"))
+            assert (target.shards(name) / shard.name).samefile(shard)
+
+
+def test_with_one_number_of_epochs_and_one_step_nothing_is_chosen(finished, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    baselines.run(
+        finished, tmp_path / "DIR", Method.WSDDN, constants={"train.epochs": (3,), "train.lr": (0.01,)}, quiet=True
+    )
+    record = json.loads((tmp_path / "DIR" / "baseline.json").read_text())
+    assert record["held_out_image_ap"] == []
+    assert (record["epochs"], len(record["history"])) == (3, 3)
+
+
+def test_joint_folds_have_their_share_of_every_class():
+    draw = np.random.default_rng(0)
+    labels = np.where(draw.random((60, 3)) < (0.1, 0.3, 0.7), 1, -1)
+    folds = joint_folds(labels, ("a", "b", "c"), 3, seed=4)
+    np.testing.assert_array_equal(np.sum(folds, axis=0), 1)
+    assert [fold.sum() for fold in folds] == [20, 20, 20]
+    rare = [(labels[fold, 0] > 0).sum() for fold in folds]
+    assert max(rare) - min(rare) <= 1
+    assert min((labels[fold] > 0).sum(axis=0).min() for fold in folds) >= 1
+    assert not np.array_equal(folds, joint_folds(labels, ("a", "b", "c"), 3, seed=5))
+
+
+def test_the_fewest_epochs_then_the_smallest_step_within_the_margin_are_taken():
+    tried = ((5, 0.01, 0.90), (10, 0.003, 0.94), (10, 0.01, 0.941), (20, 0.003, 0.93), (20, 0.01, 0.95))
+    candidates = [{"epochs": epochs, "lr": lr, "folds": [ap, ap]} for epochs, lr, ap in tried]
+    chosen = [best_constants(candidates, margin) for margin in (0.0, 0.009, 0.02, 0.05)]
+    assert chosen == [(20, 0.01), (10, 0.01), (10, 0.003), (5, 0.01)]
+
+
+@pytest.fixture(scope="module")
+def of_seeds(finished, tmp_path_factory):
+    """What OICR makes of the finished run with two seeds and two steps."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    out = tmp_path_factory.mktemp("seeds")
+    constants = {"train.epochs": (1, 2), "train.lr": (0.003, 0.01)}
+    baselines.run_seeds(finished, out, Method.OICR, [3, 1], constants, quiet=True)
+    return out
+
+
+def test_seeds_that_train_together_leave_a_run_each(of_seeds, finished, command):
+    first, other = (json.loads((of_seeds / f"oicr-{seed}" / "baseline.json").read_text()) for seed in (3, 1))
+    assert [(first[name], other[name]) for name in ("seed", "order_seed", "constants_seed")] == [(3, 1), (3, 3), (3, 3)]
+    tried = {(row["epochs"], row["lr"]): np.mean(row["folds"]) for row in first["held_out_image_ap"]}
+    assert set(tried) == {(1, 0.003), (1, 0.01), (2, 0.003), (2, 0.01)}
+    assert tried[first["epochs"], first["lr"]] == pytest.approx(max(tried.values()), abs=1e-8)
+    assert (other["epochs"], other["lr"]) == (first["epochs"], first["lr"])
+    for seed in (3, 1):
+        folder = of_seeds / f"oicr-{seed}"
+        assert json.loads((folder / "timings.json").read_text())["train"]["cpu_seconds"] > 0
+        for verb in ("train", "detect", "evaluate"):  # nothing is left to do
+            assert command(verb, "--out", folder, "--quiet").status == 0
+    assert command("compare", "--out", of_seeds / "C", finished, of_seeds / "oicr-1", "--draws", "50").status == 0
+
+
+def test_the_first_of_several_seeds_is_the_seed_alone(of_seeds, finished, tmp_path):
+    """Up to rounding: its folds, its order and its first weights."""
+    constants = {"train.epochs": (1, 2), "train.lr": (0.003, 0.01)}
+    baselines.run(finished, tmp_path / "ALONE", Method.OICR, 3, constants, quiet=True)
+    one, other = (
+        load_heads(folder / "heads.safetensors").model for folder in (tmp_path / "ALONE", of_seeds / "oicr-3")
+    )
+    assert one.epochs == other.epochs
+    np.testing.assert_allclose(one.refinement_coef_, other.refinement_coef_, rtol=1e-2, atol=1e-3)
+
+
+def test_runs_detect_together_as_each_alone(of_seeds, command, made):
+    for seed in (3, 1):
+        before = made(of_seeds / f"oicr-{seed}", "detections/*/*")
+        assert command("detect", "--out", of_seeds / f"oicr-{seed}", "--redo", "--quiet").status == 0
+        assert made(of_seeds / f"oicr-{seed}", "detections/*/*") == before
+
+
+@pytest.mark.parametrize(
+    ("method", "seeds", "message"),
+    [
+        ("mi_svm", "0,1", "option --seeds is for wsddn, oicr, attention_mil; mi_svm draws folds alone, see --seed."),
+        ("wsddn", "0,0", "option --seeds must name different seeds, got 0,0."),
+        ("wsddn", "0,x", "option --seeds must be whole numbers from 0 to 4294967295, got '0,x'."),
+    ],
+)
+def test_wrong_seeds_are_refused(finished, tmp_path, capsys, method, seeds, message):
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, "--seeds", seeds])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == f"lapsvm: {message}\n"
+    assert not (tmp_path / "A").exists()
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_seeds_and_a_seed_are_refused_together(tmp_path, capsys, seed):
+    line = ["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", "--seeds", "0,1", "--seed", seed]
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(line)
+    assert exit_.value.code == 2
+    message = f"options --seeds and --seed must not go together, got '0,1' and {seed}."
+    assert capsys.readouterr().err == f"lapsvm: {message}\n"
+    assert not (tmp_path / "A").exists()
+
+
+@pytest.mark.parametrize("given", [[], ["--seed", "3"]])
+def test_the_seed_is_0_unless_it_is_given(monkeypatch, tmp_path, given):
+    found = []
+    monkeypatch.setattr(baselines, "run", lambda *arguments, **_: found.append(arguments[3]))
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", tmp_path, "--out", tmp_path / "A", "--method", "wsddn", *given])
+    assert exit_.value.code == 0
+    assert found == [3 if given else 0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_settings_of_detection_but_demotion_are_those_of_the_run(method):
+    """Score smoothing and box voting, too, so that methods compare on equal terms."""
+    own = {"nms_threshold": 0.4, "max_detections": 7, "demotion": 1.5}
+    own |= {"score_smoothing": 0.5, "box_voting": 0.6, "box_voting_iou": 0.45}
+    runs = Settings().with_values({f"detect.{name}": value for name, value in own.items()})
+    assert asdict(runs.detect) == own
+    expected = own if method is Method.MI_SVM else {**own, "demotion": 0.0}
+    assert asdict(baselines.baseline_settings(runs, method, 0, {}).detect) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "given"), [("mi_svm", "epochs"), ("mi_svm", "weight-decay"), ("oicr", "C"), ("wsddn", "J")]
+)
+def test_a_constant_of_another_method_is_refused(finished, tmp_path, capsys, method, given):
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", finished, "--out", tmp_path / "A", "--method", method, f"--{given}", "1"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == f"lapsvm: option --{given} is not one of --method {method}.\n"
+    assert not (tmp_path / "A").exists()
+
+
+@pytest.mark.parametrize("there", ["run.toml", "baseline.json"])
+def test_a_folder_that_holds_results_is_not_written_to(finished, tmp_path, there):
+    (tmp_path / there).write_text("{}")
+    with pytest.raises(InputError, match="option --out must be a folder that holds neither a run nor a baseline, got"):
+        baselines.run(finished, tmp_path, Method.MI_SVM, quiet=True)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(StageError, match="baselines needs a run folder, but"):
+        baselines.run(tmp_path / "NONE", tmp_path / "DIR", Method.MI_SVM, quiet=True)
+
+
+def test_too_few_positives_for_the_folds_are_refused(run_copy, tmp_path):
+    text = (run_copy / "run.toml").read_text()
+    (run_copy / "run.toml").write_text(text.replace("\nfolds = 2", "\nfolds = 90", 1))
+    with pytest.raises(OneClassError, match="for 90 folds"):
+        baselines.run(run_copy, tmp_path / "DIR", Method.MI_SVM, quiet=True)
+
+
+def test_an_expected_failure_is_one_line_and_exit_status_2(monkeypatch, capsys, tmp_path):
+    def refuse(*_, **__):
+        raise LapsvmError("the thing broke its rule.")
+
+    monkeypatch.setattr(baselines, "run", refuse)
+    with pytest.raises(SystemExit) as exit_:
+        baselines.main(["--run", tmp_path, "--out", tmp_path, "--method", "mi_svm"])
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "lapsvm: the thing broke its rule.\n"
