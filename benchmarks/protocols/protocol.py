@@ -17,7 +17,8 @@ from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.limits import MAX_DRAWS, MAX_NUMBER
-from lapsvm.pipelines.run.options import COUNT, COUNT_FROM_1, Option, Range, options_of
+from lapsvm.pipelines.run.option import Option, Range
+from lapsvm.pipelines.run.options import COUNT, COUNT_FROM_1, options_of, settings_of
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import Settings
@@ -90,7 +91,9 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
         run_protocol(protocol_options(name, options), options)
 
     protocol.__doc__ = about
-    return study_command(taking(protocol, with_defaults((*TAKEN, *PROTOCOL), defaults), name=name))
+    return study_command(
+        taking(protocol, with_defaults((*TAKEN, *PROTOCOL), defaults), name=name, settings=settings_of("extract"))
+    )
 
 
 def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:

@@ -27,7 +27,6 @@ from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.limits import MAX_SEED
-from lapsvm.pipelines.run.options import OPTIONS
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import HEADS, Settings
 from lapsvm.pipelines.shards.jobs import copy_shard
@@ -43,8 +42,6 @@ J_VALUES = (1.0, 3.0)
 
 OF_HEADS = ("train.epochs", "train.lr", "train.weight_decay")
 """The settings of heads."""
-
-_FLAGS = {option.field: option.flag for option in OPTIONS if option.field}
 
 
 class Method(StrEnum):
@@ -132,7 +129,9 @@ def baseline_settings(settings: Settings, method: Method, seed: int, constants: 
     own = OF_HEADS if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
     for name in constants:
         if name not in own:
-            raise OptionError(f"option {_FLAGS.get(name, name)} is not one of --method {method.value}.")
+            raise OptionError(
+                f"option --{name.partition('.')[2].replace('_', '-')} is not one of --method {method.value}."
+            )
     values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
     values |= {"train.criterion": "image_ap", "train.keep_windows": 0, "train.keep_by": "", "train.multifold": 0}
     if method.value in HEADS:

@@ -219,7 +219,7 @@ RULES = (
         _share_of(MissKind.TOO_LARGE),
         "Object and surroundings always occur together. Add pictures of the object in other surroundings; subtract the "
         "surroundings' features, refine, and leave out large windows.",
-        ("--recipe best", "--contrast 0.5", "--refine 1", "--max-area 0.5"),
+        ("--recipe best", "--set features.contrast=0.5", "--refine 1", "--set windows.max_area=0.5"),
     ),
     Rule(
         "Boxes cover nearly whole pictures",
@@ -227,7 +227,7 @@ RULES = (
         lambda found: f"{found.area or 0:.0%} of the picture",
         "This is right where objects fill their pictures; only known boxes of some pictures would tell. Otherwise add "
         "pictures of the object in other surroundings, and leave out large windows.",
-        ("--recipe best", "--contrast 0.5", "--refine 1", "--max-area 0.5"),
+        ("--recipe best", "--set features.contrast=0.5", "--refine 1", "--set windows.max_area=0.5"),
     ),
     Rule(
         "Boxes show a part of the object",
@@ -235,7 +235,7 @@ RULES = (
         _share_of(MissKind.TOO_SMALL),
         "The part is what all pictures of the class share. Add more varied pictures, and let the mean of more windows "
         "stand for a picture.",
-        ("--top 20", "--box-voting 0.7"),
+        ("--set train.top=20", "--set detect.box_voting=0.7"),
     ),
     Rule(
         "Boxes lie beside the object",
@@ -243,7 +243,7 @@ RULES = (
         _share_of(MissKind.POOR_OVERLAP),
         "The detector has learned the context. Add negatives that show it without the object, subtract the "
         "surroundings' features, and refine.",
-        ("--recipe best", "--contrast 0.5", "--refine 1"),
+        ("--recipe best", "--set features.contrast=0.5", "--refine 1"),
     ),
     Rule(
         "Boxes lie on other objects",
@@ -264,7 +264,7 @@ RULES = (
         lambda found: found.window_recall is not None and found.window_recall < COVERED,
         lambda found: f"{found.window_recall or 0:.0%} of the objects are covered",
         "No detector finds an object that no window covers. Propose more windows.",
-        ("--windows-mode quality", "--max-windows 4000"),
+        ("--set windows.mode=quality", "--max-windows 4000"),
     ),
 )
 """In the order of the page: data first, then features, then boxes."""

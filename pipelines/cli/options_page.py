@@ -9,13 +9,16 @@ from pathlib import Path
 
 from lapsvm.files import write_atomically
 
-from ..run.options import OPTIONS, Option, Several
+from ..run.option import SET, Option, Several
+from ..run.options import OPTIONS
 
 HEAD = """# Options
 
 `python -m lapsvm.pipelines.cli.options_page docs/reference/options.md` generates this page. `lapsvm VERB --help` shows
-the options of a verb that most people need, `lapsvm VERB --help-all` shows all. `run.toml` and recipes hold a setting
-under its name.
+the options of a verb that most people need, `lapsvm VERB --help-all` shows all. Settings that few people set have no
+option of their own: `--set NAME=VALUE` sets any setting of a verb by its dotted name, as in
+`--set refine.C=60 --set train.path=true`; a list is separated by commas. `run.toml` and recipes hold a setting under
+its name.
 """
 _KINDS = {str: "text", int: "whole number", float: "number", bool: "switch", Path: "path"}
 
@@ -36,6 +39,7 @@ def _table(options: list[Option]) -> str:
 def _row(option: Option) -> tuple[str, ...]:
     """Return the cells of one option."""
     flags = ", ".join(f"`{flag}`" for flag in option.flags.split("/")) if option.flags else f"`{option.flag}`"
+    flags = f"`{SET} {option.field}=`" if option.is_named else flags
     verbs = "all" if option.verbs == "*" else ", ".join(option.verbs.split())
     choices = option.rule if isinstance(option.rule, tuple) else ()
     rule = ", ".join(f"`{choice}`" for choice in choices) or str(option.rule or "")

@@ -4,15 +4,19 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from ..run.options import REQUIRED, Option, Several, options_of, shown_in_help
+from ..run.option import REQUIRED, Option, Several
+from ..run.options import options_of, settings_of, shown_in_help
+from .parsing import assigned_values
 
 ALL = "lapsvm.help_all"
 OTHER = "Help"
+ASSIGNMENTS = "assignments"  # the name of the option --set
 _METAVARS = {str: "TEXT", int: "N", float: "X"}
 NO_DEFAULTS = ("tune", "predict")  # the grids of tune, and what a model records, go before the settings
 Verb = Callable[[dict[str, Any]], None]
@@ -66,7 +70,9 @@ def add_verb(name: str) -> Callable[[Verb], Verb]:
 
     def decorate(verb: Verb) -> Verb:
         shown = type("VerbCommand", (PanelCommand,), {"main": main | {"help", "help_all"}})
-        app.command(name, cls=shown)(taking(verb, options, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name))
+        app.command(name, cls=shown)(
+            taking(verb, options, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name, settings=settings_of(name))
+        )
         return verb
 
     return decorate
@@ -78,20 +84,23 @@ def taking(
     *more: inspect.Parameter,
     defaults: bool = True,
     name: str | None = None,
+    settings: Mapping[str, Option] = MappingProxyType({}),
 ) -> Callable[..., None]:
     """Return a function for typer that has the parameters of some options and passes them to a verb as one dict.
 
     Every value is checked by its option's rule before. `more` are parameters that the verb does not get. Without
-    `defaults`, help does not show those of settings.
+    `defaults`, help does not show those of settings. ``--set`` takes `settings`, and passes their values as a dict.
     """
 
     def command(**values: Any) -> None:
         for option in options:
             if values[option.name] is not None and option.several is not Several.COMMAS:
                 option.check(values[option.name])
+        if ASSIGNMENTS in values:
+            values[ASSIGNMENTS] = assigned_values(values[ASSIGNMENTS], settings)
         verb({option.name: values[option.name] for option in options})
 
-    parameters = [*(_parameter(option, defaults) for option in options), *more]
+    parameters = [*(_parameter(option, defaults, settings) for option in options), *more]
     command.__name__, command.__doc__ = name or verb.__name__, verb.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -116,7 +125,7 @@ _HELP_ALL = inspect.Parameter(
 )
 
 
-def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
+def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -> inspect.Parameter:
     """Return one keyword-only parameter."""
     repeated = option.several is Several.REPEATED
     kind = str if option.several is Several.COMMAS or (option.kind is Path and option.field) else option.kind
@@ -133,6 +142,8 @@ def _parameter(option: Option, defaults: bool) -> inspect.Parameter:
         about["metavar"] = "A,B,..." if option.several is Several.COMMAS else _METAVARS[option.kind]
     if isinstance(option.rule, tuple):
         about |= {"autocompletion": _completion(option.rule), "metavar": "|".join(option.rule)}
+    if option.name == ASSIGNMENTS:
+        about |= {"autocompletion": _completion(tuple(f"{name}=" for name in settings)), "metavar": "NAME=VALUE"}
     typed = typer.Option(*option.flags.split(" "), **about) if option.flags else typer.Argument(**about)
     return inspect.Parameter(
         option.name,

@@ -1,12 +1,14 @@
 """The settings that the options of a verb give."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import OptionError
 
-from ..run.options import OPTIONS, Option, Several
+from ..run.option import Option, Several
+from ..run.options import OPTIONS
 from ..run.settings import FILE, IMPORTED
 
 _FIELDS = {option.name: option for option in OPTIONS if option.field}
@@ -24,7 +26,7 @@ def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
         _FIELDS[name].field: _parsed(_FIELDS[name], value)
         for name, value in options.items()
         if name in _FIELDS and value is not None and value != []
-    }
+    } | dict(options.get("assignments", ()))
     if "train.J" in given:  # a number that is typed means itself, whatever an earlier command stored
         given.setdefault("train.J_relative", False)
     if options.get("proposals"):
@@ -34,6 +36,45 @@ def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
     if "sources" in options:
         given |= {"windows.method": IMPORTED, "windows.max_windows": 0, "features.extractors": (IMPORTED,)}
     return given
+
+
+def assigned_values(texts: Sequence[str], known: Mapping[str, Option]) -> dict[str, Any]:
+    """Return dotted setting -> value for the texts NAME=VALUE of ``--set``, each checked by its rule.
+
+    Raises
+    ------
+    OptionError
+        If a text is none, the verb has no such setting (`known`), or the value breaks its rule.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(f"option --set must be NAME=VALUE, got {text!r}.")
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            advice = f"; did you mean {near[0]}?" if near else ", see docs/reference/options.md."
+            raise OptionError(f"option --set names no setting of this verb, got {name!r}{advice}")
+        option = known[name]
+        parsed = _parsed(option, _typed(option, value))
+        if option.several is Several.REPEATED:
+            parsed = (*values.get(name, ()), *parsed)
+        option.check(parsed)
+        values[name] = parsed
+    return values
+
+
+def _typed(option: Option, text: str) -> Any:
+    """Return the text of a value in the type of its option."""
+    if option.several is Several.REPEATED:
+        return [text]
+    if option.several is Several.COMMAS or option.kind in (str, Path):
+        return text
+    if option.kind is bool:
+        if text not in ("true", "false"):
+            raise OptionError(f"{option.title} must be true or false, got {text!r}.")
+        return text == "true"
+    return _item(option, text)
 
 
 def _parsed(option: Option, value: Any) -> Any:
@@ -68,7 +109,7 @@ def _listed(option: Option, text: str) -> list[str]:
     """Return the items of a comma list."""
     items = [item.strip() for item in text.split(",") if item.strip()]
     if not items:
-        raise OptionError(f"option {option.flag} must name at least one value, got {text!r}.")
+        raise OptionError(f"{option.title} must name at least one value, got {text!r}.")
     return items
 
 
@@ -76,10 +117,12 @@ def _item(option: Option, text: str) -> Any:
     """Return one value of a list."""
     if option.kind is str:
         return text
+    listed = "s separated by commas" if option.several else ""
+    article = "" if option.several else "a "
     try:
         number = float(text)
     except ValueError:
-        raise OptionError(f"option {option.flag} must be numbers separated by commas, got {text!r}.") from None
+        raise OptionError(f"{option.title} must be {article}number{listed}, got {text!r}.") from None
     if option.kind is int and not number.is_integer():  # neither is infinity
-        raise OptionError(f"option {option.flag} must be whole numbers separated by commas, got {text!r}.")
+        raise OptionError(f"{option.title} must be {article}whole number{listed}, got {text!r}.")
     return option.kind(number)

@@ -53,11 +53,8 @@ def predict(options: dict[str, Any]) -> None:
     from .predict import predict_images
 
     check_device(options["device"])
-    given = {
-        "nms_threshold": options["nms"],
-        "max_detections": options["max_boxes"],
-        **{name: options[name] for name in ("demotion", "score_smoothing", "box_voting", "box_voting_iou")},
-    }
+    given = {"nms_threshold": options["nms"], "max_detections": options["max_boxes"]}
+    given |= {name.removeprefix("detect."): value for name, value in options["assignments"].items()}
     predict_images(
         options["model"],
         options["images"],

@@ -97,7 +97,7 @@ def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]
     if context.settings.train.keep_by:
         raise SettingsError(
             f"compare --folds cannot use run {context.run.path}: its windows were kept by models that know the "
-            "labels of all pictures (--keep-by)."
+            "labels of all pictures (train.keep_by)."
         )
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))

@@ -43,7 +43,8 @@ def window_subsets(
                 difference = difference or "other imported features"
             if difference:
                 raise SettingsError(
-                    f"--keep-by must be a run on the same windows and features, but {train.keep_by} has {difference}."
+                    "train.keep_by must be a run on the same windows and features, but "
+                    f"{train.keep_by} has {difference}."
                 )
             yield bags.kept(train.keep_windows, scorer.coef * scorer.scale / scale), [name]
 

@@ -16,14 +16,14 @@ def options_in_use(settings: Settings) -> set[str]:
     refined = settings.refine.rounds > 0
     in_use = {
         "--recipe best": refined and features.contrast > 0,
-        "--contrast 0.5": features.contrast >= 0.5,
+        "--set features.contrast=0.5": features.contrast >= 0.5,
         "--refine 1": refined,
-        "--max-area 0.5": windows.max_area <= 0.5,
-        "--top 20": train.top >= 20,
-        "--box-voting 0.7": detect.box_voting > 0,
+        "--set windows.max_area=0.5": windows.max_area <= 0.5,
+        "--set train.top=20": train.top >= 20,
+        "--set detect.box_voting=0.7": detect.box_voting > 0,
         "--sizes 640,960": len(features.sizes) > 1,
         "--criterion agreement": train.criterion == "agreement",
-        "--windows-mode quality": windows.mode == "quality",
+        "--set windows.mode=quality": windows.mode == "quality",
         "--max-windows 4000": windows.max_windows >= 4000 or windows.max_windows == 0,
     }
     return {option for option, is_used in in_use.items() if is_used}

@@ -36,7 +36,7 @@ def check_settings(settings: Settings) -> Settings:
     _check_windows(settings.windows)
     _check_training(settings.train, settings.windows.max_area)
     if settings.train.keep_by and settings.features.beside:
-        raise OptionError("option --keep-by must not go with --beside: its models are for other features.")
+        raise OptionError("setting train.keep_by must not go with features.beside: its models are for other features.")
     _check_refinement(settings.refine)
     if settings.train.learner in BASELINES:
         _check_baseline(settings)
@@ -48,8 +48,8 @@ def _check_baseline(settings: Settings) -> None:
     train = settings.train
     for option, given, only in (
         ("--refine", settings.refine.rounds, 0),
-        ("--keep-windows", train.keep_windows, 0),
-        ("--multifold", train.multifold, 0),
+        ("--set train.keep_windows", train.keep_windows, 0),
+        ("--set train.multifold", train.multifold, 0),
         ("--criterion", train.criterion, "image_ap"),
     ):
         if given != only:
@@ -76,13 +76,13 @@ def _check_windows(windows: WindowSettings) -> None:
 def _check_training(train: TrainSettings, max_area: float) -> None:
     """Raise OptionError unless the options of latent training fit together."""
     if train.n_init > 1 and train.init != "random":
-        raise OptionError(f"option --n-init must be 1, or more with --init random, got {train.n_init}.")
+        raise OptionError(f"setting train.n_init must be 1, or more with --init random, got {train.n_init}.")
     if train.multifold == 1:
-        raise OptionError("option --multifold must be 2 or more, or 0 for none, got 1.")
+        raise OptionError("setting train.multifold must be 2 or more, or 0 for none, got 1.")
     if train.multifold and train.path:
-        raise OptionError("option --path must not go with --multifold, which starts anew for every C.")
+        raise OptionError("setting train.path must not go with train.multifold, which starts anew for every C.")
     if train.init == "whole_image" and max_area < 1:
-        raise OptionError(f"option --init whole_image needs a --max-area of 1, got {max_area:g}.")
+        raise OptionError(f"option --init whole_image needs a windows.max_area of 1, got {max_area:g}.")
     _check_kept(train)
 
 
@@ -90,16 +90,16 @@ def _check_kept(train: TrainSettings) -> None:
     """Raise OptionError unless the kept windows suffice for the other options."""
     if train.keep_windows and train.init == "centre":
         raise OptionError(
-            "option --init centre needs all windows, for the central one may not be kept, got --keep-windows "
+            "option --init centre needs all windows, for the central one may not be kept, got train.keep_windows "
             f"{train.keep_windows}."
         )
     if train.keep_by and (not train.keep_windows or train.init == "whole_image"):
         raise OptionError(
-            "option --keep-by needs --keep-windows, and another --init than whole_image, which may not be kept; got "
-            f"--keep-windows {train.keep_windows} --init {train.init}."
+            "setting train.keep_by needs train.keep_windows, and another --init than whole_image, which may not be "
+            f"kept; got train.keep_windows {train.keep_windows} and --init {train.init}."
         )
     if train.keep_by and train.criterion == "agreement":
-        raise OptionError("option --criterion agreement must not go with --keep-by, which hides where windows lie.")
+        raise OptionError("option --criterion agreement must not go with train.keep_by, which hides where windows lie.")
 
 
 def check_choice(train: TrainSettings) -> None:
@@ -113,8 +113,8 @@ def check_choice(train: TrainSettings) -> None:
     for option, given in values.items():
         if train.keep_by and len(set(given)) > 1:
             raise OptionError(
-                "option --keep-by keeps windows by models that know the labels which cross-validation holds out, so "
-                f"{option} must be one value, got {', '.join(f'{value:g}' for value in given)}."
+                "setting train.keep_by keeps windows by models that know the labels which cross-validation holds out, "
+                f"so {option} must be one value, got {', '.join(f'{value:g}' for value in given)}."
             )
 
 
@@ -123,7 +123,7 @@ def _check_refinement(refine: RefineSettings) -> None:
     limits = (refine.neg_min_iou, refine.neg_iou, refine.pos_iou)
     if not 0 <= limits[0] < limits[1] <= limits[2] <= 1:
         got = ", ".join(f"{limit:g}" for limit in limits)
-        rule = "options --neg-min-iou, --neg-iou and --pos-iou must be 0 <= neg-min-iou < neg-iou <= pos-iou <= 1"
+        rule = "settings refine.neg_min_iou, neg_iou and pos_iou must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1"
         raise OptionError(f"{rule}, got {got}.")
 
 

@@ -4,123 +4,15 @@ A default is that of the setting (see `settings`) unless the entry has one, whic
 This module imports next to nothing, because `lapsvm --help` reads it.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from lapsvm.errors import OptionError
-
-from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE, shown
-from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS, Settings
+from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE
+from .option import REQUIRED, SET, Option, Range, Several
+from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
-
-REQUIRED: Any = object()
-"""The default of an option that must be given."""
-
-
-class Several(Enum):
-    """How an option takes several values."""
-
-    COMMAS = "separated by commas"
-    REPEATED = "given several times"
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from `low` to `high`; `above` and `below` exclude the limits. NaN and infinity are outside."""
-
-    low: float = 0
-    high: float = math.inf
-    above: bool = False
-    below: bool = False
-
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
-            return False
-        over = value > self.low if self.above else value >= self.low
-        return over and (value < self.high if self.below else value <= self.high)
-
-    def __str__(self) -> str:
-        if self.high == math.inf:
-            return f"a finite number {'greater than' if self.above else 'of at least'} {self.low:g}"
-        if not (self.above or self.below):
-            return f"from {self.low} to {self.high}"
-        return (
-            f"{'above' if self.above else 'at least'} {self.low} and {'below' if self.below else 'at most'} {self.high}"
-        )
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option.
-
-    Attributes
-    ----------
-    name : str
-        Of the parameter.
-    flags : str
-        Such as "--C" or "--path/--no-path"; "" is an argument.
-    kind : type
-        str, int, float, bool or Path, of one value.
-    help : str
-        One sentence.
-    field : str
-        The dotted name of the setting; "" for an option that is none.
-    several : Several or None
-    rule : Range, tuple of str, or None
-        The numbers, or the texts, that a value may be.
-    default : object
-        None: that of the setting, if there is one.
-    panel, verbs : str
-        Where help shows it, and the verbs that take it, separated by spaces.
-    main : str
-        The verbs whose ``--help`` shows it; for other verbs ``--help-all`` does.
-    """
-
-    name: str
-    flags: str
-    kind: type
-    help: str
-    field: str = ""
-    several: Several | None = None
-    rule: Range | tuple[str, ...] | None = None
-    default: Any = None
-    panel: str = ""
-    verbs: str = ""
-    main: str = ""
-
-    @property
-    def flag(self) -> str:
-        """The first flag, or the name of an argument."""
-        return self.flags.partition("/")[0] or self.name.upper()
-
-    def default_text(self) -> str:
-        """Return the default as text; "" where there is none to show."""
-        value = Settings().flat()[self.field] if self.field and self.default is None else self.default
-        if value is REQUIRED or value in (None, False, "", (), -1):
-            return ""
-        return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-    def check(self, value: Any) -> None:
-        """Raise OptionError unless a value, or each one of several, keeps the rule and can be written."""
-        if self.several and not value and self.default_text():
-            raise OptionError(f"option {self.flag} must name at least one value, got none.")
-        for item in value if isinstance(value, list | tuple) else (value,):
-            self._check_item(item)
-
-    def _check_item(self, value: Any) -> None:
-        """Raise OptionError unless one value keeps the rule."""
-        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise OptionError(f"option {self.flag} must be text that UTF-8 can write, got {value!r}.")
-        if isinstance(self.rule, tuple) and value not in self.rule:
-            raise OptionError(f"option {self.flag} must be one of {', '.join(self.rule)}, got {shown(value)}.")
-        if isinstance(self.rule, Range) and value not in self.rule:
-            got = f"{value:g}" if isinstance(value, float) else shown(value)
-            raise OptionError(f"option {self.flag} must be {self.rule}, got {got}.")
 
 
 def _panel(name: str, verbs: str, *options: Option, main: str = "") -> Iterator[Option]:
@@ -163,20 +55,20 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Windows", BEGIN,
         Option("windows", "--windows", str, "The method that proposes windows.", "windows.method", main="extract"),
-        Option("windows_mode", "--windows-mode", str, "The mode of selective search: fast or quality.", "windows.mode"),
+        Option("windows_mode", SET, str, "The mode of selective search: fast or quality.", "windows.mode"),
         Option("max_windows", "--max-windows", int, "The number of windows per picture.", "windows.max_windows",
                rule=COUNT, main="*"),
-        Option("max_area", "--max-area", float, "The largest window, as a share of the picture.", "windows.max_area",
+        Option("max_area", SET, float, "The largest window, as a share of the picture.", "windows.max_area",
                rule=Range(0, 1, above=True)),
-        Option("proposal_side", "--proposal-side", int, "A picture whose longer side is above this many pixels is "
+        Option("proposal_side", SET, int, "A picture whose longer side is above this many pixels is "
                "reduced to it for proposals.", "windows.proposal_side", rule=Range(64, MAX_NUMBER)),
-        Option("max_side", "--max-side", int, "A picture whose longer side is above this many pixels is reduced to it "
+        Option("max_side", SET, int, "A picture whose longer side is above this many pixels is reduced to it "
                "for features.", "windows.max_side", rule=Range(64, MAX_NUMBER)),
         Option("proposals", "--proposals", Path, "A file or folder with windows of another program; several for "
                "several sets.", "windows.source.files", REPEATED),
     ),
     *_panel(
-        "External files", "run extract import",
+        "External files", "extract import",
         Option("sources", "", Path, "Files or folders with windows and features; several for several sets.",
                "windows.source.files", REPEATED, verbs="import", main="*"),
         Option("format", "--format", str, "npz, npy, json or mat; by default the suffix decides.",
@@ -202,14 +94,14 @@ OPTIONS: tuple[Option, ...] = (
                "extra photos, else hog.", "features.extractors", REPEATED, main="*"),
         Option("pca", "--pca", float, "The principal components kept of each extractor's features; below 1 the share "
                "of their variance, 0 for no projection.", "features.pca", rule=AT_LEAST_0, main="extract"),
-        Option("contrast", "--contrast", float, "The share of a window's surroundings that is subtracted from the "
+        Option("contrast", SET, float, "The share of a window's surroundings that is subtracted from the "
                "features of networks.", "features.contrast", rule=SHARE),
-        Option("beside", "--beside/--no-beside", bool, "Store the surroundings next to the window, for refinement.",
+        Option("beside", SET, bool, "Store the surroundings next to the window, for refinement.",
                "features.beside"),
         Option("sizes", "--sizes", int, "The longest sides at which networks see a picture, as in 640,960.",
                "features.sizes", COMMAS, Range(1, MAX_SIZE), main="extract"),
         Option("shards_from", "--shards-from", Path, "A run whose shards are copied where they fit."),
-        Option("dtype", "--dtype", str, "The type of stored features.", "features.dtype", rule=DTYPES,
+        Option("dtype", SET, str, "The type of stored features.", "features.dtype", rule=DTYPES,
                verbs="run extract import"),
     ),
     *_panel(
@@ -222,44 +114,44 @@ OPTIONS: tuple[Option, ...] = (
                COMMAS, POSITIVE, main="*"),
         Option("J", "--J", float, "The weight of positives in latent_svm; cross-validation chooses one of several.",
                "train.J", COMMAS, POSITIVE, main="tune"),
-        Option("J_relative", "--J-relative", bool, "Multiply J by a class's labelled pictures per positive one.",
+        Option("J_relative", SET, bool, "Multiply J by a class's labelled pictures per positive one.",
                "train.J_relative"),
         Option("trim", "--trim", float, "The share of each negative's most confusing windows that latent_svm leaves "
                "out; cross-validation chooses one of several.", "train.trim", COMMAS, Range(0, 1, below=True),
                main="tune"),
-        Option("path", "--path/--no-path", bool, "Start the training at each C from the result at the next larger one; "
+        Option("path", SET, bool, "Start the training at each C from the result at the next larger one; "
                "tune does.", "train.path"),
         Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
-               rule=POSITIVE, main="train tune"),
+               rule=POSITIVE, verbs="train tune", main="train tune"),
         Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, the "
                "central window, or a random one.", "train.init", rule=INITS, main="train"),
-        Option("n_init", "--n-init", int, "The number of random starts; the lowest objective is kept.",
+        Option("n_init", SET, int, "The number of random starts; the lowest objective is kept.",
                "train.n_init", rule=COUNT_FROM_1),
-        Option("multifold", "--multifold", int, "The number of folds in which held-out models choose the positives' "
+        Option("multifold", SET, int, "The number of folds in which held-out models choose the positives' "
                "windows; 0 for none.", "train.multifold", rule=COUNT),
-        Option("keep_windows", "--keep-windows", int, "The number of a picture's windows to train on; 0 for all.",
+        Option("keep_windows", SET, int, "The number of a picture's windows to train on; 0 for all.",
                "train.keep_windows", rule=COUNT),
-        Option("keep_by", "--keep-by", Path, "A run whose models choose those windows; needs one --C. By default they "
+        Option("keep_by", SET, Path, "A run whose models choose those windows; needs one --C. By default they "
                "are the first proposed.", "train.keep_by"),
-        Option("top", "--top", float, "The number of windows whose mean represents a positive picture; below 1 a "
+        Option("top", SET, float, "The number of windows whose mean represents a positive picture; below 1 a "
                "share.", "train.top", rule=POSITIVE, main="train"),
-        Option("train_candidates", "--train-candidates", int, "The number of candidate windows per picture between "
+        Option("train_candidates", SET, int, "The number of candidate windows per picture between "
                "passes over all windows; 0 for passes only.", "train.candidates", rule=COUNT),
-        Option("epochs", "--epochs", int, "Passes of wsddn, oicr, attention_mil; cross-validation chooses of several.",
+        Option("epochs", SET, int, "Passes of wsddn, oicr, attention_mil; cross-validation chooses of several.",
                "train.epochs", COMMAS, COUNT_FROM_1, verbs="run train"),
-        Option("lr", "--lr", float, "The step of Adam for the same; cross-validation chooses one of several.",
+        Option("lr", SET, float, "The step of Adam for the same; cross-validation chooses one of several.",
                "train.lr", COMMAS, POSITIVE, verbs="run train"),
-        Option("weight_decay", "--weight-decay", float, "Their weight of |w|^2 / 2 in each step.",
+        Option("weight_decay", SET, float, "Their weight of |w|^2 / 2 in each step.",
                "train.weight_decay", rule=AT_LEAST_0, verbs="run train"),
-        Option("head_seed", "--head-seed", int, "The seed of a baseline's folds, first weights and order.",
+        Option("head_seed", SET, int, "The seed of a baseline's folds, first weights and order.",
                "train.head_seed", rule=Range(0, MAX_SEED), verbs="run train"),
         main="",
     ),
     *_panel(
-        "Choice of constants", FIT,
+        "Choice of constants", "train tune",
         Option("folds", "--folds", int, "The folds, each of which some models never see: for held-out scores and for "
                "choices; tune takes 5.", "train.folds",
-               rule=Range(2, MAX_NUMBER), main="train tune"),
+               rule=Range(2, MAX_NUMBER), verbs=FIT, main="train tune"),
         Option("margin", "--margin", float, "Take the smallest C that is at most this far below the best.",
                "train.margin", rule=Range(0, 1, below=True)),
         Option("criterion", "--criterion", str, "What cross-validation compares: image AP, or the agreement of "
@@ -272,26 +164,26 @@ OPTIONS: tuple[Option, ...] = (
         Option("rounds", "--refine", int, "The rounds of self-training after training.", "refine.rounds", rule=COUNT,
                main="*"),
         Option("refine_C", "--refine-C", float, "The C of refinement.", "refine.C", rule=POSITIVE),
-        Option("pos_iou", "--pos-iou", float, "The least IoU with the chosen window of a positive window.",
+        Option("pos_iou", SET, float, "The least IoU with the chosen window of a positive window.",
                "refine.pos_iou", rule=SHARE),
-        Option("neg_iou", "--neg-iou", float, "The IoU with the chosen window below which a window is negative.",
+        Option("neg_iou", SET, float, "The IoU with the chosen window below which a window is negative.",
                "refine.neg_iou", rule=SHARE),
-        Option("neg_min_iou", "--neg-min-iou", float, "The least IoU with the chosen window of a negative window: "
+        Option("neg_min_iou", SET, float, "The least IoU with the chosen window of a negative window: "
                "below it there may be another object.", "refine.neg_min_iou", rule=SHARE),
-        Option("neg_part_iou", "--neg-part-iou", float, "The IoU from which a window inside the chosen one is no "
+        Option("neg_part_iou", SET, float, "The IoU from which a window inside the chosen one is no "
                "negative: it may be the object.", "refine.neg_part_iou", rule=SHARE),
-        Option("refine_top", "--refine-top", float, "The number of positive windows whose mean represents a picture; "
+        Option("refine_top", SET, float, "The number of positive windows whose mean represents a picture; "
                "below 1 a share.", "refine.top", rule=POSITIVE),
-        Option("candidates", "--candidates", int, "The number of windows of a negative picture; 0 for all.",
+        Option("candidates", SET, int, "The number of windows of a negative picture; 0 for all.",
                "refine.candidates", rule=COUNT),
-        Option("average", "--average/--no-average", bool, "Average the models of all pictures and of the folds.",
+        Option("average", SET, bool, "Average the models of all pictures and of the folds.",
                "refine.average"),
-        Option("refine_voting", "--refine-voting/--no-refine-voting", bool, "Begin a round with the windows nearest to "
+        Option("refine_voting", SET, bool, "Begin a round with the windows nearest to "
                "the voted boxes, not with the best ones.", "refine.box_voting"),
-        Option("refine_smoothing", "--refine-smoothing", float, "The score smoothing of --refine-voting; 0 for none.",
+        Option("refine_smoothing", SET, float, "The score smoothing of refine.box_voting; 0 for none.",
                "refine.score_smoothing", rule=SHARE),
-        Option("refine_surroundings", "--refine-surroundings", float, "The share that the weights of windows' "
-               "surroundings keep after refinement, and in --refine-voting.", "refine.surroundings", rule=SHARE),
+        Option("refine_surroundings", SET, float, "The share that the weights of windows' "
+               "surroundings keep after refinement, and in refine.box_voting.", "refine.surroundings", rule=SHARE),
         main="refine",
     ),
     *_panel(
@@ -302,13 +194,13 @@ OPTIONS: tuple[Option, ...] = (
                "detect.max_detections", rule=COUNT_FROM_1, verbs="run detect"),
         Option("max_boxes", "--max-detections", int, "The number of detections per picture and class.",
                rule=COUNT_FROM_1, default=10, verbs="predict"),
-        Option("demotion", "--demotion", float, "How much lower a picture's windows below its best one score.",
+        Option("demotion", SET, float, "How much lower a picture's windows below its best one score.",
                "detect.demotion", rule=AT_LEAST_0),
-        Option("score_smoothing", "--score-smoothing", float, "How much windows score by those that nearly coincide "
+        Option("score_smoothing", SET, float, "How much windows score by those that nearly coincide "
                "with them; 0 for not at all.", "detect.score_smoothing", rule=SHARE),
-        Option("box_voting", "--box-voting", float, "The temperature at which boxes move to the mean of the windows "
+        Option("box_voting", SET, float, "The temperature at which boxes move to the mean of the windows "
                "around them; 0 for none.", "detect.box_voting", rule=AT_LEAST_0),
-        Option("box_voting_iou", "--box-voting-iou", float, "The least overlap of windows that vote.",
+        Option("box_voting_iou", SET, float, "The least overlap of windows that vote.",
                "detect.box_voting_iou", rule=Range(0, 1, above=True)),
         main="detect predict",
     ),
@@ -392,6 +284,9 @@ OPTIONS: tuple[Option, ...] = (
                "default.", main="train tune refine"),
         Option("executor", "--executor", str, "local; dask: as many processes as --jobs; dask:tcp://HOST:8786: the "
                "workers of a scheduler. local by default.", verbs="run extract train tune refine"),
+        Option("assignments", SET, str, "Any setting of docs/reference/options.md by its dotted name, several times.",
+               several=REPEATED, default=(), verbs="run extract import train tune refine detect predict",
+               main="tune refine detect predict"),
         Option("quiet", "--quiet", bool, "No progress, no summary.", default=False, verbs="*", main="*"),
         Option("redo", "--redo", bool, "Discard what the stages made before.", default=False,
                verbs="run extract import train tune refine detect demo", main="*"),
@@ -402,7 +297,17 @@ OPTIONS: tuple[Option, ...] = (
 
 def options_of(verb: str) -> tuple[Option, ...]:
     """Return the options that a verb takes."""
-    return tuple(option for option in OPTIONS if option.verbs == "*" or verb in option.verbs.split())
+    return tuple(option for option in OPTIONS if _is_for(option, verb) and not option.is_named)
+
+
+def settings_of(verb: str) -> dict[str, Option]:
+    """Return the settings that ``--set`` of a verb takes: dotted name -> its option; `run` takes all."""
+    taken = SETTINGS.values() if verb == "run" else (option for option in OPTIONS if _is_for(option, verb))
+    return {option.field: option for option in taken if option.field}
+
+
+def _is_for(option: Option, verb: str) -> bool:
+    return option.verbs == "*" or verb in option.verbs.split()
 
 
 def shown_in_help(option: Option, verb: str) -> bool:

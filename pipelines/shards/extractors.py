@@ -23,7 +23,7 @@ def open_settings_extractor(settings: FeatureSettings, device: str = "auto", nam
 def check_sizes(settings: Settings, device: str = "auto") -> None:
     """Raise OptionError if a network is to see pictures larger than those it gets.
 
-    Pictures are reduced to ``--max-side`` first, so that a network would see them blurred at a higher price.
+    Pictures are reduced to ``windows.max_side`` first, so that a network would see them blurred at a higher price.
     """
     limit = settings.windows.max_side
     for text in filter(sees_surroundings, settings.features.extractors):
@@ -32,8 +32,8 @@ def check_sizes(settings: Settings, device: str = "auto") -> None:
         what = "option --sizes" if own is None else f"size of extractor {text!r}"
         if largest > limit:
             raise OptionError(
-                f"{what} must be at most --max-side, to which pictures are reduced before the network sees them, got "
-                f"{largest} and {limit}; --max-side {largest} keeps their detail."
+                f"{what} must be at most windows.max_side, to which pictures are reduced before the network sees them, "
+                f"got {largest} and {limit}; --set windows.max_side={largest} keeps their detail."
             )
 
 

@@ -130,7 +130,7 @@ def _storable_features(windows: ExternalWindows, dtype: str) -> Array:
     features = _features(windows)
     largest, limit = float(np.abs(features).max()), largest_number(dtype)
     if largest > limit:
-        advice = "; give --dtype float32" if dtype == "float16" else ""
+        advice = "; give --set features.dtype=float32" if dtype == "float16" else ""
         raise ExternalFileError(
             f"{windows.where}: features must be at most {limit:g} in size to fit {dtype}, got {largest:g}{advice}."
         )

@@ -100,7 +100,7 @@ def test_classes_share_a_step_and_options_in_use_are_left_out():
     few = replace(missed(MissKind.TOO_LARGE), name="dog", positive=3)
     steps = next_steps([missed(MissKind.TOO_LARGE), few], used={"--recipe best", "--refine 1"})
     assert [[name for name, _ in step.classes] for step in steps] == [["dog"], ["cat", "dog"]]
-    assert steps[1].options == ("--contrast 0.5", "--max-area 0.5")
+    assert steps[1].options == ("--set features.contrast=0.5", "--set windows.max_area=0.5")
 
 
 def test_the_page_shows_steps_above_the_results(make_summary):
@@ -108,7 +108,7 @@ def test_the_page_shows_steps_above_the_results(make_summary):
     source = render_page(Contents(make_summary(), (), next_steps=steps))
     assert source.index("Boxes are too large") < source.index("<h2>Results</h2>")
     assert "&lt;b&gt;</span> (40% of the pictures)" in source
-    assert "<code>--max-area 0.5</code>" in source
+    assert "<code>--set windows.max_area=0.5</code>" in source
     assert "Next steps" not in render_page(Contents(make_summary(), ()))
 
 

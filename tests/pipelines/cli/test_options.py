@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.cli.options_page import options_page
+from lapsvm.pipelines.cli.parsing import assigned_values
 from lapsvm.pipelines.commands.verbs import app
 from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.options import OPTIONS, SETTINGS, Option, Range, options_of, shown_in_help
+from lapsvm.pipelines.run.option import Option, Range
+from lapsvm.pipelines.run.options import OPTIONS, SETTINGS, options_of, settings_of, shown_in_help
 from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.errors import OptionError
@@ -74,6 +76,49 @@ def test_help_of_run_shows_at_most_20_options(command):
     assert sum(line.startswith("  --") for line in command("run", "--help").out.splitlines()) == len(shown) + 2
 
 
+def test_all_help_of_run_shows_at_most_40_options(command):
+    assert sum(line.startswith("  --") for line in command("run", "--help-all").out.splitlines()) <= 40
+
+
+def test_every_setting_can_be_set_by_its_name():
+    assert set(settings_of("run")) == set(SETTINGS)
+    for name, value in Settings().flat().items():
+        if not isinstance(value, tuple) and value != "":
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            assert assigned_values([f"{name}={text}"], SETTINGS) == {name: value}
+
+
+def test_settings_by_name_are_those_of_their_options(tmp_path):
+    given = ["train.C=1,10", "refine.C=60", "train.path=true", "features.sizes=640,960", "windows.max_windows=5e2"]
+    values = assigned_values([*given, "windows.source.files=a.mat", "windows.source.files=/b.mat"], settings_of("run"))
+    files = (str(Path("a.mat").resolve()), "/b.mat")
+    assert values == {
+        "train.C": (1.0, 10.0), "refine.C": 60.0, "train.path": True, "features.sizes": (640, 960),
+        "windows.max_windows": 500, "windows.source.files": files,
+    }  # fmt: skip
+    assert all(type(value) is type(Settings().flat()[name]) for name, value in values.items())
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "words"),
+    [
+        ("run", "refine.c=60", "option --set names no setting of this verb, got 'refine.c'; did you mean refine.C?"),
+        ("run", "refine", "option --set must be NAME=VALUE, got 'refine'."),
+        ("run", "refine.C=0", "option --refine-C must be a finite number greater than 0, got 0."),
+        ("run", "refine.top=x", "setting refine.top must be a number, got 'x'."),
+        ("run", "windows.max_side=99.5", "setting windows.max_side must be a whole number, got '99.5'."),
+        ("run", "train.path=yes", "setting train.path must be true or false, got 'yes'."),
+        ("run", "features.sizes=64,x", "option --sizes must be numbers separated by commas, got 'x'."),
+        ("train", "windows.mode=fast", "option --set names no setting of this verb, got 'windows.mode'"),
+        ("predict", "refine.C=1", "option --set names no setting of this verb, got 'refine.C'"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(refused, tmp_path, verb, text, words):
+    where = ["--model", tmp_path, tmp_path] if verb == "predict" else ["--out", tmp_path / "RUN"]
+    assert words in refused(verb, *where, "--set", text)
+    assert not (tmp_path / "RUN").exists()
+
+
 @pytest.mark.parametrize(
     ("verbs", "flag"),
     [
@@ -136,7 +181,8 @@ def completed(words, number):
 
 def test_a_shell_completes_verbs_options_and_values():
     assert {"export", "extract"} == set(completed("lapsvm ex", 1))
-    assert set(completed("lapsvm detect --box", 2)) == {"--box-voting", "--box-voting-iou"}
+    assert set(completed("lapsvm detect --n", 2)) == {"--nms"}
+    assert set(completed("lapsvm detect --set detect.box", 3)) == {"detect.box_voting=", "detect.box_voting_iou="}
     assert completed("lapsvm train --learner latent_s", 3) == ["latent_svm"]
 
 

@@ -9,7 +9,16 @@ from lapsvm.pipelines.run.settings import DetectSettings
 
 from lapsvm.detection import Detector
 
-CHANGED = ["--box-voting", "8", "--demotion", "0.5", "--score-smoothing", "0.7", "--nms", "0.4"]
+CHANGED = [
+    "--set",
+    "detect.box_voting=8",
+    "--set",
+    "detect.demotion=0.5",
+    "--set",
+    "detect.score_smoothing=0.7",
+    "--nms",
+    "0.4",
+]
 
 
 def found(command, model, picture, *more):
@@ -36,7 +45,16 @@ def test_a_model_detects_outside_of_its_run_as_inside(run_copy, tmp_path, pictur
     copied = shutil.copy(run_copy / "models" / "six.safetensors", tmp_path / "copied.safetensors")
     assert found(command, copied, picture) == (inside, "")
     assert inside != plain
-    undone = ["--box-voting", 0, "--demotion", 0, "--score-smoothing", 0, "--nms", 0.3]
+    undone = [
+        "--set",
+        "detect.box_voting=0",
+        "--set",
+        "detect.demotion=0",
+        "--set",
+        "detect.score_smoothing=0",
+        "--nms",
+        0.3,
+    ]
     assert found(command, copied, picture, *undone)[0] == plain
 
 

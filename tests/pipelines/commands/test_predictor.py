@@ -32,8 +32,8 @@ def check_equal(found, expected):
 
 @pytest.mark.parametrize("options", [{}, {"nms_threshold": 0.5, "box_voting": 0.7, "threshold": 0.2}])
 def test_the_boxes_are_those_of_the_command(finished, pictures, command, options):
-    flags = {"nms_threshold": "--nms", "box_voting": "--box-voting", "threshold": "--threshold"}
-    more = [word for name, value in options.items() for word in (flags[name], value)]
+    flags = {"nms_threshold": "--nms=", "box_voting": "--set=detect.box_voting=", "threshold": "--threshold="}
+    more = [f"{flags[name]}{value}" for name, value in options.items()]
     written = json.loads(command("predict", "--model", finished, *pictures[:2], *more).out)
     predictor = Predictor.open(finished, **options)
     assert [len(entry["detections"]) for entry in written] != [0, 0]

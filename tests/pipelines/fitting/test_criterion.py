@@ -189,7 +189,10 @@ def test_what_was_chosen_by_another_criterion_is_chosen_again(untrained, command
     ("options", "words"),
     [
         (["--criterion", "corloc"], "--criterion must be one of image_ap, agreement, got 'corloc'"),
-        ([*AGREEMENT, "--keep-windows", "5", "--keep-by", "x"], "agreement must not go with --keep-by"),
+        (
+            [*AGREEMENT, "--set=train.keep_windows=5", "--set=train.keep_by=x"],
+            "agreement must not go with train.keep_by",
+        ),
     ],
 )
 def test_a_criterion_that_does_not_fit_is_refused_in_one_line(untrained, refused, options, words):

@@ -48,11 +48,11 @@ def test_every_labelled_picture_has_a_row(finished, context, name):
     assert ((found.agreement >= 0) & (found.agreement <= 1)).all()
 
 
-@pytest.mark.parametrize("detection", [(), ("--demotion", "1"), ("--score-smoothing", ".5")])
+@pytest.mark.parametrize("detection", [(), ("--set=detect.demotion=1"), ("--set=detect.score_smoothing=.5")])
 def test_scores_and_boxes_are_those_of_detection_by_models_without_the_fold(run_copy, command, material, detection):
     """By models that are trained here again, picture by picture through detection."""
     ids, bags, boxes, y = material
-    assert command("detect", "--out", run_copy, "--quiet", "--box-voting", ".7", *detection).status == 0
+    assert command("detect", "--out", run_copy, "--quiet", "--set=detect.box_voting=.7", *detection).status == 0
     assert command("train", "--out", run_copy, "--redo", "--quiet", "--C", "1").status == 0
     found, settings = read_held_out(RunFolder(run_copy), "six"), RunFolder(run_copy).settings()
     folds = held_out_folds(y, 2, settings.seed, "six", "")
@@ -92,8 +92,19 @@ def relabelled(digits, tmp_path):
     "options",
     [
         ("--C", "1"),
-        ("--C", "1", "--refine", "2", "--average", "--refine-voting", "--candidates", "9"),
-        ("--C", "1", "--refine", "1", "--refine-C", "30", "--neg-part-iou", ".1"),
+        (
+            "--C",
+            "1",
+            "--refine",
+            "2",
+            "--set",
+            "refine.average=true",
+            "--set",
+            "refine.box_voting=true",
+            "--set",
+            "refine.candidates=9",
+        ),
+        ("--C", "1", "--refine", "1", "--refine-C", "30", "--set=refine.neg_part_iou=.1"),
         ("--C", "1", "--learner", "latent_svm", "--J", "2", "--refine", "1"),
     ],
 )
@@ -146,7 +157,7 @@ def test_final_scores_are_in_the_scale_of_detections(finished):
     assert np.corrcoef(final, found.score)[0, 1] > 0.3
 
 
-@pytest.mark.parametrize("refinement", [(), ("--refine", "1", "--average")])
+@pytest.mark.parametrize("refinement", [(), ("--refine", "1", "--set=refine.average=true")])
 def test_the_bytes_do_not_depend_on_threads(run_copy, command, made, refinement):
     def files(*arguments):
         assert command("train", "--out", run_copy, "--redo", "--quiet", *arguments).status == 0
@@ -189,7 +200,7 @@ def test_scores_that_were_lost_are_made_again(run_copy, command, made, stages):
 
 
 def test_windows_that_folds_kept_give_no_probabilities(run_copy, command):
-    said = command("train", "--out", run_copy, "--redo", "--keep-windows", "20")
+    said = command("train", "--out", run_copy, "--redo", "--set=train.keep_windows=20")
     assert said.status == 0
     assert "scores of six have no probabilities, because folds kept other windows" in said.out + said.err
     assert not list((run_copy / "heldout").glob("*"))

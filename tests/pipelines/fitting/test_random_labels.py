@@ -22,17 +22,38 @@ from lapsvm.voc_files import VocObject
 CLASSES = [f"noise{number}" for number in range(4)]
 N_TRAIN, N_TEST, POSITIVES = 60, 40, 24
 BASE = POSITIVES / N_TRAIN
-QUICK = ["--tol", ".01"]
-WINDOWS = ["--windows", "grid", "--max-windows", "40", "--max-area", ".25"]
+QUICK = ["--set=train.tol=.01"]
+WINDOWS = ["--windows", "grid", "--max-windows", "40", "--set=windows.max_area=.25"]
 EXTRACTION = ["--extractor", "hog", *WINDOWS, "--classes", ",".join(CLASSES)]
-REFINED = ["--refine", "2", "--refine-C", "60", "--refine-top", "5", "--neg-iou", ".4", "--candidates", "20"]
+REFINED = [
+    "--refine",
+    "2",
+    "--refine-C",
+    "60",
+    "--set",
+    "refine.top=5",
+    "--set",
+    "refine.neg_iou=.4",
+    "--set",
+    "refine.candidates=20",
+]
 RUNS = {
     "plain": ["--recipe", "plain", "--C", ".1,1,10,100"],
     "plain, refined": ["--recipe", "plain", "--C", ".1,1,10,100", *REFINED],
-    "one C, refined": ["--recipe", "plain", "--C", "10", *REFINED, "--average", "--refine-voting"],
-    "agreement": ["--recipe", "plain", "--C", "1,100", "--criterion", "agreement"],
+    "one C, refined": [
+        "--recipe",
+        "plain",
+        "--C",
+        "10",
+        *REFINED,
+        "--set",
+        "refine.average=true",
+        "--set",
+        "refine.box_voting=true",
+    ],
+    "agreement": ["--recipe", "plain", "--C", "1,100", "--set=train.criterion=agreement"],
     "hinge": ["--recipe", "plain", "--learner", "latent_svm", "--C", ".01,1", "--J", "1", "--refine", "1"],
-    "multifold": ["--recipe", "plain", "--C", "10", "--multifold", "3", "--tol", ".01"],
+    "multifold": ["--recipe", "plain", "--C", "10", "--set=train.multifold=3", "--set=train.tol=.01"],
 }
 
 

@@ -46,7 +46,7 @@ def test_the_model_tells_how_it_was_refined(refined):
 
 
 def test_a_mean_of_models_claims_no_certificate(run_copy, refined, command):
-    said = command("refine", "--out", run_copy, *REFINEMENT, "--average")
+    said = command("refine", "--out", run_copy, *REFINEMENT, "--set=refine.average=true")
     assert said.status == 0
     assert "six is the mean of 3 models: averaged, no certificate." in said.out + said.err
     result = Detector.load(run_copy / "models" / "six.safetensors").provenance["result"]
@@ -105,9 +105,9 @@ def test_other_constants_are_refused(refined, command):
     ("options", "sentence"),
     [
         (["--refine", "-1"], "option --refine must be from 0 to 2147483647, got -1."),
-        (["--candidates", "-2"], "option --candidates must be from 0 to 2147483647, got -2."),
-        (["--neg-iou", "0.8"], "must be 0 <= neg-min-iou < neg-iou <= pos-iou <= 1, got 0, 0.8, 0.7."),
-        (["--neg-part-iou", "1.5"], "option --neg-part-iou must be from 0 to 1, got 1.5."),
+        (["--set=refine.candidates=-2"], "setting refine.candidates must be from 0 to 2147483647, got -2."),
+        (["--set=refine.neg_iou=0.8"], "must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1, got 0, 0.8, 0.7."),
+        (["--set=refine.neg_part_iou=1.5"], "setting refine.neg_part_iou must be from 0 to 1, got 1.5."),
         (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0."),
     ],
 )
@@ -120,7 +120,7 @@ def test_windows_inside_the_chosen_one_may_be_spared(run_copy, command):
     options = ("--refine", "1", "--quiet", "--redo")
     weights = []
     for given in ("1", "0.3", "0"):  # an IoU of 0.3 is that below which a window is negative anyway
-        assert command("refine", "--out", run_copy, *options, "--neg-part-iou", given).status == 0
+        assert command("refine", "--out", run_copy, *options, f"--set=refine.neg_part_iou={given}").status == 0
         weights.append(Detector.load(run_copy / "models" / "six.safetensors").coef)
     np.testing.assert_array_equal(weights[0], weights[1])
     assert not np.array_equal(weights[1], weights[2])
@@ -135,14 +135,14 @@ def test_detection_says_which_stage_is_missing(run_copy, command):
 
 
 def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, command, made):
-    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "60").status == 0
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--set=refine.candidates=60").status == 0
     for path in (refined / "models").glob("*.safetensors"):
         found = Detector.load(run_copy / "models" / path.name)
         np.testing.assert_allclose(found.coef, Detector.load(path).coef, atol=1e-6)
 
 
 def test_few_candidates_still_give_a_detector(run_copy, command):
-    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--candidates", "5").status == 0
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--set=refine.candidates=5").status == 0
     assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
 
 
@@ -178,7 +178,7 @@ def test_every_chain_sees_its_own_candidates(rounds):
 
 
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
-    assert command("refine", "--out", run_copy, *REFINEMENT, "--refine-surroundings", "0.5", "--quiet").status == 0
+    assert command("refine", "--out", run_copy, *REFINEMENT, "--set=refine.surroundings=0.5", "--quiet").status == 0
     for path in (refined / "models").glob("*.safetensors"):
         found = Detector.load(run_copy / "models" / path.name)
         expected = Detector.load(path)
@@ -230,7 +230,19 @@ def test_a_class_with_fewer_pictures_than_folds_is_refined_without_them(digits, 
     rows = [line.split() for line in path.read_text().splitlines()]
     shown = [image_id for image_id, flag in rows if flag == "1"][:1]
     path.write_text("".join(f"{image_id} {1 if image_id in shown else -1:2d}\n" for image_id, _ in rows))
-    given = ("--data", "voc", "--root", root, "--out", tmp_path / "RUN", *fast_extraction, "--C", "1", "--average")
+    given = (
+        "--data",
+        "voc",
+        "--root",
+        root,
+        "--out",
+        tmp_path / "RUN",
+        *fast_extraction,
+        "--C",
+        "1",
+        "--set",
+        "refine.average=true",
+    )
     said = command("run", *given, "--refine", "1")
     assert said.status == 0
     assert "scores of six have no probabilities, which need 3 pictures with it and 3 without, got 1" in said.err

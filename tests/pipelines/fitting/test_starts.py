@@ -79,4 +79,4 @@ def test_an_unknown_beginning_is_refused_with_all_there_are(digits, refused, tmp
 
 def test_the_centre_may_not_be_among_some_windows(digits, refused, tmp_path):
     arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "R", "--init", "centre"]
-    assert "--init centre needs all windows" in refused(*arguments, "--keep-windows", "5")
+    assert "--init centre needs all windows" in refused(*arguments, "--set=train.keep_windows=5")

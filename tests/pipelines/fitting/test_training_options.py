@@ -65,7 +65,7 @@ def assert_is(detector, found):
 
 
 def test_several_c_are_walked_from_the_largest_down_to_the_chosen_one(trained):
-    context, bags, _, y = trained("--C", "1,10,0.1,3", "--folds", 2, "--path")
+    context, bags, _, y = trained("--C", "1,10,0.1,3", "--folds", 2, "--set=train.path=true")
     detector = model(context)
     chosen = detector.provenance["result"]["C"]
     assert chosen < 10.0  # else there is no path to see
@@ -103,7 +103,7 @@ def test_the_trimmed_share_is_none_of_a_rank_learners_business(trained):
 
 
 def test_of_random_starts_the_lowest_objective_is_kept(trained):
-    context, bags, _, y = trained("--C", "1", "--init", "random", "--n-init", 3, "--seed", 5)
+    context, bags, _, y = trained("--C", "1", "--init", "random", "--set=train.n_init=3", "--seed", 5)
     starts = [replace(one(context, y, 1.0), seed=5 + i) for i in range(3)]
     found = fit_many(starts, bags)
     assert len({round(solution.objective, 9) for solution in found}) > 1
@@ -111,24 +111,24 @@ def test_of_random_starts_the_lowest_objective_is_kept(trained):
 
 
 def test_multifold_is_the_librarys(trained):
-    context, bags, _, y = trained("--C", "1", "--multifold", 3)
+    context, bags, _, y = trained("--C", "1", "--set=train.multifold=3")
     assert_is(model(context), fit_multifold(one(context, y, 1.0), bags, 3))
 
 
 @pytest.mark.slow
 def test_constants_are_chosen_with_multifold(trained):
-    context, bags, _, y = trained("--C", "1,10", "--folds", 2, "--multifold", 2)
+    context, bags, _, y = trained("--C", "1,10", "--folds", 2, "--set=train.multifold=2")
     chosen = model(context).provenance["result"]["C"]
     assert_is(model(context), fit_multifold(one(context, y, chosen), bags, 2))
 
 
 def test_the_first_windows_are_kept(trained):
-    context, bags, _, y = trained("--C", "1", "--keep-windows", 20)
+    context, bags, _, y = trained("--C", "1", "--set=train.keep_windows=20")
     assert_is(model(context), fit_many([one(context, y, 1.0)], bags.kept(20))[0])
 
 
 def test_the_windows_that_another_runs_models_score_best_are_kept(trained, finished):
-    context, bags, scale, y = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
+    context, bags, scale, y = trained("--C", "1", "--set=train.keep_windows=20", f"--set=train.keep_by={finished}")
     judge = Detector.load(finished / "models" / "six.safetensors")
     kept = bags.kept(20, judge.coef * judge.scale / scale)
     assert_is(model(context), fit_many([one(context, y, 1.0)], kept)[0])
@@ -137,8 +137,8 @@ def test_the_windows_that_another_runs_models_score_best_are_kept(trained, finis
 
 def test_another_judge_is_another_training(trained, finished, tmp_path, command, refused):
     other = shutil.copytree(finished, tmp_path / "OTHER")
-    context, *_ = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
-    more = ["--out", context.run.path, "--keep-by", other]
+    context, *_ = trained("--C", "1", "--set=train.keep_windows=20", f"--set=train.keep_by={finished}")
+    more = ["--out", context.run.path, f"--set=train.keep_by={other}"]
     assert command("train", *more).status == 0  # the same models, wherever they lie
     assert command("train", "--out", other, "--C", "3", "--redo", "--quiet").status == 0
     assert "kept_by" in refused("train", *more)
@@ -160,24 +160,26 @@ def test_a_judge_of_other_windows_is_refused(extracted, digits, tmp_path, comman
         "hog",
     ]
     assert command("run", "--data", "voc", "--root", digits, "--out", other, *line).status == 0
-    said = refused("train", "--out", extracted, "--C", "1", "--keep-windows", 5, "--keep-by", other)
-    assert "--keep-by must be a run on the same windows" in said
+    said = refused(
+        "train", "--out", extracted, "--C", "1", "--set=train.keep_windows=5", f"--set=train.keep_by={other}"
+    )
+    assert "train.keep_by must be a run on the same windows" in said
     assert not list((extracted / "models").iterdir())
 
 
 def test_folds_do_not_take_windows_that_were_kept_by_models_of_all_labels(
     trained, finished, tmp_path, command, refused
 ):
-    context, *_ = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
+    context, *_ = trained("--C", "1", "--set=train.keep_windows=20", f"--set=train.keep_by={finished}")
     for verb in ("detect", "evaluate"):
         assert command(verb, "--out", context.run.path, "--quiet").status == 0
     line = ["compare", "--out", tmp_path / "C", finished, context.run.path, "--quiet"]
-    assert "know the labels of all pictures (--keep-by)" in refused(*line, "--folds", 2)
+    assert "know the labels of all pictures (train.keep_by)" in refused(*line, "--folds", 2)
     assert command(*line).status == 0
 
 
 def test_folds_take_windows_that_were_kept_in_the_order_of_proposals(trained, finished, tmp_path, command):
-    context, *_ = trained("--C", "1", "--keep-windows", 20)
+    context, *_ = trained("--C", "1", "--set=train.keep_windows=20")
     for verb in ("detect", "evaluate"):
         assert command(verb, "--out", context.run.path, "--quiet").status == 0
     result = command("compare", "--out", tmp_path / "C", finished, context.run.path, "--folds", 2, "--quiet")
@@ -197,7 +199,7 @@ def test_constants_are_not_chosen_on_windows_that_were_kept_by_models_of_all_lab
     extracted, finished, refused, verb, options, words
 ):
     before = (extracted / "run.toml").read_bytes()
-    more = ["--folds", 2, "--keep-windows", 20, "--keep-by", finished]
+    more = ["--folds", 2, "--set=train.keep_windows=20", f"--set=train.keep_by={finished}"]
     line = refused(verb, "--out", extracted, "--quiet", *options, *more)
     assert words in line
     assert "models that know the labels which cross-validation holds out" in line
@@ -206,9 +208,9 @@ def test_constants_are_not_chosen_on_windows_that_were_kept_by_models_of_all_lab
 
 
 def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(trained, finished):
-    context, bags, _, y = trained("--C", "1", "--keep-windows", 20, "--keep-by", finished)
+    context, bags, _, y = trained("--C", "1", "--set=train.keep_windows=20", f"--set=train.keep_by={finished}")
     settings = context.settings.with_values({"train.C": (1.0, 10.0), "train.folds": 2})
-    with pytest.raises(OptionError, match="--keep-by keeps windows by models that know"):
+    with pytest.raises(OptionError, match=r"train\.keep_by keeps windows by models that know"):
         choose_constants(replace(context, settings=settings), bags.kept(20), {"six": y})
 
 
@@ -217,16 +219,19 @@ def test_a_choice_on_such_windows_is_refused_without_the_command_line_too(traine
     [
         (["--trim", "1"], "--trim must be at least 0 and below 1, got 1"),
         (["--trim", "0.1,x"], "--trim must be numbers"),
-        (["--n-init", "3"], "--n-init must be 1, or more with --init random, got 3"),
-        (["--n-init", "0", "--init", "random"], "--n-init must be from 1 to 2147483647, got 0"),
-        (["--multifold", "2", "--path"], "--path must not go with --multifold"),
-        (["--multifold", "1"], "--multifold must be 2 or more"),
-        (["--keep-windows", "-2"], "--keep-windows must be from 0 to 2147483647, got -2"),
-        (["--keep-by", "x"], "--keep-by needs --keep-windows"),
-        (["--keep-windows", "5", "--keep-by", "x", "--init", "whole_image"], "another --init than whole_image"),
-        (["--keep-windows", "5", "--keep-by", "nowhere"], "nowhere"),
-        (["--train-candidates", "-1"], "option --train-candidates must be from 0 to 2147483647, got -1"),
-        (["--multifold", "99"], "folds must be from 2"),
+        (["--set=train.n_init=3"], "setting train.n_init must be 1, or more with --init random, got 3"),
+        (["--set=train.n_init=0", "--init", "random"], "setting train.n_init must be from 1 to 2147483647, got 0"),
+        (["--set=train.multifold=2", "--set=train.path=true"], "setting train.path must not go with train.multifold"),
+        (["--set=train.multifold=1"], "setting train.multifold must be 2 or more"),
+        (["--set=train.keep_windows=-2"], "setting train.keep_windows must be from 0 to 2147483647, got -2"),
+        (["--set=train.keep_by=x"], "train.keep_by needs train.keep_windows"),
+        (
+            ["--set=train.keep_windows=5", "--set=train.keep_by=x", "--init", "whole_image"],
+            "another --init than whole_image",
+        ),
+        (["--set=train.keep_windows=5", "--set=train.keep_by=nowhere"], "nowhere"),
+        (["--set=train.candidates=-1"], "setting train.candidates must be from 0 to 2147483647, got -1"),
+        (["--set=train.multifold=99"], "folds must be from 2"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(extracted, refused, options, words):

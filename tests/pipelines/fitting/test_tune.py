@@ -103,13 +103,16 @@ def test_a_trial_trains_on_what_it_does_not_score(y):
 
 
 def test_tune_writes_the_models_that_train_writes(extracted, finished, command, made):
-    result = command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path")
+    result = command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--set=train.path=false")
     assert result.status == 0, result.err
     assert made(extracted, "models/*") == made(finished, "models/*")
     assert made(extracted, "history.csv") == made(finished, "history.csv")
     before = made(extracted, "models/*", "tuning.*")
     assert command("train", "--out", extracted, "--quiet").status == 0
-    assert command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet").status == 0
+    assert (
+        command("tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--set=train.path=false", "--quiet").status
+        == 0
+    )
     assert made(extracted, "models/*", "tuning.*") == before
 
 
@@ -140,7 +143,7 @@ def test_tuning_is_told_in_three_ways_that_agree(extracted, command):
 def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
     extracted, finished, command, made, monkeypatch
 ):
-    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--no-path", "--quiet"]
+    line = ["tune", "--out", extracted, "--C", "1,10", "--folds", 2, "--set=train.path=false", "--quiet"]
     asked = []
 
     def choose(context, bags, labels):
@@ -180,13 +183,13 @@ def test_tune_walks_along_c_and_train_says_so_too(extracted, command, made):
     assert command("tune", "--out", extracted, *line).status == 0
     assert RunFolder(extracted).settings().train.path is True
     tuned = made(extracted, "models/*", "history.csv")
-    assert command("train", "--out", extracted, "--redo", "--path", *line).status == 0
+    assert command("train", "--out", extracted, "--redo", "--set=train.path=true", *line).status == 0
     assert made(extracted, "models/*", "history.csv") == tuned
 
 
 def test_a_typed_j_is_itself_after_a_relative_one(extracted, command, refused):
     more = ["--learner", "latent_svm", "--C", "1", "--J", "0.1,1", "--trim", "0", "--folds", 2, "--quiet"]
-    assert command("tune", "--out", extracted, *more, "--J-relative").status == 0
+    assert command("tune", "--out", extracted, *more, "--set=train.J_relative=true").status == 0
     relative = json.loads((extracted / "tuning.json").read_text())["classes"]["six"]["candidates"]
     data = Detector.load(RunFolder(extracted).model("six")).provenance["data"]
     unit = (data["positives"] + data["negatives"]) / data["positives"]

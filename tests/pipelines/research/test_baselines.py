@@ -171,7 +171,7 @@ def test_what_a_baseline_cannot_do_is_said(made_by, finished, tmp_path, refused)
     assert f"option --refine must be 0 with --learner {name}, got 1." in told
     told = refused("compare", "--out", tmp_path / "C", finished, made_by.out, "--folds", 2)
     assert f"option --folds needs runs of latent learners, got {name} in DIR." in told
-    told = refused("train", "--out", made_by.out, "--head-seed", 7)
+    told = refused("train", "--out", made_by.out, "--set=train.head_seed=7")
     assert "head_seed" in told
     if made_by.method is not Method.MI_SVM:
         told = refused("predict", "--model", made_by.out, tmp_path / "a.png")
@@ -183,7 +183,7 @@ def test_the_learner_of_a_run_may_be_a_baseline(method, digits, finished, fast, 
     if method is not Method.MI_SVM:
         pytest.importorskip("torch", reason="torch is not installed")
     line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--shards-from", finished, "--quiet"]
-    told = command(*line, *fast, "--learner", method.value, "--epochs", "2", "--lr", ".01")
+    told = command(*line, *fast, "--learner", method.value, "--set=train.epochs=2", "--set=train.lr=.01")
     assert told.status == 0, told.err
     evaluation = json.loads((tmp_path / "RUN" / "evaluation.json").read_text())
     assert evaluation["sets"]["test"]["mean"]["ap_area"] is not None
@@ -196,7 +196,7 @@ def test_learners_take_over_a_folder_only_with_redo(method, run_copy, command, r
         pytest.importorskip("torch", reason="torch is not installed")
     own = ["train", "--out", run_copy, "--quiet", "--folds", 2]
     latent = [*own, "--learner", "latent_rank_svm", "--C", "1"]
-    baseline = [*own, "--learner", method.value, "--C", "1", "--epochs", "2", "--lr", ".01"]
+    baseline = [*own, "--learner", method.value, "--C", "1", "--set=train.epochs=2", "--set=train.lr=.01"]
     assert command(*latent, "--redo").status == 0
     before = made(run_copy)
     assert "--redo to train again" in refused(*baseline)

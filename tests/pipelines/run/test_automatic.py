@@ -112,7 +112,7 @@ def photo_run(digits, tmp_path_factory):
         pytest.skip("the extra photos is not installed")
     out = tmp_path_factory.mktemp("photos") / "RUN"
     fast = ["--windows", "grid", "--max-windows", "30", "--classes", "six", "--sizes", "96,128", "--pca", "20"]
-    fast += ["--C", "1", "--refine", "0", "--box-voting", "0", "--demotion", "0", "--quiet"]
+    fast += ["--C", "1", "--refine", "0", "--set=detect.box_voting=0", "--set=detect.demotion=0", "--quiet"]
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast])
     assert exit_.value.code == 0

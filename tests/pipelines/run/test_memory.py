@@ -29,7 +29,7 @@ def test_memory_that_no_machine_has_is_no_size(run_copy, refused, size):
 
 def test_a_run_on_bfloat16_goes_all_the_way(digits, tmp_path, command, fast):
     arguments = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--quiet", *fast]
-    result = command(*arguments, "--dtype", "bfloat16", "--memory", "10K")
+    result = command(*arguments, "--set=features.dtype=bfloat16", "--memory", "10K")
     assert result.status == 0, result.err
     assert open_shards(tmp_path / "RUN" / "shards" / "trainval").dtype == "bfloat16"
     assert command("verify", "--out", tmp_path / "RUN", "--quiet").status == 0

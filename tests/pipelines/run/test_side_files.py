@@ -126,7 +126,7 @@ def check_done_again(run, name, verb, finished, digits, fast, command, made):
     line = {
         "run": ["run", "--data", "voc", "--root", digits, *fast],
         "train": ["train"],
-        "tune": ["tune", "--C", "1,10", "--folds", 2, "--no-path"],
+        "tune": ["tune", "--C", "1,10", "--folds", 2, "--set=train.path=false"],
     }[verb]
     result = command(*line, "--out", run)
     assert result.status == 0, result.err

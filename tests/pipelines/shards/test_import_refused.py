@@ -56,7 +56,7 @@ def second(box):
         (
             "features",
             lambda f: f + 1e5,
-            "features must be at most 65504 in size to fit float16, got 100001; give --dtype",
+            "features must be at most 65504 in size to fit float16, got 100001; give --set features.dtype=float32",
         ),
         ("features", lambda f: -1e5 * f, "must be at most 65504"),
         ("features", lambda f: f[:1], "as many features as boxes, got 1 rows for 2 boxes"),
@@ -77,7 +77,7 @@ def test_a_picture_that_breaks_a_rule_is_named_with_the_value(source, line, refu
 
 def test_larger_features_fit_float32(source, line, command):
     change(source, features=lambda f: f + 1e5)
-    assert command(*line, "--dtype", "float32").status == 0
+    assert command(*line, "--set=features.dtype=float32").status == 0
 
 
 def test_boxes_that_reach_out_by_rounding_are_cut_and_counted(source, line, out, command):
@@ -193,7 +193,7 @@ def test_changed_proposals_are_refused(source, digits, out, command, refused):
 
 def test_proposals_keep_the_limits_of_number_and_area(source, digits, out, command):
     line = ["extract", "--proposals", source, "--data", "voc", "--root", digits, "--out", out, "--extractor", "hog"]
-    assert command(*line, "--max-area", 0.5).status == 0
+    assert command(*line, "--set=windows.max_area=0.5").status == 0
     for shard in open_shards(out / "shards" / "trainval"):
         np.testing.assert_array_equal(shard.boxes, np.tile([[5, 6, 30, 40]], (len(shard.image_ids), 1)))
 

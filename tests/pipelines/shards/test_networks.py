@@ -79,7 +79,7 @@ def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):
 def test_sizes_that_a_network_does_not_use_may_be_larger_than_pictures(network, kind, sizes):
     values = {"features.extractors": (f"onnx:{network[kind]}",), "features.sizes": sizes}
     check_sizes(Settings().with_values(values))
-    with pytest.raises(OptionError, match="option --sizes must be at most --max-side"):
+    with pytest.raises(OptionError, match=r"option --sizes must be at most windows\.max_side"):
         check_sizes(Settings().with_values(values | {"features.extractors": (f"onnx:{network[32]}",)}))
 
 
@@ -119,7 +119,7 @@ def beside(digits, fast_network, network, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("beside") / "RUN"
     options = ["--extractor", f"onnx:{network[32]}", "--extractor", f"onnx:{network[16]}", "--sizes", "160,224"]
-    more = ["--contrast", "0.5", "--beside", "--pca", "4", "--refine", "1", "--quiet"]
+    more = ["--set=features.contrast=0.5", "--set=features.beside=true", "--pca", "4", "--refine", "1", "--quiet"]
     with pytest.raises(SystemExit) as exit_:
         main(["run", "--data", "voc", "--root", str(digits), "--out", str(out), *fast_network, *options, *more])
     assert exit_.value.code == 0
@@ -143,7 +143,7 @@ def test_the_first_models_take_the_surroundings_away_and_refined_ones_weigh_them
 def test_refined_models_keep_a_share_of_the_weights_of_surroundings(beside, tmp_path, command):
     out = tmp_path / "RUN"
     shutil.copytree(beside, out)
-    assert command("refine", "--out", out, "--refine-surroundings", "0.25", "--redo", "--quiet").status == 0
+    assert command("refine", "--out", out, "--set=refine.surroundings=0.25", "--redo", "--quiet").status == 0
     whole, less = (Detector.load(run / "models" / "six.safetensors") for run in (beside, out))
     factors = np.tile(np.repeat([1.0, 0.25], 4), 3)
     np.testing.assert_allclose(less.coef * less.scale, whole.coef * whole.scale * factors)
@@ -156,7 +156,7 @@ def test_held_out_scores_are_those_of_models_that_keep_a_share(beside, tmp_path,
     out = tmp_path / "RUN"
     shutil.copytree(beside, out)
     whole = HeldOut.load(out / "heldout" / "six.safetensors")
-    assert command("refine", "--out", out, "--refine-surroundings", "0.25", "--redo", "--quiet").status == 0
+    assert command("refine", "--out", out, "--set=refine.surroundings=0.25", "--redo", "--quiet").status == 0
     less = HeldOut.load(out / "heldout" / "six.safetensors")
     for fold in (1, 2):  # models with all weights would have the same scores but for scale and mean
         np.testing.assert_array_equal(less.fold == fold, whole.fold == fold)
@@ -174,6 +174,6 @@ def test_prediction_builds_the_same_features(beside, digits, command):
 
 
 def test_models_of_other_networks_features_are_not_taken_to_choose_windows(beside, command):
-    said = command("train", "--out", beside, "--keep-windows", "5", "--keep-by", beside)
+    said = command("train", "--out", beside, "--set=train.keep_windows=5", f"--set=train.keep_by={beside}")
     assert said.status == 2
-    assert "option --keep-by must not go with --beside" in said.err
+    assert "setting train.keep_by must not go with features.beside" in said.err

@@ -127,7 +127,7 @@ def test_pictures_of_the_projection_are_read_once_and_change_nothing(extract, mo
 def test_predict_gives_boxes_of_a_large_picture_in_its_own_pixels(digits, tmp_path, command):
     options = ["--windows", "grid", "--max-windows", "150", "--classes", "six", "--C", "1", "--folds", "2", "--quiet"]
     line = ["--data", "voc", "--root", digits, "--out", tmp_path / "RUN", "--extractor", "hog"]
-    line += ["--max-side", "256", "--proposal-side", "200"]
+    line += ["--set=windows.max_side=256", "--set=windows.proposal_side=200"]
     for verb in (["extract", *line, *options[:6]], ["train", "--out", tmp_path / "RUN", *options[6:]]):
         assert command(*verb).status == 0
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[0]

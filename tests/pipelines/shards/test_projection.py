@@ -7,7 +7,16 @@ import pytest
 
 from lapsvm.features import load_projection, open_shards
 
-OPTIONS = ["--pca", "40", "--max-area", "0.8", "--demotion", "1", "--box-voting", "0.5"]
+OPTIONS = [
+    "--pca",
+    "40",
+    "--set",
+    "windows.max_area=0.8",
+    "--set",
+    "detect.demotion=1",
+    "--set",
+    "detect.box_voting=0.5",
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +58,7 @@ def test_prediction_needs_the_models_alone(projected, digits, command, tmp_path)
     moved.mkdir()
     for path in (projected / "models").glob("*.safetensors"):
         (moved / path.name).write_bytes(path.read_bytes())
-    options = ["--demotion", "1", "--box-voting", "0.5", "--max-detections", "100"]
+    options = ["--set=detect.demotion=1", "--set=detect.box_voting=0.5", "--max-detections", "100"]
     said = command("predict", "--model", moved, picture, "--extractor", "hog", *options)
     found = {}
     for one in json.loads(said.out)[0]["detections"]:
@@ -78,7 +87,12 @@ def test_prediction_in_a_run_folder_detects_as_the_run_did(projected, digits, co
     picture = sorted((digits / "JPEGImages").glob("*.jpg"))[-1]
     said = [
         command("predict", "--model", projected / "models" / "six.safetensors", picture, *options)
-        for options in ([], ["--demotion", "1", "--box-voting", "0.5"], ["--box-voting", "0"], ["--nms", "0.9"])
+        for options in (
+            [],
+            ["--set=detect.demotion=1", "--set=detect.box_voting=0.5"],
+            ["--set=detect.box_voting=0"],
+            ["--nms", "0.9"],
+        )
     ]
     found = [json.loads(one.out)[0]["detections"] for one in said]
     assert found[0] == found[1]
@@ -98,9 +112,9 @@ def test_shards_from_brings_the_projection_along(projected, digits, fast, comman
 @pytest.mark.parametrize(
     ("option", "value", "rule"),
     [
-        ("--box-voting", "-1", "option --box-voting must be a finite number of at least 0, got -1."),
-        ("--box-voting", "nan", "option --box-voting must be a finite number of at least 0, got nan."),
-        ("--box-voting-iou", "0", "option --box-voting-iou must be above 0 and at most 1, got 0."),
+        ("--set=detect.box_voting=-1", "setting detect.box_voting must be a finite number of at least 0, got -1."),
+        ("--set=detect.box_voting=nan", "setting detect.box_voting must be a finite number of at least 0, got nan."),
+        ("--set=detect.box_voting_iou=0", "setting detect.box_voting_iou must be above 0 and at most 1, got 0."),
         ("--nms", "1.5", "option --nms must be from 0 to 1, got 1.5."),
     ],
 )

@@ -26,7 +26,7 @@ def numbers():
 OPTIONS = [
     *("--extractor", "torch:run_nets:map_of_colours?size=128&cells=1x1,2x2&flip=yes"),
     *("--extractor", "torch:run_nets:numbers?way=warped&size=32&context=2&batch=7"),
-    *("--sizes", "96", "--contrast", "0.3", "--device", "cpu", "--quiet"),
+    *("--sizes", "96", "--set=features.contrast=0.3", "--device", "cpu", "--quiet"),
 ]
 
 

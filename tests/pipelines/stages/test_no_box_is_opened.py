@@ -16,13 +16,25 @@ SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "heldout/*", "detecti
 WITHOUT_BOXES = {
     "train": [["train", "--C", "1,10", "--folds", "2"]],
     "choice by windows": [
-        ["train", "--C", "1,10", "--folds", "2", "--criterion", "agreement", "--init", "centre", "--multifold", "2"]
+        [
+            "train",
+            "--C",
+            "1,10",
+            "--folds",
+            "2",
+            "--criterion",
+            "agreement",
+            "--init",
+            "centre",
+            "--set",
+            "train.multifold=2",
+        ]
     ],
     "tune": [["tune", "--C", "1,10", "--folds", "2", "--criterion", "agreement"]],
     "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
     "refine": [
         ["train", "--C", "10"],
-        ["refine", "--refine", "2", "--average", "--candidates", "30"],
+        ["refine", "--refine", "2", "--set=refine.average=true", "--set=refine.candidates=30"],
     ],
 }
 # what may open annotations: evaluation, and the count of imported boxes that are objects

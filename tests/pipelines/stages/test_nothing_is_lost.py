@@ -60,7 +60,7 @@ def test_extraction_makes_just_a_shard_with_a_flipped_bit_again(
     ("more", "words"),
     [
         (["--max-windows", "50"], "max_windows 60 instead of 50"),
-        (["--dtype", "float32"], "'float16' instead of 'float32'"),
+        (["--set=features.dtype=float32"], "'float16' instead of 'float32'"),
         (["--C", "3"], "training.C [1.0, 10.0] instead of [3.0]"),
         (["--loss", "ndcg"], "training.loss 'ap' instead of 'ndcg'"),
     ],
@@ -109,7 +109,7 @@ def _listen_to_ctrl_c():
 
 @pytest.mark.slow
 def test_ctrl_c_is_one_line(digits, tmp_path, arguments):
-    long = ["--windows", "selective_search", "--windows-mode", "quality", "--max-windows", "2000"]
+    long = ["--windows", "selective_search", "--set=windows.mode=quality", "--max-windows", "2000"]
     line = [sys.executable, "-m", "lapsvm.pipelines", *map(str, arguments(digits, tmp_path / "RUN", *long))]
     process = subprocess.Popen(
         line,
@@ -181,7 +181,7 @@ def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refu
     assert "class all is left out" in result.err
 
 
-@pytest.mark.parametrize("more", [(), ("--train-candidates", "4")], ids=["plain", "candidates"])
+@pytest.mark.parametrize("more", [(), ("--set=train.candidates=4")], ids=["plain", "candidates"])
 def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, command, made, monkeypatch, more):
     from lapsvm.bags import Bags
 

@@ -178,8 +178,8 @@ def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opene
 @pytest.mark.parametrize(
     ("options", "is_enough"),
     [
-        (["--learner", "wsddn", "--epochs", "10", "--lr", ".01"], True),
-        (["--learner", "wsddn", "--C", "1", "--epochs", "5,10"], False),
+        (["--learner", "wsddn", "--set=train.epochs=10", "--set=train.lr=.01"], True),
+        (["--learner", "wsddn", "--C", "1", "--set=train.epochs=5,10"], False),
         (["--learner", "mi_svm", "--C", "1", "--J", "1,3"], False),
     ],
 )
