@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from baselines import take_shards
 from lapsvm.pipelines.cli.parameters import PATH
 from lapsvm.pipelines.cli.study import Root, split_names, study_command
 from lapsvm.pipelines.run.checks import check_settings
@@ -28,7 +29,6 @@ from lapsvm.pipelines.run.limits import MAX_DRAWS
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.shards.jobs import copy_shard
 from lapsvm.pipelines.stages.registry import run_stage
 from rows import Row, rows_markdown, rows_table, write_rows
 
@@ -119,24 +119,12 @@ def make(source: RunFolder, out: Path, variant: Variant, reporter: Reporter, roo
     program = ("python", "benchmarks/recipes/ablation.py")
     context = RunContext(run, settings, os.cpu_count() or 1, reporter, program=program)
     with run.lock():
-        _take_shards(source, run, settings)
+        take_shards(source, run, [settings.data.train_set, settings.data.test_set])
         _take_models(source, run, variant.values)
         context.save_settings()
         for stage in ("train", "refine", "detect", "evaluate"):
             run_stage(stage, context)
     return run.path
-
-
-def _take_shards(source: RunFolder, run: RunFolder, settings: Settings) -> None:
-    """Link the shards of both sets and their projection."""
-    files = [source.projection] if source.projection.is_file() else []
-    for set_name in (settings.data.train_set, settings.data.test_set):
-        files += sorted(source.shards(set_name).glob("*.safetensors"))
-    for file in files:
-        target = run.path / file.relative_to(source.path)
-        if not target.exists():
-            run.files.claim([target])
-            copy_shard(file, target)
 
 
 def _take_models(source: RunFolder, run: RunFolder, values: Values) -> None:
