@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 from lapsvm.pipelines.commands.verbs import app
+from lapsvm.pipelines.run.options import OPTIONS, SETTINGS
 
 ROOT = Path(__file__).parents[2]
 SITE = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+OF_THE_PROGRAM = [page for page in PAGES if "measurements" not in page.parts]  # those tell of earlier states, too
+OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace"}
+FILE_SUFFIXES = {".yaml", ".txt", ".npy"}  # data.yaml is no setting
 SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
 
 
@@ -42,6 +46,26 @@ def test_every_research_command_is_listed_with_its_page():
     listed = re.findall(r"^\| `(\S+)` \| .+ \| \[\w+\]\(\S+\) \|$", (folder / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(scripts)
     assert [link for link in links(folder / "README.md") if not link.exists()] == []
+
+
+def known_flags():
+    """Return the flags of all verbs, and of the scripts in benchmarks/ and examples/."""
+    scripts = "".join(path.read_text() for name in ("benchmarks", "examples") for path in (ROOT / name).rglob("*.py"))
+    annotated = {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): Annotated", scripts, re.MULTILINE)}
+    verbs = {flag for option in OPTIONS for flag in option.flags.split("/")}
+    own = {"--help", "--help-all", "--version", "--install-completion", "--show-completion"}
+    return verbs | annotated | own | set(re.findall(r'"(--[\w-]+)', scripts))
+
+
+@pytest.mark.parametrize("page", OF_THE_PROGRAM, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_and_settings_on_a_page_exist(page):
+    text = page.read_text(encoding="utf-8")
+    spans = re.findall(r"^```console.*?^```|`[^`\n]+`", text, flags=re.DOTALL | re.MULTILINE)
+    used = {flag for span in spans for flag in re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", span)}
+    assert used - known_flags() - OF_OTHER_PROGRAMS == set()
+    tables = "|".join({name.partition(".")[0] for name in SETTINGS if "." in name})
+    named = re.findall(rf"`(?:--set )?((?:{tables})\.[A-Za-z_.]+)(?:=[^`]*)?`", text)
+    assert {name for name in named if name not in SETTINGS and Path(name).suffix not in FILE_SUFFIXES} == set()
 
 
 def test_every_page_is_reached_from_the_index():
