@@ -27,7 +27,7 @@ from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import MemoryPart
-from lapsvm.bags.stores.reading import Reading, Visitor
+from lapsvm.bags.stores.reading import ReadOptions, Visitor
 from lapsvm.bags.totals import bag_means, copies, mean_norm, top_mask, window_scores
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster
@@ -144,7 +144,7 @@ class Bags:
         ClusterError
             If no worker is left.
         """
-        folder, reading = Path(run_folder, "shards", split), Reading(verify, transform, visit)
+        folder, reading = Path(run_folder, "shards", split), ReadOptions(verify, transform, visit)
         store, sizes = open_folder(folder, memory, reading, device, cluster)
         bags = cls.__new__(cls)
         bags._set(store, np.append(0, np.cumsum(sizes)), scale, threads)

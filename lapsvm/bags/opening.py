@@ -12,7 +12,7 @@ from lapsvm.bags.stores.gpu import use_device
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
-from lapsvm.bags.stores.reading import Reading, check_finite, file_part
+from lapsvm.bags.stores.reading import ReadOptions, check_finite, file_part
 from lapsvm.bags.stores.remote import open_remote_store
 from lapsvm.cluster import Cluster
 from lapsvm.errors import StageError
@@ -24,7 +24,7 @@ _INDEX_BYTES = 4  # per window, for its slot in the cache
 
 
 def open_folder(
-    folder: Path, memory: int | str | None, reading: Reading, device: str, cluster: Cluster | None
+    folder: Path, memory: int | str | None, reading: ReadOptions, device: str, cluster: Cluster | None
 ) -> tuple[Store, Index]:
     """Return a store of the shards in a folder, held here or by a cluster, and the number of each picture's windows.
 
@@ -48,7 +48,7 @@ def open_folder(
     return store, sizes
 
 
-def open_store(shards: ShardSet, memory: int | None, reading: Reading) -> tuple[Store, Index]:
+def open_store(shards: ShardSet, memory: int | None, reading: ReadOptions) -> tuple[Store, Index]:
     """Return a store of shards and the number of each picture's windows; memory None keeps all windows in memory.
 
     Raises

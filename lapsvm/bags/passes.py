@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, Best, Work
+from lapsvm.bags.requests import Answer, Best, PassQuery
 from lapsvm.bags.scoring import BestWindows, Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Store
@@ -58,7 +58,7 @@ class Pass:
         """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
         return BestWindows(*self.run(Best(weights)))
 
-    def run(self, work: Work) -> Answer:
+    def run(self, work: PassQuery) -> Answer:
         """Return the answer to `work`: that of all bags, in order."""
         if self.store.remote is not None:
             return self.store.remote.run(self.selection, work)
@@ -84,7 +84,7 @@ class Pass:
                 running.result()
         return answer
 
-    def _on_device(self, work: Work) -> frozenset[Chunk]:
+    def _on_device(self, work: PassQuery) -> frozenset[Chunk]:
         """Return the chunks whose windows lie on a device that can do the work."""
         device = self.store.device
         if device is None or work.best_of is None:
@@ -93,7 +93,7 @@ class Pass:
         ends = (stops - self.store.bounds[[chunk.part for chunk in self.chunks]]).tolist()
         return frozenset(chunk for chunk, end in zip(self.chunks, ends, strict=True) if device.holds(chunk.part, end))
 
-    def _run_on_device(self, chunks: frozenset[Chunk], work: Work, write: Callable[[Chunk, Answer], None]) -> None:
+    def _run_on_device(self, chunks: frozenset[Chunk], work: PassQuery, write: Callable[[Chunk, Answer], None]) -> None:
         """Find the best windows of chunks on the device; the processor sums their scores, as it does for all others."""
         device, weights = self.store.device, work.best_of
         if device is None or weights is None:

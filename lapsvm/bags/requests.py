@@ -1,6 +1,6 @@
 """The kinds of work that a pass does for every bag; each is a function of one block of windows.
 
-Work is plain data, so it can be pickled and sent to the process that holds the windows; it knows neither files nor
+A query is plain data, so it can be pickled and sent to the process that holds the windows; it knows neither files nor
 threads. Its kernel takes bags in memory and returns, for each bag in order, some rows of one or more arrays. A pass
 concatenates the answers to all blocks.
 """
@@ -21,7 +21,7 @@ Answer = tuple[Array, ...]
 Kernel = Callable[[Block, Mask | None], Answer]
 
 
-class Work(ABC):
+class PassQuery(ABC):
     """What a pass computes for every bag; by default one row per bag, for one product per feature of each window."""
 
     best_of: Float64 | None = None
@@ -45,7 +45,7 @@ class Work(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Best(Work):
+class Best(PassQuery):
     """The best window of each bag for the columns of `weights` (d, k), whose scale is folded in: index and score."""
 
     weights: Float64
@@ -71,7 +71,7 @@ class Best(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Scores(Work):
+class Scores(PassQuery):
     """The score of every window for `weights` (d,), -inf where it does not compete."""
 
     weights: Float64
@@ -101,7 +101,7 @@ class Scores(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Means(Work):
+class Means(PassQuery):
     """The mean of the windows of each bag, unscaled, whether they compete or not."""
 
     def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
@@ -122,7 +122,7 @@ class Means(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Norms(Work):
+class Norms(PassQuery):
     """The sum over each bag of its windows' Euclidean norms times `scale` (d,)."""
 
     scale: Float64
@@ -142,7 +142,7 @@ class Norms(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class Copies(Work):
+class Copies(PassQuery):
     """Copies of the windows that compete, as they are stored."""
 
     def offsets(self, selection: Selection) -> Index:

@@ -76,7 +76,7 @@ class Space(NamedTuple):
     evidence: Evidence
 
 
-class Leaves(NamedTuple):
+class Regions(NamedTuple):
     """The regions of one segmentation, the input of grouping."""
 
     counts: Int32
@@ -198,7 +198,7 @@ def segment(weights: NDArray[np.uint16], ks: Sequence[int]) -> tuple[Int32, Int3
     return _segmentation.segment(weights, np.array(ks, np.int32) * LEVELS, np.array(least, np.int32))
 
 
-def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Int32, labels: Int32) -> Iterator[Leaves]:
+def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Int32, labels: Int32) -> Iterator[Regions]:
     """Yield the regions of each segmentation; the pixels are counted once, in the common refinement."""
     cell_of_atom, count = _regions.refine(labels)
     cells = cell_of_atom[atoms]
@@ -211,4 +211,4 @@ def describe(planes: Planes, smoothed: NDArray[np.int16], atoms: Int32, labels: 
         n_regions = int(label.max()) + 1
         if n_regions > MAX_REGIONS:
             raise InputError(f"k must be so large that at most {MAX_REGIONS} regions are left, got {n_regions}.")
-        yield Leaves(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))
+        yield Regions(*_regions.pool(owner, n_regions, counts, sizes, boxes, pairs))

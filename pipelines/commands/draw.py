@@ -9,7 +9,7 @@ from typing import Any
 from lapsvm.catalog import Pixels
 from lapsvm.files import write_atomically
 
-from .labels import LabelStyle, Rectangle, place_label
+from .box_captions import LabelStyle, Rectangle, place_label
 
 SOFTWARE = ("Software", "lapsvm predict")
 """Keyword and text of the first text chunk of a PNG; they identify drawings of this program."""

@@ -7,8 +7,8 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.detection.detected import Detected
 
+from .box_captions import shown_name
 from .draw import DrawnBox
-from .labels import shown_name
 
 PROBABLE = 0.5
 """Least probability of a drawn box where no threshold is given."""

@@ -8,7 +8,7 @@ from lapsvm.report import escape_markdown, markdown_table
 from ..results.tables import TITLES, Cell, difference_text, print_rows
 
 
-class Sheet(NamedTuple):
+class Table(NamedTuple):
     """One table: its title, its header, and its rows, the mean last."""
 
     title: str
@@ -21,35 +21,35 @@ def comparison_markdown(table: Mapping[str, Any]) -> str:
     first = escape_markdown(table["runs"][0]["name"])
     lines = ["# Comparison", "", f"Differences are to {first}; brackets hold {_interval(table)}.", ""]
     lines += [f"* {escape_markdown(', '.join(run.values()))}" for run in table["runs"]]
-    for sheet in sheets(table):
-        header = [escape_markdown(title) for title in sheet.header]
-        rows = [[escape_markdown(str(name)), *cells] for name, *cells in sheet.rows]
-        lines += ["", f"## {sheet.title}", "", markdown_table(header, rows, escape=False).rstrip("\n")]
+    for part in _tables(table):
+        header = [escape_markdown(title) for title in part.header]
+        rows = [[escape_markdown(str(name)), *cells] for name, *cells in part.rows]
+        lines += ["", f"## {part.title}", "", markdown_table(header, rows, escape=False).rstrip("\n")]
     return "\n".join(lines) + "\n"
 
 
 def print_comparison(table: Mapping[str, Any]) -> None:
     """Print the tables on standard output."""
-    for sheet in sheets(table):
-        print_rows(*sheet)
+    for part in _tables(table):
+        print_rows(*part)
 
 
-def sheets(table: Mapping[str, Any]) -> Iterator[Sheet]:
+def _tables(table: Mapping[str, Any]) -> Iterator[Table]:
     """Yield the table of every measure, then that of the folds."""
     for measure, entry in table["measures"].items():
         rows = [_bootstrap_row(name, row) for name, row in _rows(entry)]
-        yield Sheet(TITLES[measure], _header(table, "p (Holm)"), rows)
+        yield Table(TITLES[measure], _header(table, "p (Holm)"), rows)
     if any(seconds is not None for seconds in table.get("cpu_seconds", ())):
         names = [run["name"] for run in table["runs"]]
         cells = ["-" if seconds is None else f"{seconds:.0f}" for seconds in table["cpu_seconds"]]
-        yield Sheet("CPU seconds", ["stages", *names], [["training and refinement", *cells]])
+        yield Table("CPU seconds", ["stages", *names], [["training and refinement", *cells]])
     if "folds" in table:
         folds = table["folds"]
         title = f"Held-out image AP, {folds['folds']} folds, {folds['seeds']} seed(s), corrected t-intervals"
         if "without_refinement" in folds:
             title += f"; {', '.join(folds['without_refinement'])} without refinement"
         rows = [_fold_row(name, row) for name, row in _rows(folds)]
-        yield Sheet(title, _header(table, "p (Holm)", "p corrected (Holm)"), rows)
+        yield Table(title, _header(table, "p (Holm)", "p corrected (Holm)"), rows)
 
 
 def _header(table: Mapping[str, Any], *tests: str) -> list[str]:

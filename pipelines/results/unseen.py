@@ -60,7 +60,7 @@ class Unseen:
         }
         return {measure: row[measure] for measure in measures}
 
-    def weakness(self, settings: Settings) -> str:
+    def weakness_message(self, settings: Settings) -> str:
         """Return a sentence on detectors that hardly separate the pictures of some class; "" if there is no such class.
 
         It blames no features that a run with the recipe "plain" has not made the most of.

@@ -1,7 +1,5 @@
 """The rules that the settings of a run keep: each its own, which the table of options holds, and those of several."""
 
-from dataclasses import asdict
-
 import numpy as np
 
 from lapsvm.errors import OptionError
@@ -12,7 +10,6 @@ from .settings import (
     FILE,
     IMPORTED,
     DataSettings,
-    DetectSettings,
     RefineSettings,
     Settings,
     TrainSettings,
@@ -54,13 +51,6 @@ def _check_baseline(settings: Settings) -> None:
     ):
         if given != only:
             raise OptionError(f"option {option} must be {only} with --learner {train.learner}, got {given}.")
-
-
-def check_detection(detect: DetectSettings) -> DetectSettings:
-    """Return the settings of detection if every value keeps its rule; OptionError if not."""
-    for name, value in asdict(detect).items():
-        SETTINGS[f"detect.{name}"].check(value)
-    return detect
 
 
 def _check_windows(windows: WindowSettings) -> None:

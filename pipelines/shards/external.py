@@ -148,7 +148,7 @@ def converted(
     box has no area or lies outside, or none is left.
     """
     rows = np.flatnonzero(~windows.truth)
-    boxes = convention.to_house(windows.boxes[rows])
+    boxes = convention.to_xyxy(windows.boxes[rows])
     _check_boxes(windows, boxes, rows, size, clip)
     height, width = size
     inside = np.clip(boxes, 0, [width, height, width, height])

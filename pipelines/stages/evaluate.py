@@ -26,7 +26,7 @@ def run(context: RunContext) -> None:
         ):
             if note:
                 report(note)
-    weakness = Unseen.of_run(context).weakness(context.settings)
+    weakness = Unseen.of_run(context).weakness_message(context.settings)
     if weakness:
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:

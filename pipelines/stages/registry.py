@@ -18,7 +18,7 @@ from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
-from .data_checks.places import PLACES, check_places, record_places
+from .data_checks.places import RELOCATABLE, check_places, record_places
 
 Stage = Callable[[RunContext], None]
 STAGES = {
@@ -101,7 +101,7 @@ def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[s
     """Return the values that a stage may still set; the run folder was made with the others."""
     combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
     used = USED_TABLES.get(stage, ())
-    open_ones = (*combined, *PLACES)
+    open_ones = (*combined, *RELOCATABLE)
     return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in open_ones}
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, Work
+from lapsvm.bags.requests import Answer, PassQuery
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.parts import MemoryPart, Part
 
@@ -15,7 +15,7 @@ from lapsvm.bags.stores.parts import MemoryPart, Part
 class RemoteWindows(Protocol):
     """Other processes that hold the windows of a store."""
 
-    def run(self, selection: Selection, work: Work) -> Answer:
+    def run(self, selection: Selection, work: PassQuery) -> Answer:
         """Return the answer to `work`, that of all bags in order."""
         ...
 

@@ -28,7 +28,7 @@ class Visitor(Protocol):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What is done with a shard's features when the whole shard is read.
 
     Attributes

@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from lapsvm.arrays import Array, Index
-from lapsvm.bags.requests import Answer, Copies, Work
+from lapsvm.bags.requests import Answer, Copies, PassQuery
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import FilePart
-from lapsvm.bags.stores.reading import Reading, file_part
+from lapsvm.bags.stores.reading import ReadOptions, file_part
 from lapsvm.bags.stores.worker import Reply, Request, StaleRequest, Unreadable, release, serve
 from lapsvm.cluster import Cluster
 from lapsvm.errors import ClusterError, ShardError
@@ -35,7 +35,9 @@ CACHE_BYTES = 64 << 20
 _ROUNDS = 50  # attempts with changing workers before a pass fails
 
 
-def open_remote_store(shards: ShardSet, memory: int | None, reading: Reading, cluster: Cluster) -> tuple[Store, Index]:
+def open_remote_store(
+    shards: ShardSet, memory: int | None, reading: ReadOptions, cluster: Cluster
+) -> tuple[Store, Index]:
     """Return a store of shards that a cluster holds, and the number of each picture's windows.
 
     `memory` limits the windows in memory of all workers of one machine together, by default to 80 % of its free memory.
@@ -65,11 +67,11 @@ class RemoteStore:
     ----------
     shards : ShardSet
     memory : int or None
-    reading : Reading
+    reading : ReadOptions
     cluster : Cluster
     """
 
-    def __init__(self, shards: ShardSet, memory: int | None, reading: Reading, cluster: Cluster):
+    def __init__(self, shards: ShardSet, memory: int | None, reading: ReadOptions, cluster: Cluster):
         self.parts: list[FilePart] = [file_part(header, reading.transform) for header in shards.headers]
         self._shards, self._reading, self._cluster, self._memory = shards, reading, cluster, memory
         self._bounds = np.cumsum([0, *(part.n_rows for part in self.parts)])
@@ -105,7 +107,7 @@ class RemoteStore:
             for part in range(len(self.parts)):
                 self._reading.visit.join(visitors[part])
 
-    def run(self, selection: Selection, work: Work, *, reused: bool = True) -> Answer:
+    def run(self, selection: Selection, work: PassQuery, *, reused: bool = True) -> Answer:
         """Return the answer to `work`; workers cache the selection if it will be `reused`."""
         owners, offsets = self._parts_of(selection.starts), work.offsets(selection)
         answer = work.allocate(int(offsets[-1]), self.parts[0].dim, self.parts[0].dtype)
@@ -143,14 +145,14 @@ class RemoteStore:
         assigned: tuple[int, ...],
         key: bytes = b"",
         selection: Selection | None = None,
-        work: Work | None = None,
+        work: PassQuery | None = None,
         visited: tuple[int, ...] = (),
     ) -> Request:
         """Return a request, with the headers that this worker has not received yet."""
         sent = self._sent[worker]
         new = {part: self._shards.headers[part] for part in assigned if part not in sent}
         sent.update(new)
-        reading = self._reading if visited else Reading(transform=self._reading.transform)
+        reading = self._reading if visited else ReadOptions(transform=self._reading.transform)
         limit = self._limits[worker]
         return Request(worker, self._store, assigned, limit, new or None, reading, key, selection, work, visited)
 

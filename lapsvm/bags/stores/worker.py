@@ -13,13 +13,13 @@ from threading import Lock
 import numpy as np
 
 from lapsvm.bags.passes import Pass, split_into_chunks
-from lapsvm.bags.requests import Answer, Work
+from lapsvm.bags.requests import Answer, PassQuery
 from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
-from lapsvm.bags.stores.reading import Reading, Visitor, check_finite, file_part
+from lapsvm.bags.stores.reading import ReadOptions, Visitor, check_finite, file_part
 from lapsvm.cluster import worker_address, worker_threads
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import ShardHeader, read_header, read_shard
@@ -43,13 +43,13 @@ class Request:
         Most bytes of these in memory.
     shards : mapping of part to ShardHeader, or None
         Headers that the worker has not received yet.
-    reading : Reading
+    reading : ReadOptions
         How shards are read.
     key : bytes
         Identifies the selection.
     selection : Selection or None
         Bags in rows of the assigned parts, part after part; None if the worker has it under `key`.
-    work : Work or None
+    work : PassQuery or None
     visited : tuple of int
         Parts whose features the worker gives to copies of the visitor.
     """
@@ -59,10 +59,10 @@ class Request:
     assigned: tuple[int, ...]
     limit: int | None
     shards: Mapping[int, ShardHeader] | None
-    reading: Reading
+    reading: ReadOptions
     key: bytes = b""
     selection: Selection | None = None
-    work: Work | None = None
+    work: PassQuery | None = None
     visited: tuple[int, ...] = ()
 
 
@@ -137,7 +137,7 @@ class _WorkerStore:
         copy[:] = features
         return MemoryPart(copy)
 
-    def _visited(self, part: int, reading: Reading) -> Visitor:
+    def _visited(self, part: int, reading: ReadOptions) -> Visitor:
         """Return a copy of the visitor to which the windows of one part were added."""
         held, visitor = self.parts[part], deepcopy(reading.visit)
         if visitor is None:
@@ -145,7 +145,7 @@ class _WorkerStore:
         visitor.add(held.block(np.array([0]), np.array([held.n_rows])).features)
         return visitor
 
-    def _answer(self, assigned: Iterable[int], selection: Selection, work: Work) -> Reply:
+    def _answer(self, assigned: Iterable[int], selection: Selection, work: PassQuery) -> Reply:
         """Return the answer to work; Unreadable for a shard that was removed after it was read first."""
         store = Store([self.parts[part] for part in assigned])
         try:

@@ -51,7 +51,7 @@ class BoxConvention:
             if value not in choices:
                 raise OptionError(f"{name} of boxes must be one of {', '.join(map(str, choices))}, got {value!r}.")
 
-    def to_house(self, boxes: Float64) -> Float64:
+    def to_xyxy(self, boxes: Float64) -> Float64:
         """Return boxes (n, 4) as x1, y1, x2, y2, 0-based and half-open."""
         if self.order == "xywh":
             corner = boxes[:, :2] - self.base

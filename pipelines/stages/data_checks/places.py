@@ -10,7 +10,7 @@ from lapsvm.features import open_shards
 from ...run.context import RunContext
 from ...run.settings import Settings
 
-PLACES = ("data.root", "data.boxes")
+RELOCATABLE = ("data.root", "data.boxes")
 
 
 def check_places(context: RunContext, old: Settings, values: Mapping[str, Any]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def check_places(context: RunContext, old: Settings, values: Mapping[str, Any]) 
         If the boxes are not there, or a picture of the run is not in the new folder of the data.
     """
     before = old.flat()
-    new = {name: values[name] for name in PLACES if values.get(name, before[name]) != before[name]}
+    new = {name: values[name] for name in RELOCATABLE if values.get(name, before[name]) != before[name]}
     boxes = new.get("data.boxes")
     if boxes and not Path(boxes).exists():
         raise MissingError(f"boxes {boxes} are not there; --boxes names a COCO file or a folder of VOC files.")

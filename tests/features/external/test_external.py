@@ -26,7 +26,7 @@ FEATURES = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     ],
 )
 def test_one_box_in_every_convention(convention, written):
-    np.testing.assert_array_equal(convention.to_house(np.array([written], dtype=float)), [[2, 3, 5, 7]])
+    np.testing.assert_array_equal(convention.to_xyxy(np.array([written], dtype=float)), [[2, 3, 5, 7]])
 
 
 @pytest.mark.parametrize("values", [("xxyy", 0, "inclusive"), ("xyxy", 2, "inclusive"), ("xyxy", 0, "open")])

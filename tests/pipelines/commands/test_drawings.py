@@ -4,9 +4,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.commands.box_captions import LabelStyle, place_label, shown_name
 from lapsvm.pipelines.commands.draw import COLOURS, DrawnBox, draw_boxes, line_width
 from lapsvm.pipelines.commands.drawn_boxes import drawn_boxes
-from lapsvm.pipelines.commands.labels import LabelStyle, place_label, shown_name
 from PIL import Image
 
 from lapsvm.detection.detected import Detected

@@ -99,11 +99,11 @@ def test_weak_features_are_said_in_one_sentence():
     assert is_weak(constant)
     unseen = Unseen({"cat": good, "dog": constant}, {})
     hog = settings("hog")
-    assert unseen.weakness(hog).startswith(
+    assert unseen.weakness_message(hog).startswith(
         "the detectors hardly separate pictures with and without a class, held-out image AP: dog 0.25 (chance 0.25); "
     )
-    assert "use features of a network (--extractor) instead of hog, or more" in unseen.weakness(hog)
-    assert Unseen({"cat": good}, {}).weakness(hog) == ""
+    assert "use features of a network (--extractor) instead of hog, or more" in unseen.weakness_message(hog)
+    assert Unseen({"cat": good}, {}).weakness_message(hog) == ""
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_weak_features_are_said_in_one_sentence():
 def test_features_are_not_blamed_for_the_recipe(values, words):
     y = np.repeat([1, -1], [30, 90])
     unseen = Unseen({"dog": held_out(np.zeros(120), y)}, {})
-    assert words in unseen.weakness(settings("onnx:/home/me/net.onnx?size=3").with_values(values))
+    assert words in unseen.weakness_message(settings("onnx:/home/me/net.onnx?size=3").with_values(values))
 
 
 def settings(extractor):
