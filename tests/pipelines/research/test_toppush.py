@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import toppush_protocol as toppush
+from lapsvm.pipelines.run.ownership import table_files
 from libsvm_sets import read_official_split, read_set, scaled
 from scipy import sparse
 from scipy.io import savemat
@@ -116,6 +117,7 @@ def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path, text, senten
 
 
 def test_results_of_other_settings_are_refused(root, tmp_path):
+    table_files(tmp_path, "toppush")
     (tmp_path / "toppush.json").write_text('{"settings": {}, "splits": {}}')
     with pytest.raises(LapsvmError, match="must have been made with the settings"):
         toppush.run(root, tmp_path, ["made"], 1, LEARNERS)
