@@ -1,4 +1,4 @@
-"""Agreement of held-out models on settings: `python benchmarks/recipes/choices_without_boxes.py RUN`.
+"""Agreement of held-out models on settings: `python benchmarks/learning/choices_without_boxes.py RUN`.
 
 RUN stores context features beside the windows, so that contrast is applied in training. For every contrast, number of
 windows and C, cross-validation gives the image-level AP of the held-out pictures and the agreement of the models on the

@@ -1,4 +1,4 @@
-"""Which map from scores to probabilities is best on test pictures: `python benchmarks/recipes/calibration.py RUN`.
+"""Which map from scores to probabilities is best on test pictures: `python benchmarks/learning/calibration.py RUN`.
 
 The maps are fitted on the held-out scores of RUN's training pictures, all of them or draws of a few, and applied to the
 best scores of its test pictures.

@@ -1,4 +1,4 @@
-"""What held-out figures say of random labels: `python benchmarks/recipes/random_labels.py ROOT OUT [RUN]`.
+"""What held-out figures say of random labels: `python benchmarks/learning/random_labels.py ROOT OUT [RUN]`.
 
 ROOT is a VOC folder, whose trainval and test pictures get random labels of five classes, each a seed, with the share
 POSITIVE of positives; "noise" makes pictures of noise instead. Detectors are trained on them in OUT for every row of

@@ -1,4 +1,4 @@
-"""CorLoc of the chosen windows by outer step: `python benchmarks/recipes/outer_steps.py RUN`.
+"""CorLoc of the chosen windows by outer step: `python benchmarks/learning/outer_steps.py RUN`.
 
 Training pictures, first C and `top` of RUN; passes over all windows. Each row stops training after the maximum of outer
 steps or at convergence, at its tolerance. Boxes are read for CorLoc only.
