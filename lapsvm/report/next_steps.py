@@ -257,7 +257,7 @@ RULES = (
         lambda found: f"median IoU {found.agreement or 0:.2f}",
         "Models that were trained without a picture choose another box in it. Add pictures, and choose C by the "
         "agreement of boxes.",
-        ("--criterion agreement",),
+        ("--set train.criterion=agreement",),
     ),
     Rule(
         "Windows miss objects",

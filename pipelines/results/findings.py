@@ -22,7 +22,7 @@ def options_in_use(settings: Settings) -> set[str]:
         "--set train.top=20": train.top >= 20,
         "--set detect.box_voting=0.7": detect.box_voting > 0,
         "--sizes 640,960": len(features.sizes) > 1,
-        "--criterion agreement": train.criterion == "agreement",
+        "--set train.criterion=agreement": train.criterion == "agreement",
         "--set windows.mode=quality": windows.mode == "quality",
         "--max-windows 4000": windows.max_windows >= 4000 or windows.max_windows == 0,
     }

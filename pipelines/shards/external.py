@@ -196,7 +196,7 @@ def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tu
         )
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     reach = np.maximum(-boxes[:, :2], boxes[:, 2:] - [width, height]).max(axis=1, initial=0)
-    advice = "see whether --boxes, --base and --edges are right"
+    advice = "see whether --box-order, --base and --edges are right"
     if empty.any():
         index = int(np.argmax(empty))
         raise ExternalFileError(
