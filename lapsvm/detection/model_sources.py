@@ -122,7 +122,7 @@ def open_model_extractor(detector: Detector, file: Path, texts: Sequence[str] | 
     """
     features = provenance_value(detector, "shards", "features", "extractor")
     expected = features.get("of", features)  # a projection is part of the models' weights
-    networks = NetworkSettings.from_provenance(provenance_value(detector, "shards", "features", "networks"))
+    networks = _network_settings(detector)
     known = tuple(texts or described_texts(expected) or _run_extractors(file))
     extractor = open_sized_extractor(known, networks, device, texts or ())
     difference = settings_difference(expected, extractor.describe())
@@ -133,6 +133,15 @@ def open_model_extractor(detector: Detector, file: Path, texts: Sequence[str] | 
             f"the extractor must give the {len(detector.coef)} features of the model's training, got {extractor.dim}."
         )
     return extractor
+
+
+def _network_settings(detector: Detector) -> NetworkSettings:
+    """Return the settings for networks that a model records; ModelFileError if they are none."""
+    stored = provenance_value(detector, "shards", "features", "networks")
+    try:
+        return NetworkSettings.from_provenance(stored)
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"model {detector.class_name!r} must record its settings for networks: {error}.") from None
 
 
 def _run_extractors(model: Path) -> tuple[str, ...]:
