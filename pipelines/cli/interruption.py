@@ -21,7 +21,7 @@ class Interruption:
     came: bool = False
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Interrupt what is under way; the second time, leave at once: whole files never need the time to end."""
+        """Raise KeyboardInterrupt at the first signal; end the process at the second. No file is left half written."""
         if self.came:
             leave(number, frame)
         self.came = True

@@ -1,8 +1,8 @@
 """Where the command begins: Ctrl-C is answered before anything is imported that takes time, and until the process ends.
 
-So this file imports next to nothing. While the interpreter takes itself down it gives the signals back to the system,
-which would kill the process without a word, though its work is done: so the process ends before that, once everything
-that waits for its end (threads, `atexit`) has had its turn.
+This file therefore imports next to nothing. When the interpreter shuts down, it restores the default signal handlers; a
+signal would then kill the process silently although its work is done. So we end the process ourselves before that, as
+soon as its threads and all other functions of `atexit` are done.
 """
 
 import atexit

@@ -48,8 +48,8 @@ class SourceSettings:
 
     See `lapsvm.features.external.windows`.
 
-    "" and -1 are what is usual in files of that kind. With ``clip`` boxes are cut to the picture; with ``drop_equal``
-    those go that are an annotated object's.
+    "" and -1 stand for the usual convention of the file's format. With ``clip`` boxes are cut to the picture; with
+    ``drop_equal`` boxes that equal an annotated object's are left out.
     """
 
     files: tuple[str, ...] = ()
