@@ -82,7 +82,7 @@ def _held_out_scores(
     labels = _labels(context, shards.image_ids, classes)
     bags, scale, _ = training_bags(context, shards)
     scores: list[float] = []
-    for kept, names in window_subsets(context, shards, bags, scale, classes):
+    for kept, names in window_subsets(context.settings.train, shards, bags, scale, classes):
         trials = [
             Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
             for name in names

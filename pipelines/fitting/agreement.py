@@ -17,9 +17,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.boxes import paired_iou
-from lapsvm.features import open_shards
-
-from ..run.context import RunContext
+from lapsvm.features import ShardSet
 
 
 @dataclass(frozen=True)
@@ -30,11 +28,11 @@ class Proposals:
     first: Index
 
     @classmethod
-    def of_training(cls, context: RunContext) -> Self:
-        """Read the boxes of the training set's shards; features are not read."""
-        shards = list(open_shards(context.run.shards(context.settings.data.train_set)))
-        counts = np.concatenate([np.diff(shard.offsets) for shard in shards])
-        return cls(np.concatenate([shard.boxes for shard in shards]).astype(np.float64), np.cumsum(counts) - counts)
+    def of(cls, shards: ShardSet) -> Self:
+        """Read the boxes of shards; features are not read."""
+        read = list(shards)
+        counts = np.concatenate([np.diff(shard.offsets) for shard in read])
+        return cls(np.concatenate([shard.boxes for shard in read]).astype(np.float64), np.cumsum(counts) - counts)
 
     def overlaps(self, pictures: Index, windows: Index, others: Index) -> Float64:
         """Return the IoU of two windows of each picture, given as indices inside the picture."""

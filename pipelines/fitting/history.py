@@ -6,7 +6,7 @@ Seconds count from the start of the trainings that shared passes; all other colu
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from lapsvm.errors import DataError, SettingsError
 from lapsvm.files import SMALL_FILE, read_regular
 from lapsvm.latent import LatentSolution
 
-from ..run.context import RunContext
+from ..run.folder import RunFolder
 from .fit import Constants
 
 CONSTANTS = ("C", "J", "trim")
@@ -28,22 +28,22 @@ def history_rows(class_name: str, role: str, constants: Constants, solution: Lat
     return [{"class": class_name, "role": role, **constants.known(), **step} for step in solution.history]
 
 
-def write_history(context: RunContext, rows: Sequence[dict[str, Any]], role: str = "") -> None:
+def write_history(run: RunFolder, rows: Sequence[dict[str, Any]], say: Callable[[str], None], role: str = "") -> None:
     """Append rows; they replace old ones of the same classes whose role begins with `role`.
 
-    No result depends on this file: damaged old rows and failures to write are reported, and training goes on.
+    No result depends on this file: damaged old rows and failures to write are reported to `say`, and training goes on.
     """
-    path, trained = context.run.history_file, {row["class"] for row in rows}
+    path, trained = run.history_file, {row["class"] for row in rows}
     try:
         old = read_history(path) if path.is_file() else []
     except DataError as error:
-        context.reporter.say(f"{error} Its rows are left out.")
+        say(f"{error} Its rows are left out.")
         old = []
     kept = [row for row in old if row["class"] not in trained or not row["role"].startswith(role)]
     try:
-        context.run.write(path, _as_csv([*kept, *rows]))
+        run.write(path, _as_csv([*kept, *rows]))
     except (OSError, SettingsError) as error:  # a full disk, or a file of another program
-        context.reporter.say(f"history.csv is not written: {error}")
+        say(f"history.csv is not written: {error}")
 
 
 def read_history(path: Path) -> list[dict[str, str]]:

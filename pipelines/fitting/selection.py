@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Index
 from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
+from lapsvm.features import open_shards
 from lapsvm.latent import LatentSolution
 
 from ..run.checks import check_choice
@@ -99,7 +100,7 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
-    proposals = Proposals.of_training(context) if context.settings.train.criterion == "agreement" else None
+    proposals = _proposals(context) if context.settings.train.criterion == "agreement" else None
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
@@ -115,6 +116,11 @@ def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
     """Raise OneClassError if folds choose constants and a class has fewer positives or negatives than folds."""
     for name, y in labels.items() if settings.train.needs_folds else ():
         held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
+
+
+def _proposals(context: RunContext) -> Proposals:
+    """Return the windows of the training pictures."""
+    return Proposals.of(open_shards(context.run.shards(context.settings.data.train_set)))
 
 
 def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:

@@ -14,7 +14,6 @@ from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError
 from lapsvm.features import ShardSet, settings_difference
 
-from ..run.context import RunContext
 from ..run.dataset import content_hash
 from ..run.folder import RunFolder
 from ..run.settings import TrainSettings
@@ -24,13 +23,12 @@ WindowSubset = tuple[Bags, list[str]]  # bags, and the classes that are trained 
 
 
 def window_subsets(
-    context: RunContext, shards: ShardSet, bags: Bags, scale: Float64, names: Sequence[str]
+    train: TrainSettings, shards: ShardSet, bags: Bags, scale: Float64, names: Sequence[str]
 ) -> Iterator[WindowSubset]:
     """Yield the windows to train on, with the classes that share them.
 
     Raises MissingError if ``keep_by`` has no model of a class, SettingsError if its models are for other features.
     """
-    train = context.settings.train
     if not train.keep_windows:
         yield bags, list(names)
     elif not train.keep_by:

@@ -72,7 +72,7 @@ def _refine(
     for task in tasks:
         first = detectors[task.name]
         chains, rows = _refined_chains(context, task, pictures, first, folds[task.name])
-        write_history(context, rows, role="round")
+        write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result"))}
         detector = _detector(context, task, pictures, chains, result, projection)
         _calibrated(context, task, detector, pictures, chains, folds[task.name]).save(task.path)

@@ -93,7 +93,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     check_folds(context.settings, labels)
     check_start(context.settings.train.init, shards)
     bags, scale, halves = training_bags(context, shards)
-    subsets = list(window_subsets(context, shards, bags, scale, list(labels)))
+    subsets = list(window_subsets(context.settings.train, shards, bags, scale, list(labels)))
     projection = projection_of(context.run, shards)
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
@@ -108,9 +108,9 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     rows = [row for name in labels for row in choices[name].history]
     for name, (request, *_) in requests.items():
         rows += history_rows(name, "final", request.constants, solutions[name][0])
-    write_history(context, rows)
+    write_history(context.run, rows, context.reporter.say)
     context.save_settings()
-    pictures = _Pictures(bags, Proposals.of_training(context).boxes, shards.image_ids)
+    pictures = _Pictures(bags, Proposals.of(shards).boxes, shards.image_ids)
     for task in tasks:
         solution, *of_folds = solutions[task.name]
         result = _result(choices[task.name], probe_aps.get(task.name))

@@ -8,7 +8,7 @@ from lapsvm.evaluation import write_json
 from lapsvm.features import ShardSet, open_shards
 from lapsvm.nn import TrainedHeads, load_heads
 
-from ..fitting.baselines.heads import Record, fit_heads, fit_seeds
+from ..fitting.baselines.heads import HeadPictures, Record, fit_heads, fit_seeds
 from ..fitting.baselines.mi_svm import fit_mi_svm
 from ..fitting.tasks import FitTask, files_of_other_learners, fit_tasks, is_done, training_difference
 from ..fitting.training_bags import training_bags
@@ -47,10 +47,12 @@ def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTas
     context.run.files.check([*files, context.run.baseline_file])
     bags, scale, halves = training_bags(context, shards)
     if heads:
-        trained, more = fit_heads(context, tasks, bags, scale)
+        pictures = HeadPictures(bags, shards, scale)
+        trained, more = fit_heads(context.settings.train, tasks, pictures, context.reporter)
         _save_heads(context, trained, more)
         return
-    detectors, more = fit_mi_svm(context, tasks, bags, scale, halves, projection_of(context.run, shards))
+    projection = projection_of(context.run, shards)
+    detectors, more = fit_mi_svm(context.settings.train, tasks, bags, scale, halves, projection, context.reporter)
     _prepare(context, files)
     for detector, path in zip(detectors, files, strict=True):
         detector.save(path)
@@ -69,7 +71,8 @@ def train_heads_together(contexts: Sequence[RunContext]) -> None:
         context.run.files.check([context.run.heads, context.run.baseline_file])
     with measured() as timing:
         bags, scale, _ = training_bags(first, shards)
-        results = fit_seeds(contexts, tasks, bags, scale)
+        trains = [context.settings.train for context in contexts]
+        results = fit_seeds(trains, tasks, HeadPictures(bags, shards, scale), first.reporter)
     for context, own, result in zip(contexts, tasks, results, strict=True):
         _save_heads(context, *result)
         share = timing.shared(len(contexts), {"nothing_to_do": False, "classes": len(own)})

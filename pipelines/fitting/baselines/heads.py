@@ -1,6 +1,7 @@
 """Heads on the shards of a run, all classes at once: epochs and step by the image-level AP of held-out pictures."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,12 +13,13 @@ from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
+from lapsvm.features import ShardSet
 from lapsvm.nn import OICR, WSDDN, AttentionMIL, TrainedHeads
 from lapsvm.nn.baselines.stacks import HeadStack
 from lapsvm.nn.baselines.window_heads import WindowHeads
 
-from ...run.context import RunContext
-from ...run.progress import Bar
+from ...run.progress import Bar, Reporter
+from ...run.settings import TrainSettings
 from ..agreement import Proposals
 from ..fold_models import FOLDS_ADVICE
 from ..selection import mean_score
@@ -27,31 +29,43 @@ KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR, "attention_
 Record = Mapping[str, Any]
 
 
-def fit_heads(context: RunContext, tasks: Sequence[FitTask], bags: Bags, scale: Float64) -> tuple[TrainedHeads, Record]:
+@dataclass(frozen=True)
+class HeadPictures:
+    """The pictures that heads learn from: their windows, the shards with their boxes, and their features' scale."""
+
+    bags: Bags
+    shards: ShardSet
+    scale: Float64
+
+
+def fit_heads(
+    train: TrainSettings, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
+) -> tuple[TrainedHeads, Record]:
     """Return the heads of all classes, and a record of the choice and the training."""
-    chosen, candidates = choose_constants(context, tasks, bags)
-    with context.reporter.bar(f"train {context.settings.train.learner}", chosen.epochs, "epochs") as bar:
-        model = new_head(context, chosen, partial(_step, bar))
-        _fit(model, bags, _labels(tasks), _boxes(context))
-    return _trained(model, tasks, scale), _record(model, candidates)
+    chosen, candidates = choose_constants(train, tasks, pictures, reporter)
+    with reporter.bar(f"train {train.learner}", chosen.epochs, "epochs") as bar:
+        model = new_head(train, chosen, partial(_step, bar))
+        _fit(model, pictures.bags, _labels(tasks), _boxes(train, pictures.shards))
+    return _trained(model, tasks, pictures.scale), _record(model, candidates)
 
 
 def fit_seeds(
-    contexts: Sequence[RunContext], tasks: Sequence[Sequence[FitTask]], bags: Bags, scale: Float64
+    trains: Sequence[TrainSettings], tasks: Sequence[Sequence[FitTask]], pictures: HeadPictures, reporter: Reporter
 ) -> list[tuple[TrainedHeads, Record]]:
     """Return the heads of several seeds, trained side by side with the constants that the first one's folds choose.
 
-    All seeds take the pictures in the order of the first one; their first weights are their own.
+    `trains` are settings that differ in the seed. All seeds take the pictures in the order of the first one; their first
+    weights are their own.
     """
-    first = contexts[0]
-    chosen, candidates = choose_constants(first, tasks[0], bags)
-    models = [new_head(context, chosen, None) for context in contexts]
-    with first.reporter.bar(f"train {first.settings.train.learner}", chosen.epochs, "epochs") as bar:
+    first = trains[0]
+    chosen, candidates = choose_constants(first, tasks[0], pictures, reporter)
+    models = [new_head(train, chosen, None) for train in trains]
+    with reporter.bar(f"train {first.learner}", chosen.epochs, "epochs") as bar:
         models[0].set_params(callback=partial(_step, bar))
-        HeadStack(models).fit(bags, [_labels(own) for own in tasks], _boxes(first))
-    shared = {"order_seed": first.settings.train.head_seed, "constants_seed": first.settings.train.head_seed}
+        HeadStack(models).fit(pictures.bags, [_labels(own) for own in tasks], _boxes(first, pictures.shards))
+    shared = {"order_seed": first.head_seed, "constants_seed": first.head_seed}
     return [
-        (_trained(model, own, scale), {**_record(model, candidates), **shared})
+        (_trained(model, own, pictures.scale), {**_record(model, candidates), **shared})
         for model, own in zip(models, tasks, strict=True)
     ]
 
@@ -64,7 +78,7 @@ class HeadConstants(NamedTuple):
 
 
 def choose_constants(
-    context: RunContext, tasks: Sequence[FitTask], bags: Bags
+    train: TrainSettings, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
 ) -> tuple[HeadConstants, list[dict[str, Any]]]:
     """Return the constants of the heads, and the image-level AP of each fold's held-out pictures by each candidate.
 
@@ -72,13 +86,12 @@ def choose_constants(
     after each candidate number of epochs. Of the candidates at most `margin` below the best mean, the one with the
     fewest epochs is taken, then with the smallest step.
     """
-    train = context.settings.train
     grid = [HeadConstants(*pair) for pair in product(sorted(set(train.epochs)), sorted(set(train.lr)))]
     if not train.needs_folds:
         return grid[0], []
     folds = joint_folds(_labels(tasks), [task.name for task in tasks], train.folds, train.head_seed)
-    with context.reporter.bar(f"train {train.learner} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
-        candidates = _candidates(context, bags, _labels(tasks), folds, bar)
+    with reporter.bar(f"train {train.learner} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
+        candidates = _candidates(train, pictures, _labels(tasks), folds, bar)
     return best_constants(candidates, train.margin), candidates
 
 
@@ -119,24 +132,24 @@ def best_constants(candidates: Sequence[Mapping[str, Any]], margin: float) -> He
 
 
 def _candidates(
-    context: RunContext, bags: Bags, labels: Array, folds: Sequence[NDArray[np.bool_]], bar: Bar
+    train: TrainSettings, pictures: HeadPictures, labels: Array, folds: Sequence[NDArray[np.bool_]], bar: Bar
 ) -> list[dict[str, Any]]:
     """Return every pair of constants, with each fold's image-level AP of held-out pictures, the mean over classes."""
-    train = context.settings.train
     rates, values = sorted(set(train.lr)), sorted(set(train.epochs))
     members = list(product(rates, folds))
-    stack = HeadStack([new_head(context, HeadConstants(values[-1], rate), None) for rate, _ in members])
+    stack = HeadStack([new_head(train, HeadConstants(values[-1], rate), None) for rate, _ in members])
     stack.models[0].set_params(callback=partial(_step, bar))
     scores: dict[HeadConstants, list[float]] = {HeadConstants(*pair): [] for pair in product(values, rates)}
 
     def visit(epoch: int) -> None:
         if epoch in values:
-            found = stack.decision_function(bags, np.stack([held_out for _, held_out in members]))
+            found = stack.decision_function(pictures.bags, np.stack([held_out for _, held_out in members]))
             for (rate, held_out), of_pictures in zip(members, found, strict=True):
                 ap = mean_image_ap(of_pictures[held_out], labels[held_out])
                 scores[HeadConstants(epoch, rate)].append(ap)
 
-    stack.fit(bags, [np.where(held_out[:, None], 0, labels) for _, held_out in members], _boxes(context), visit)
+    seen = [np.where(held_out[:, None], 0, labels) for _, held_out in members]
+    stack.fit(pictures.bags, seen, _boxes(train, pictures.shards), visit)
     return [{**constants._asdict(), "folds": aps} for constants, aps in scores.items()]
 
 
@@ -146,9 +159,8 @@ def mean_image_ap(scores: Float64, labels: Array) -> float:
     return float(np.mean([image_average_precision(column, y) or 0.0 for column, y in columns]))
 
 
-def new_head(context: RunContext, constants: HeadConstants, callback: Any) -> WindowHeads:
+def new_head(train: TrainSettings, constants: HeadConstants, callback: Any) -> WindowHeads:
     """Return an untrained head of a run's kind and seed."""
-    train = context.settings.train
     own = {**constants._asdict(), "weight_decay": train.weight_decay, "random_state": train.head_seed}
     return KINDS[train.learner](**own, callback=callback)
 
@@ -158,9 +170,9 @@ def _labels(tasks: Sequence[FitTask]) -> NDArray[np.integer]:
     return np.column_stack([task.y for task in tasks])
 
 
-def _boxes(context: RunContext) -> Float64 | None:
+def _boxes(train: TrainSettings, shards: ShardSet) -> Float64 | None:
     """Return the boxes of all windows of training for a head that learns with them, else None."""
-    return Proposals.of_training(context).boxes if context.settings.train.learner == "oicr" else None
+    return Proposals.of(shards).boxes if train.learner == "oicr" else None
 
 
 def _fit(model: WindowHeads, bags: Bags, labels: Array, boxes: Float64 | None) -> None:

@@ -15,9 +15,9 @@ from lapsvm.evaluation import image_average_precision
 from lapsvm.features import Projection
 from lapsvm.models import MISVM
 
-from ...run.context import RunContext
 from ...run.dataset import Labels
-from ...run.progress import Bar
+from ...run.progress import Bar, Reporter
+from ...run.settings import TrainSettings
 from ..fit import Constants
 from ..fold_models import FOLDS_ADVICE, held_out_folds
 from ..selection import best_candidate
@@ -28,22 +28,21 @@ Record = Mapping[str, Any]
 
 
 def fit_mi_svm(
-    context: RunContext, tasks: Sequence[FitTask], bags: Bags, scale: Float64, halves: Halves,
-    projection: Projection | None,
+    train: TrainSettings, tasks: Sequence[FitTask], bags: Bags, scale: Float64, halves: Halves,
+    projection: Projection | None, reporter: Reporter,
 ) -> tuple[list[Detector], Record]:  # fmt: skip
     """Return the detector of every class, and a record of the choice and the training."""
     detectors, classes = [], {}
-    train = context.settings.train
-    n_trials = sum(len(_grid(context, task.y)) * train.folds for task in tasks) if train.needs_folds else 0
-    with context.reporter.bar("train mi_svm", n_trials + len(tasks)) as bar:
+    n_trials = sum(len(_grid(train, task.y)) * train.folds for task in tasks) if train.needs_folds else 0
+    with reporter.bar("train mi_svm", n_trials + len(tasks)) as bar:
         for task in tasks:
-            grid = _grid(context, task.y)
-            candidates = _candidates(context, bags, task, bar) if train.needs_folds else []
+            grid = _grid(train, task.y)
+            candidates = _candidates(train, bags, task, bar) if train.needs_folds else []
             constants = grid[best_candidate(candidates, train.margin)] if candidates else grid[0]
             model, converged = _fitted(bags, task.y, constants)
             bar.step(note=task.name)
             if not converged:
-                context.reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
+                reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
             chosen = {"C": constants.C, "J": constants.J, "converged": converged}
             classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
             weights, factors = halves.unfold(model.coef_), halves.unfold_scale(scale)
@@ -53,19 +52,17 @@ def fit_mi_svm(
     return detectors, {"classes": classes}
 
 
-def _grid(context: RunContext, y: Labels) -> list[Constants]:
+def _grid(train: TrainSettings, y: Labels) -> list[Constants]:
     """Return the candidate constants of one class without repeats."""
-    train = context.settings.train
     unit = float(np.count_nonzero(y) / (y > 0).sum()) if train.J_relative else 1.0
     return [Constants(C, J * unit) for C, J in product(dict.fromkeys(train.C), dict.fromkeys(train.J))]
 
 
-def _candidates(context: RunContext, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
+def _candidates(train: TrainSettings, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
     """Return every pair (C, J), with the image-level AP of each fold's held-out pictures."""
-    train = context.settings.train
     folds = held_out_folds(task.y, train.folds, train.head_seed, task.name, FOLDS_ADVICE)
     candidates = []
-    for constants in _grid(context, task.y):
+    for constants in _grid(train, task.y):
         aps = []
         for held_out in folds:
             model, _ = _fitted(bags, np.where(held_out, 0, task.y).astype(np.int8), constants)
