@@ -1,7 +1,8 @@
 """The sets of pictures on which recipes are developed, made from a folder of data.
 
 DATA holds the folders voc2007_vehicles_cat, raccoon, kangaroo, magnetic_tiles and bccd in VOC layout. Mixed sets and
-draws are VOC folders of links under OUT; digits are generated there. Sets of one group count as one set in means.
+draws are VOC folders of links under OUT; digits, drawn defects and drawn kinds are generated there. Sets of one group
+count as one set in means.
 """
 
 import re
@@ -10,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import drawn_defects
+import drawn_kinds
 import numpy as np
 from mixed_set import SETS, ids_of, link, mix, write_lists
 
@@ -22,6 +25,7 @@ NEGATIVES = {
 }
 """End of a mixed set's name -> its negatives among the pictures of VOC, see `mixed_set.mix`."""
 MIXED = {"raccoon": ("vehicles", "all", "cats_people"), "kangaroo": ("vehicles", "all")}
+DRAWN_SETS = {"drawn": drawn_defects.write, "kinds": drawn_kinds.write}
 DRAWS, DRAWN, LEAST, EVERY_TEST = 5, 150, 10, 3
 
 
@@ -48,6 +52,7 @@ def development_sets(
         "platelets": lambda: DevelopmentSet(
             "platelets", "platelets", _made(out / "platelets", partial(_label_platelets, data / "bccd"))
         ),
+        **{name: partial(_generated, out, name) for name in DRAWN_SETS},
         **{f"digits_{seed}": partial(_digits, out, seed) for seed in range(DRAWS)},
         **{name: partial(DevelopmentSet, name, name, root) for name, root in extra.items()},
     }
@@ -65,6 +70,10 @@ def _draw_of_voc(voc: Path, out: Path, seed: int) -> DevelopmentSet:
 def _mixed(data: Path, out: Path, animal: str, kind: str) -> DevelopmentSet:
     make = partial(mix, data / animal, animal, data / VOC, **NEGATIVES[kind])
     return DevelopmentSet(f"{animal}_{kind}", animal, _made(out / f"{animal}_{kind}", make))
+
+
+def _generated(out: Path, name: str) -> DevelopmentSet:
+    return DevelopmentSet(name, name, _made(out / name, DRAWN_SETS[name]))
 
 
 def _digits(out: Path, seed: int) -> DevelopmentSet:

@@ -37,9 +37,20 @@ def main() -> None:
     parser.add_argument("--sides", type=float, nargs=2, default=(40, 110), help="range of a token's side")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    write(options.out, options.pictures, tuple(options.size), tuple(options.sides), options.seed)
+
+
+def write(
+    out: Path,
+    count: int = 180,
+    size: tuple[int, int] = (640, 480),
+    sides: tuple[float, float] = (40, 110),
+    seed: int = 0,
+) -> None:
+    """Write both sets."""
     for number, set_name in enumerate(SETS):
-        drawn = pictures(set_name, options.pictures, tuple(options.size), tuple(options.sides), (options.seed, number))
-        write_lists(options.out, set_name, write_pictures(options.out, drawn), KINDS)
+        drawn = pictures(set_name, count, size, sides, (seed, number))
+        write_lists(out, set_name, write_pictures(out, drawn), KINDS)
 
 
 def pictures(

@@ -21,11 +21,11 @@ def opened(options):
     return open_extractor(f"efficientnet_lite0?size=96{options}")
 
 
-def test_without_options_two_maps_stand_side_by_side(cache):
+def test_without_options_three_maps_stand_side_by_side(cache):
     extractor = open_extractor("efficientnet_lite0")
-    assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 112), (False, False), 1392)
-    assert extractor.strides == (32, 16)
-    assert extractor.describe()["output"] == ["stride32", "stride16"]
+    assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 112, 40), (False,) * 3, 1432)
+    assert extractor.strides == (32, 16, 8)
+    assert extractor.describe()["output"] == ["stride32", "stride16", "stride8"]
     assert extractor.describe()["size"] == 640
 
 
@@ -46,7 +46,7 @@ def test_coarse_maps_are_taken_out_of_several(cache):
     assert coarse.describe() == opened("&output=stride32").describe()
     np.testing.assert_array_equal(coarse(PIXELS, BOXES), opened("&output=stride32")(PIXELS, BOXES))
     assert extractor.coarser_than(32) is None
-    assert extractor.dim == 1392
+    assert extractor.dim == 1432
 
 
 def test_the_description_knows_the_weights_and_no_path(cache):

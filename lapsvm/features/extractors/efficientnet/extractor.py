@@ -12,7 +12,7 @@ from lapsvm.features.extractors.pooled_network import OPTIONS, PooledNetwork
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, several
 
 KIND = "efficientnet_lite0"
-DEFAULT_MAPS = ("stride32", "stride16")
+DEFAULT_MAPS = ("stride32", "stride16", "stride8")
 _FILE = "efficientnet_lite0.onnx"
 _FILE_SHA256 = "519f98a8e408275d6f9506a757fac1d36c9fd82a50db041269485d8eb3dcf9a9"
 _OPTIONS = OPTIONS | {"output": several(*MAPS)}
