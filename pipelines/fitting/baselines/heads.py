@@ -54,8 +54,8 @@ def fit_seeds(
 ) -> list[tuple[TrainedHeads, Record]]:
     """Return the heads of several seeds, trained side by side with the constants that the first one's folds choose.
 
-    `trains` are settings that differ in the seed. All seeds take the pictures in the order of the first one; their first
-    weights are their own.
+    `trains` are settings that differ in the seed. All seeds take the pictures in the order of the first one; their
+    first weights are their own.
     """
     first = trains[0]
     chosen, candidates = choose_constants(first, tasks[0], pictures, reporter)
