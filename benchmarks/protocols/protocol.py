@@ -11,7 +11,7 @@ import typer
 from cell_tables import Results, label, markdown, protocol_table
 from cells import Cells
 from lapsvm.pipelines.cli.parameters import taking, with_defaults
-from lapsvm.pipelines.cli.parsing import setting_values
+from lapsvm.pipelines.cli.parsing import named_extractors, setting_values
 from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
@@ -178,7 +178,7 @@ def _context(options: dict[str, Any], protocol: ProtocolOptions, seed: int) -> R
         Reporter(options["quiet"]),
         shards_from=source,
         program=program,
-        named=tuple(options.get("extractor") or ()),
+        named=named_extractors(options),
         stages=("extract",),
     )
     check_folders(context)

@@ -38,6 +38,12 @@ def setting_values(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def named_extractors(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the extractors that this command line names, which may run code of their modules."""
+    by_name = dict(options.get("assignments", ())).get("features.extractors", ())
+    return (*(options.get("extractor") or ()), *by_name)
+
+
 def assigned_values(texts: Sequence[str], known: Mapping[str, Option]) -> dict[str, Any]:
     """Return dotted setting -> value for the texts NAME=VALUE of ``--set``, each checked by its rule.
 

@@ -11,6 +11,7 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 from lapsvm.features.trusted_code import check_trusted
 
+from ..cli.parsing import named_extractors
 from ..results.figures.metrics import chosen_metrics
 from ..run.checks import check_choice, check_settings
 from ..run.context import RunContext
@@ -62,7 +63,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         options.get("shards_from"),
         memory=options.get("memory"),
         device=options.get("device", "auto"),
-        named=tuple(options.get("extractor") or ()),
+        named=named_extractors(options),
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         precision=options.get("precision"),

@@ -123,6 +123,8 @@ def test_what_the_command_line_names_is_run_whatever_its_options(strange, refuse
     for arguments in (["extract", "--out", strange], ["predict", "--model", strange / "models", picture]):
         line = refused(*arguments, "--extractor", f"{SPEC}?size=64")
         assert f"factory {RUNS}:make must give a torch.nn.Module" in line
+    line = refused("extract", "--out", strange, f"--set=features.extractors={SPEC}?size=64")
+    assert f"factory {RUNS}:make must give a torch.nn.Module" in line
     assert ran.exists()
 
 
