@@ -24,9 +24,9 @@ import shlex
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ from .settings import Settings
 
 COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides
 STAMP = "detections.json"
-VERSIONS_OF = ("lapsvm", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "pillow", "safetensors")
+VERSIONS_OF = ("lapsvm", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
+OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
+"""The wheels of OpenCV, any of which holds the module cv2."""
 
 
 @dataclass
@@ -137,7 +139,9 @@ class RunFolder:
 
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the last command line."""
-        versions = {name: version(name) for name in VERSIONS_OF} | {"python": platform.python_version()}
+        versions = (
+            {name: version(name) for name in VERSIONS_OF} | _opencv_versions() | {"python": platform.python_version()}
+        )
         line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # paths may be invalid UTF-8
         text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
@@ -213,3 +217,12 @@ class RunFolder:
 
 def _is_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _opencv_versions() -> dict[str, str]:
+    """Return the versions of the installed wheels of OpenCV."""
+    found = {}
+    for name in OPENCV:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

@@ -1,0 +1,22 @@
+"""Any wheel of OpenCV will do, and the run records which one it is."""
+
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from lapsvm.pipelines.run import folder
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.settings import Settings
+
+
+@pytest.mark.parametrize("wheel", folder.OPENCV)
+def test_a_run_records_the_wheel_that_is_installed(tmp_path, monkeypatch, wheel):
+    def version(name):
+        if name in folder.OPENCV and name != wheel:
+            raise PackageNotFoundError(name)
+        return "4.12.0"
+
+    monkeypatch.setattr(folder, "version", version)
+    run = RunFolder(tmp_path / "run")
+    run.save_settings(Settings(), ["lapsvm"])
+    found = run.notes("versions")
+    assert [name for name in found if name in folder.OPENCV] == [wheel]
