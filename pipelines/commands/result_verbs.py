@@ -75,8 +75,17 @@ def predict(options: dict[str, Any]) -> None:
 def export(options: dict[str, Any]) -> None:
     """Boxes of a run as annotations of another program; by default each labelled class's best box in a picture.
 
+    The format onnx writes the detector itself as one file.
+
     Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
     """
+    if options["format_name"] == "onnx":
+        from .export_onnx import check_onnx_options, export_detector
+
+        check_onnx_options(options)
+        common = {name: options[name] for name in ("set_name", "quiet", "root")}
+        export_detector(options["out"], options["to"], **common)
+        return
     from lapsvm.detection.export import BoxChoice
 
     from .export import export_run

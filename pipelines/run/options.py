@@ -255,8 +255,9 @@ OPTIONS: tuple[Option, ...] = (
     *_panel(
         "Export", "export",
         Option("out", "--out", Path, "The run folder.", default=REQUIRED),
-        Option("to", "--to", Path, "The folder to write: empty, or not there.", default=REQUIRED),
-        Option("format_name", "--format", str, "coco, yolo, voc, label-studio or cvat.", default=REQUIRED),
+        Option("to", "--to", Path, "The folder to write, empty or not there; a new file *.onnx for onnx.",
+               default=REQUIRED),
+        Option("format_name", "--format", str, "coco, yolo, voc, label-studio, cvat or onnx.", default=REQUIRED),
         Option("set_name", "--set", str, "The set; by default the test set, or the training set without one."),
         Option("threshold", "--threshold", float, "The least probability of a box."),
         Option("per_class", "--per-class", int, "The number of best boxes of each class."),

@@ -12,6 +12,9 @@ import pytest
 from PIL import Image
 
 from lapsvm.detection import Detected, Predictor
+from lapsvm.detection.onnx_file import ChoiceRules, FileContent, detector_file
+from lapsvm.detection.onnx_file.content import NetworkPass
+from lapsvm.detection.onnx_file.pooling import MapWeights
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAST = ["--windows", "grid", "--max-windows", "30", "--C", "1", "--quiet"]
@@ -134,6 +137,30 @@ def test_a_network_learns_average_precision():
     said = run_example("rank_loss_training.py", "--steps", "15", "--chunks", "3").splitlines()
     assert [line.split(":")[0] for line in said] == ["cross-entropy", "ramp of ap"]
     assert all(0.2 < float(line.split()[-1]) < 1 for line in said)
+
+
+@pytest.mark.slow
+def test_an_exported_detector_needs_onnx_runtime_only(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    weights = onnx.numpy_helper.from_array(np.full((4, 3, 32, 32), 1e-3, np.float32), "kernel")
+    picture, found = (
+        onnx.helper.make_tensor_value_info(name, 1, shape)
+        for name, shape in (("picture", [1, 3, "h", "w"]), ("map", [1, 4, "r", "c"]))
+    )
+    node = onnx.helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[32, 32], strides=[32, 32])
+    graph = onnx.helper.make_graph([node], "tiny", [picture], [found], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    passes = (NetworkPass(64, 32, "rgb", (127.5,) * 3, (0.01,) * 3, {"map": MapWeights(np.ones((4, 1)), None, True)}),)
+    rule = ChoiceRules(0.0, 0.0, 0.0, 0.4, None)
+    content = FileContent(("square",), (0.0,), passes, (rule,), 0.3, 5, 2048, 0.9)
+    file = detector_file(content, model.SerializeToString(), "tiny", {"classes": '["square"]'})
+    (tmp_path / "detector.onnx").write_bytes(file)
+    save_picture(tmp_path / "one.png", np.random.default_rng(0), bright=True)
+    said = json.loads(run_example("onnx_detector.py", tmp_path / "detector.onnx", tmp_path / "one.png", "--most", "2"))
+    assert [one["class"] for one in said["detections"]] == ["square", "square"]
+    assert "lapsvm" not in [line.split()[1] for line in (EXAMPLES / "onnx_detector.py").read_text().splitlines()
+                            if line.startswith(("import", "from"))]  # fmt: skip
 
 
 def test_every_script_is_listed_and_tested():

@@ -1,0 +1,9 @@
+"""The detector as one ONNX file for ONNX Runtime alone: a picture in, boxes out."""
+
+from lapsvm.detection.onnx_file.assembly import FORMAT, detector_file
+from lapsvm.detection.onnx_file.choosing import ChoiceRules
+from lapsvm.detection.onnx_file.content import FileContent, network_passes
+from lapsvm.detection.onnx_file.lattice import lattice
+from lapsvm.detection.onnx_file.running import OnnxDetector
+
+__all__ = ["FORMAT", "ChoiceRules", "FileContent", "OnnxDetector", "detector_file", "lattice", "network_passes"]

@@ -1,0 +1,167 @@
+"""The detector as one ONNX file: a picture in, boxes, classes, scores and probabilities out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lapsvm.arrays import Array
+from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
+from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
+from lapsvm.detection.onnx_file.graph import Graph, Tensor, import_onnx
+from lapsvm.detection.onnx_file.lattice import lattice
+from lapsvm.detection.onnx_file.network import EmbeddedNetwork
+from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, map_scores, window_overlaps
+from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
+
+FORMAT = "lapsvm onnx detector 1"
+_IR_VERSION = 8
+_HEAT = 0.5  # temperature of the score map in standard deviations of the windows' scores
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """The windows of a picture, their scores (k, n), and the finest map that they were pooled from."""
+
+    windows: Tensor
+    scores: Tensor
+    finest: Cells
+
+
+def detector_file(content: FileContent, network: bytes, name: str, metadata: Mapping[str, str]) -> bytes:
+    """Return an ONNX file that detects objects in pictures, for ONNX Runtime alone.
+
+    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``boxes`` (n, 4) float32, windows in place
+    of the lattice, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,)
+    float32, ``max_boxes`` (1,) int64 per class.
+
+    Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
+    ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
+    rows, columns) float32; ``windows`` (n, 4) float32 and ``window_scores`` (n, k) float32. Boxes are sorted by class,
+    then by descending score.
+
+    Parameters
+    ----------
+    content : FileContent
+    network : bytes
+        The ONNX file of the extractor's network.
+    name : str
+        The network's, for messages.
+    metadata : mapping of str to str
+        Stored in the file.
+
+    Raises
+    ------
+    DependencyError
+        If the package onnx is not installed.
+    DataError, OptionError
+        If the network cannot be read, or be part of another file.
+    """
+    onnx = import_onnx()
+    embedded = EmbeddedNetwork.read(onnx, network, name)
+    graph = Graph(onnx)
+    picture = graph.input("picture", np.uint8, ["height", "width", 3])
+    given = graph.input("boxes", np.float32, ["given", 4], np.zeros((0, 4)))
+    limits = Limits(
+        graph.input("iou_threshold", np.float32, [1], np.array([content.nms_threshold])),
+        graph.input("score_threshold", np.float32, [1], np.array([np.finfo(np.float32).min])),
+        graph.input("probability_threshold", np.float32, [1], np.zeros(1)),
+        graph.input("max_boxes", np.int64, [1], np.array([content.max_detections])),
+    )
+    scored = _scored_windows(graph, content, embedded, picture, given)
+    chosen = choose(graph, scored.windows, scored.scores, content.rules, limits)
+    outputs = _outputs(graph, content, chosen, scored)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(graph.nodes, "lapsvm_detector", graph.inputs, outputs, graph.initializers),
+        opset_imports=embedded.model.opset_import,
+        functions=embedded.model.functions,
+        ir_version=max(_IR_VERSION, embedded.model.ir_version),
+        producer_name="lapsvm",
+    )
+    onnx.helper.set_model_props(model, dict(metadata))
+    serialised: bytes = model.SerializeToString(deterministic=True)
+    return serialised
+
+
+def _scored_windows(
+    graph: Graph, content: FileContent, network: EmbeddedNetwork, picture: Tensor, given: Tensor
+) -> _Scored:
+    """Return the windows of a picture and their scores by all maps."""
+    network.add_weights(graph)
+    planes = picture.transposed(2, 0, 1).cast(np.float32)
+    size = Size.of(planes)
+    windows = _windows(graph, size, given, content.max_area)
+    inside = clipped(windows, size.height, size.width)
+    seen = reduced(graph, planes, content.max_side)
+    total, finest = None, None
+    for number, one in enumerate(content.passes):
+        maps = network.run(graph, _batch(graph, seen, one), list(one.maps), f"pass{number}")
+        for name, weights in one.maps.items():
+            cells = as_cells(maps[name], inside, size.height, size.width)
+            part = map_scores(cells, weights)
+            total = part if total is None else total + part
+            finest = cells  # the last map of the first pass, unless there is another rule below
+        if number == 0:
+            first = finest
+    assert total is not None and first is not None  # noqa: S101, PT018 - for the type checker
+    scores = total.cast(np.float64) + graph.constant(np.array(content.intercepts))
+    return _Scored(windows, scores.transposed(1, 0), first)
+
+
+def _windows(graph: Graph, size: Size, given: Tensor, max_area: float) -> Tensor:
+    """Return the windows (n, 4) in pixels, float64: those of the caller, or the lattice."""
+
+    def placed(branch: Graph) -> Tensor:
+        own = size.in_branch(branch)
+        sides = branch.join([side.reshape(1) for side in (own.width, own.height, own.width, own.height)], 0)
+        return branch.constant(lattice(max_area)) * sides
+
+    return graph.choose(given.size(0) > 0, lambda branch: branch.here(given)[0].cast(np.float64), placed)
+
+
+def _batch(graph: Graph, planes: Tensor, one: NetworkPass) -> Tensor:
+    """Return the network's input (1, 3, h, w)."""
+    wanted = network_size(Size.of(planes), one.size, one.multiple)
+    found = resized(graph, planes, wanted)
+    if one.order == "bgr":
+        found = found.gather(graph.constant([2, 1, 0], np.int64), 0)
+    mean, scale = (_channels(graph, values) for values in (one.mean, one.scale))
+    return ((found - mean) * scale).unsqueeze(0)
+
+
+def _channels(graph: Graph, values: tuple[float, ...]) -> Tensor:
+    return graph.constant(np.array(values, dtype=np.float32)[:, None, None])
+
+
+def _score_maps(graph: Graph, scored: _Scored) -> Tensor:
+    """Return for every cell the mean score of the windows that cover it, the best counting most, (k, rows, columns)."""
+    highest, spread = scored.scores.largest(1), spreads(scored.scores)
+    weights = ((scored.scores - highest) / positive(spread * _HEAT)).exp()
+    cover = window_overlaps(scored.finest, scored.finest.windows)
+    total = weights.cast(np.float32) @ cover
+    sums = ((weights * scored.scores).cast(np.float32)) @ cover
+    lowest = (scored.scores * -1.0).largest(1) * -1.0
+    means = graph.where(total > 1e-30, sums / positive(total), lowest.cast(np.float32))
+    rows, columns = (side.cast(np.int64).reshape(1) for side in (scored.finest.rows, scored.finest.columns))
+    shape = graph.join([graph.constant([-1], np.int64), rows, columns], 0)
+    return graph.op("Reshape", means, shape)
+
+
+def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored) -> list[Array]:
+    """Name the outputs and return what declares them."""
+    k = len(content.classes)
+    declared: dict[str, tuple[Tensor, list[int | str]]] = {
+        "detected_boxes": (chosen.boxes, ["found", 4]),
+        "classes": (chosen.classes, ["found"]),
+        "scores": (chosen.scores, ["found"]),
+        "probabilities": (chosen.probabilities, ["found"]),
+        "score_maps": (_score_maps(graph, scored), [k, "rows", "columns"]),
+        "windows": (scored.windows.cast(np.float32), ["windows", 4]),
+        "window_scores": (scored.scores.transposed(1, 0).cast(np.float32), ["windows", k]),
+    }
+    infos = []
+    for name, (tensor, shape) in declared.items():
+        graph.nodes.append(graph.onnx.helper.make_node("Identity", [tensor.name], [name]))
+        code = graph.onnx.helper.np_dtype_to_tensor_dtype(tensor.dtype)
+        infos.append(graph.onnx.helper.make_tensor_value_info(name, code, shape))
+    return infos

@@ -1,0 +1,178 @@
+"""From scores of windows to detections inside an ONNX graph: smoothing, demotion, suppression, voting, probabilities.
+
+The rules are those of `lapsvm.detection`, for all classes at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lapsvm.detection.calibration import Calibration
+from lapsvm.detection.onnx_file.graph import Graph, Tensor
+from lapsvm.detection.smoothing import BEST, MIN_IOU, TEMPERATURE
+
+_PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, as those of `predict`
+
+
+@dataclass(frozen=True)
+class ChoiceRules:
+    """How the scores of one class become detections; see `lapsvm.detection`.
+
+    Attributes
+    ----------
+    score_smoothing, demotion : float
+        Amounts; 0 for none.
+    box_voting : float
+        Temperature; 0 for none.
+    box_voting_iou : float
+    calibration : Calibration or None
+    """
+
+    score_smoothing: float
+    demotion: float
+    box_voting: float
+    box_voting_iou: float
+    calibration: Calibration | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The inputs that callers may leave out.
+
+    Attributes
+    ----------
+    iou : Tensor
+        Largest IoU of two boxes of one class, float32 (1,).
+    score : Tensor
+        Boxes must score higher, float32 (1,).
+    probability : Tensor
+        Least probability, float32 (1,); boxes of classes without probabilities pass.
+    boxes : Tensor
+        Largest number of boxes per class, int64 (1,).
+    """
+
+    iou: Tensor
+    score: Tensor
+    probability: Tensor
+    boxes: Tensor
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The detections: boxes (m, 4), classes (m,), scores (m,), probabilities (m,)."""
+
+    boxes: Tensor
+    classes: Tensor
+    scores: Tensor
+    probabilities: Tensor
+
+
+def choose(graph: Graph, windows: Tensor, scores: Tensor, rules: Sequence[ChoiceRules], limits: Limits) -> Chosen:
+    """Return the detections among windows (n, 4), float64, with scores (k, n), float64."""
+    smoothed = _smoothed(graph, windows, scores, [own.score_smoothing for own in rules])
+    lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [own.demotion for own in rules])
+    values = lowered.cast(np.float32)
+    corners = windows.cast(np.float32).unsqueeze(0)
+    kept = graph.op(
+        "NonMaxSuppression", corners, values.unsqueeze(0), limits.boxes, limits.iou, limits.score, dtype=np.int64
+    )
+    classes, indices = kept.column(1).reshape(-1), kept.column(2).reshape(-1)
+    score = graph.op("GatherND", lowered, kept.column(1, 3))
+    probability = _probabilities(graph, score, classes, rules)
+    passes = ~(probability < limits.probability)  # NaN passes
+    places = graph.op("NonZero", passes, dtype=np.int64).reshape(-1)
+    classes, indices, score, probability = (value.gather(places, 0) for value in (classes, indices, score, probability))
+    boxes = windows.gather(indices, 0)
+    if any(own.box_voting for own in rules):
+        boxes = _voted(graph, boxes, classes, windows, scores, rules)
+    return Chosen(boxes.cast(np.float32), classes, score.cast(np.float32), probability)
+
+
+def spreads(scores: Tensor) -> Tensor:
+    """Return the standard deviation of each row (k, 1)."""
+    count = scores.size(1).cast(np.float64)
+    rest = scores - scores.sum(1) / count
+    return ((rest * rest).sum(1) / count).sqrt()
+
+
+def positive(values: Tensor) -> Tensor:
+    """Return the values, 1 in place of 0."""
+    return values.graph.where(values > 0.0, values, 1.0)
+
+
+def overlap(first: Tensor, second: Tensor) -> Tensor:
+    """Return the IoU of boxes (..., n, 4) with boxes (..., m, 4), (..., n, m); 0 unless they share an area."""
+    mine, other = first.unsqueeze(-2), second.unsqueeze(-3)
+    low, high = mine.column(0, 2).maximum(other.column(0, 2)), mine.column(2, 4).minimum(other.column(2, 4))
+    sides = (high - low).maximum(0.0)
+    shared = sides.column(0) * sides.column(1)
+    union = _areas(mine) + _areas(other) - shared
+    graph, squeezed = first.graph, first.graph.constant([-1], np.int64)
+    return graph.op("Squeeze", shared / positive(union), squeezed)
+
+
+def _areas(boxes: Tensor) -> Tensor:
+    sides = (boxes.column(2, 4) - boxes.column(0, 2)).maximum(0.0)
+    return sides.column(0) * sides.column(1)
+
+
+def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[float]) -> Tensor:
+    """Return the scores (k, n) smoothed, see `lapsvm.detection.smooth_scores`."""
+    if not any(amounts):
+        return scores
+    amount, unit = _column(graph, amounts), spreads(scores) * TEMPERATURE
+    count = scores.size(1).reshape(1).minimum(BEST)
+    highest = scores.largest(1)
+    best, order = graph.ops("TopK", (np.float64, np.int64), scores - highest, count, axis=1)
+    near = ~(overlap(windows.gather(order, 0), windows.gather(order, 0)) < MIN_IOU)
+    itself = graph.op("EyeLike", graph.op("Expand", count, graph.join([count, count], 0)), dtype=np.int64)
+    joined = (near.cast(np.int64) + itself.unsqueeze(0)) > 0
+    weights = (best / positive(unit)).exp().maximum(float(np.finfo(float).tiny))
+    masses = graph.where(joined, weights.unsqueeze(1) * joined.cast(np.float64), 0.0).sum(2).reshape(0, -1)
+    mixed = (amount * -1.0 + 1.0) * best + amount * unit * masses.log()
+    spread = graph.op("ScatterElements", scores - highest, order, mixed, axis=1)
+    return spread - spread.largest(1) + highest
+
+
+def _voted(
+    graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[ChoiceRules]
+) -> Tensor:
+    """Return the boxes (m, 4), those of classes with a temperature moved; see `lapsvm.detection.box_voting`."""
+    temperatures = _column(graph, [own.box_voting or 1.0 for own in rules])
+    votes = _column(graph, [bool(own.box_voting) for own in rules])
+    least = _column(graph, [own.box_voting_iou for own in rules])
+    spread = spreads(scores)
+    relative = (scores - scores.largest(1)) / positive(spread * temperatures)
+    weights = graph.where(spread > 0.0, relative.exp(), graph.constant(1.0))
+    near = ~(overlap(boxes, windows) < least.gather(classes, 0))
+    own = weights.gather(classes, 0) * near.cast(np.float64)
+    total = own.sum(1)
+    moved = ((own @ windows) / positive(total) / _PIXEL_FRACTION).round() * _PIXEL_FRACTION
+    alone = (boxes / _PIXEL_FRACTION).round() * _PIXEL_FRACTION
+    chosen = graph.where(total > 0.0, moved, alone)
+    return graph.where(votes.gather(classes, 0).cast(bool), chosen, boxes)
+
+
+def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, rules: Sequence[ChoiceRules]) -> Tensor:
+    """Return the probability (m,) of each score, float32; NaN for a class without calibration."""
+    columns = [_calibrated(graph, scores, own.calibration).unsqueeze(1) for own in rules]
+    table = graph.join(columns, 1)
+    return graph.op("GatherElements", table, classes.unsqueeze(1), axis=1).reshape(-1).cast(np.float32)
+
+
+def _calibrated(graph: Graph, scores: Tensor, calibration: Calibration | None) -> Tensor:
+    """Return the probabilities (m,) of scores by one map."""
+    if calibration is None:
+        return scores * 0.0 + float("nan")
+    if calibration.method == "platt":
+        logits = scores * calibration.first[0] + calibration.second[0]
+        return graph.constant(1.0) / ((logits.minimum(700.0).maximum(-700.0) * -1.0).exp() + 1.0)
+    first, second = (np.array(values) for values in (calibration.first, calibration.second))
+    widths = np.diff(first)
+    steps = (scores.unsqueeze(1) - graph.constant(first[:-1])) / graph.constant(widths)
+    return (steps.maximum(0.0).minimum(1.0) * graph.constant(np.diff(second))).sum(1).reshape(-1) + float(second[0])
+
+
+def _column(graph: Graph, values: Sequence[float]) -> Tensor:
+    return graph.constant(np.array(values, dtype=np.float64)[:, None])

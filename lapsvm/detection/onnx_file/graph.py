@@ -1,0 +1,240 @@
+"""An ONNX graph under construction: tensors with arithmetic, constants, branches and overridable inputs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Array
+from lapsvm.errors import DependencyError, install_extra
+
+Number = int | float
+Operand = "Tensor | Number"
+
+
+def import_onnx() -> Any:
+    """Return the package onnx.
+
+    Raises
+    ------
+    DependencyError
+        If it is not installed.
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise DependencyError(
+            f"the ONNX format needs the package onnx, which is not installed; {install_extra('photos')}."
+        ) from None
+    return onnx
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of a graph, with NumPy's arithmetic.
+
+    Attributes
+    ----------
+    graph : Graph
+    name : str
+    dtype : numpy.dtype
+    """
+
+    graph: "Graph"
+    name: str
+    dtype: np.dtype[Any]
+
+    def __add__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Add", self, other)
+
+    def __sub__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Sub", self, other)
+
+    def __mul__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Mul", self, other)
+
+    def __truediv__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Div", self, other)
+
+    def __matmul__(self, other: "Tensor") -> "Tensor":
+        return self.graph.op("MatMul", self, other)
+
+    def __gt__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Greater", self, other, dtype=bool)
+
+    def __lt__(self, other: "Tensor | Number") -> "Tensor":
+        return self.graph.op("Less", self, other, dtype=bool)
+
+    def __and__(self, other: "Tensor") -> "Tensor":
+        return self.graph.op("And", self, other)
+
+    def __invert__(self) -> "Tensor":
+        return self.graph.op("Not", self)
+
+    def equals(self, other: "Tensor | Number") -> "Tensor":
+        """Return where two tensors are equal."""
+        return self.graph.op("Equal", self, other, dtype=bool)
+
+    def minimum(self, other: "Tensor | Number") -> "Tensor":
+        """Return the smaller elements."""
+        return self.graph.op("Min", self, other)
+
+    def maximum(self, other: "Tensor | Number") -> "Tensor":
+        """Return the larger elements."""
+        return self.graph.op("Max", self, other)
+
+    def floor(self) -> "Tensor":
+        """Return the elements rounded down."""
+        return self.graph.op("Floor", self)
+
+    def round(self) -> "Tensor":
+        """Return the nearest whole numbers, halves to even."""
+        return self.graph.op("Round", self)
+
+    def exp(self) -> "Tensor":
+        """Return the exponentials."""
+        return self.graph.op("Exp", self)
+
+    def log(self) -> "Tensor":
+        """Return the natural logarithms."""
+        return self.graph.op("Log", self)
+
+    def sqrt(self) -> "Tensor":
+        """Return the square roots."""
+        return self.graph.op("Sqrt", self)
+
+    def cast(self, dtype: Any) -> "Tensor":
+        """Return the elements in another type."""
+        kind = np.dtype(dtype)
+        if kind == self.dtype:
+            return self
+        return self.graph.op("Cast", self, dtype=kind, to=self.graph.onnx.helper.np_dtype_to_tensor_dtype(kind))
+
+    def sum(self, axis: int) -> "Tensor":
+        """Return the sums along an axis, which stays with length 1."""
+        return self.graph.op("ReduceSum", self, self.graph.constant([axis], np.int64), keepdims=1)
+
+    def largest(self, axis: int) -> "Tensor":
+        """Return the largest elements along an axis, which stays with length 1."""
+        one = self.graph.constant([1], np.int64)
+        return self.graph.ops("TopK", (self.dtype, np.int64), self, one, axis=axis)[0]
+
+    def transposed(self, *axes: int) -> "Tensor":
+        """Return the tensor with its axes in another order."""
+        return self.graph.op("Transpose", self, perm=list(axes))
+
+    def gather(self, indices: "Tensor", axis: int) -> "Tensor":
+        """Return the elements at some indices of an axis."""
+        return self.graph.op("Gather", self, indices, axis=axis)
+
+    def column(self, first: int, last: int | None = None) -> "Tensor":
+        """Return the columns `first` to `last` (exclusive; one by default) of the last axis, which stays."""
+        bounds = (self.graph.constant([bound], np.int64) for bound in (first, last or first + 1, -1))
+        return self.graph.op("Slice", self, *bounds)
+
+    def reshape(self, *shape: int) -> "Tensor":
+        """Return the elements in another shape; 0 keeps a dimension, -1 is what remains."""
+        return self.graph.op("Reshape", self, self.graph.constant(shape, np.int64))
+
+    def unsqueeze(self, axis: int) -> "Tensor":
+        """Return the tensor with a new axis of length 1."""
+        return self.graph.op("Unsqueeze", self, self.graph.constant([axis], np.int64))
+
+    def size(self, axis: int) -> "Tensor":
+        """Return the length of an axis, int64 without dimensions."""
+        shape = self.graph.op("Shape", self, dtype=np.int64)
+        return shape.gather(self.graph.constant(axis, np.int64), 0)
+
+
+class Graph:
+    """The nodes, constants and inputs of a graph.
+
+    Parameters
+    ----------
+    onnx : module
+    root : Graph, optional
+        The graph that this is a branch of; it holds the constants.
+    """
+
+    def __init__(self, onnx: Any, root: "Graph | None" = None) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self._root = root or self
+        self._count = 0
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self.initializers: list[Any] = []
+        self.inputs: list[Any] = []
+
+    def op(self, kind: str, *operands: "Tensor | Number", dtype: Any = None, **attributes: Any) -> Tensor:
+        """Add a node with one output, of the first operand's type by default."""
+        first = next(operand for operand in operands if isinstance(operand, Tensor))
+        return self.ops(kind, (first.dtype if dtype is None else dtype,), *operands, **attributes)[0]
+
+    def ops(self, kind: str, dtypes: Sequence[Any], *operands: "Tensor | Number", **attributes: Any) -> list[Tensor]:
+        """Add a node with an output of each type; a number becomes a constant of the first operand's type."""
+        first = next((operand for operand in operands if isinstance(operand, Tensor)), None)
+        inputs = [
+            operand.name if isinstance(operand, Tensor) else self.constant(operand, first.dtype if first else None).name
+            for operand in operands
+        ]
+        outputs = [Tensor(self, self.new_name(kind), np.dtype(dtype)) for dtype in dtypes]
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output.name for output in outputs], **attributes))
+        return outputs
+
+    def new_name(self, kind: str) -> str:
+        """Return a name that no other value has."""
+        self._root._count += 1
+        return f"{kind}_{self._root._count}"
+
+    def constant(self, value: Any, dtype: Any = None) -> Tensor:
+        """Return a constant; equal ones are stored once."""
+        array = np.asarray(value, dtype=dtype)
+        root, key = self._root, (array.dtype.str, array.shape, array.tobytes())
+        if key not in root._constants:
+            root._constants[key] = self.new_name("constant")
+            root.initializers.append(self.onnx.numpy_helper.from_array(array, root._constants[key]))
+        return Tensor(self, root._constants[key], array.dtype)
+
+    def input(self, name: str, dtype: Any, shape: Sequence[int | str], default: Array | None = None) -> Tensor:
+        """Return an input of the graph, one that callers may leave out if it has a default."""
+        kind = np.dtype(dtype)
+        code = self.onnx.helper.np_dtype_to_tensor_dtype(kind)
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, code, list(shape)))
+        if default is not None:
+            self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(default, kind), name))
+        return Tensor(self, name, kind)
+
+    def choose(
+        self, condition: Tensor, then: Callable[["Graph"], Tensor], other: Callable[["Graph"], Tensor]
+    ) -> Tensor:
+        """Return what one of two branches gives; each gets the graph to add its nodes to."""
+        branches, dtype = {}, None
+        for name, build in (("then_branch", then), ("else_branch", other)):
+            branch = Graph(self.onnx, self._root)
+            last = build(branch)
+            dtype = last.dtype
+            output = branch.op("Identity", last).name
+            info = self.onnx.helper.make_tensor_value_info(
+                output, self.onnx.helper.np_dtype_to_tensor_dtype(last.dtype), None
+            )
+            branches[name] = self.onnx.helper.make_graph(branch.nodes, name, [], [info])
+        return self.op("If", condition, dtype=dtype, **branches)
+
+    def here(self, *tensors: Tensor) -> list[Tensor]:
+        """Return tensors of an outer graph for use in this branch."""
+        return [Tensor(self, tensor.name, tensor.dtype) for tensor in tensors]
+
+    def count(self, length: Tensor) -> Tensor:
+        """Return 0, 1, ... below a length, in its type."""
+        zero, one = self.constant(0, length.dtype), self.constant(1, length.dtype)
+        return self.ops("Range", (length.dtype,), zero, length, one)[0]
+
+    def join(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Return tensors one after the other along an axis."""
+        return self.op("Concat", *tensors, axis=axis)
+
+    def where(self, condition: Tensor, then: Tensor, other: "Tensor | Number") -> Tensor:
+        """Return the elements of one of two tensors."""
+        rest = other if isinstance(other, Tensor) else self.constant(other, then.dtype)
+        return self.ops("Where", (then.dtype,), condition, then, rest)[0]

@@ -1,0 +1,73 @@
+"""An exported detector, run by ONNX Runtime as its users run it."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.errors import DataError, DependencyError, install_extra
+from lapsvm.features.extractors.networks import one_line
+
+_QUIET = 4  # fatal messages only: failures are raised as errors
+
+
+class OnnxDetector:
+    """The detector in an exported file.
+
+    Parameters
+    ----------
+    content : bytes
+        The file.
+    threads : int, default 1
+
+    Raises
+    ------
+    DependencyError
+        If ONNX Runtime is not installed.
+    DataError
+        If ONNX Runtime cannot read the file.
+    """
+
+    def __init__(self, content: bytes, threads: int = 1) -> None:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        try:
+            import onnxruntime
+        except ImportError:
+            raise DependencyError(
+                f"an exported detector needs ONNX Runtime, which is not installed; {install_extra('onnx')}."
+            ) from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
+        options.enable_mem_pattern = False  # pictures differ in size
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads slow others down
+        try:
+            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001 - its exceptions share no other base
+            raise DataError(f"the exported detector cannot be read by ONNX Runtime: {one_line(error)}.") from None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the file says of itself."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
+    def window_scores(self, pixels: Array, boxes: Array) -> Float32:
+        """Return the scores (n, k) of windows (n, 4) of a picture."""
+        return np.asarray(self._run(["window_scores"], pixels, boxes=np.asarray(boxes, np.float32))[0])
+
+    def detect(self, pixels: Array, **limits: Any) -> list[tuple[Float64, Float64]]:
+        """Return the boxes (m, 4) and scores (m,) of each class, the best first, among the file's own windows."""
+        boxes, classes, scores, maps = self._run(
+            ["detected_boxes", "classes", "scores", "score_maps"], pixels, **limits
+        )
+        found = [classes == number for number in range(len(maps))]
+        return [(boxes[own].astype(np.float64), scores[own].astype(np.float64)) for own in found]
+
+    def _run(self, outputs: list[str], pixels: Array, **more: Array) -> list[Any]:
+        """Return some outputs for a picture (h, w, 3), uint8 RGB."""
+        try:
+            return list(self._session.run(outputs, {"picture": np.ascontiguousarray(pixels), **more}))
+        except Exception as error:  # noqa: BLE001 - its exceptions share no other base
+            raise DataError(
+                f"the exported detector cannot take a picture of {pixels.shape}: {one_line(error)}."
+            ) from None

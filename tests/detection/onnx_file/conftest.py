@@ -1,0 +1,67 @@
+"""Small graphs, run by ONNX Runtime; the tests skip where onnx or ONNX Runtime is not installed."""
+
+import numpy as np
+import pytest
+
+from lapsvm.detection.onnx_file.graph import Graph
+
+
+@pytest.fixture
+def run_graph():
+    """A function that runs what ``build(graph, *inputs)`` adds to a graph, for arrays as its inputs."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    helper = onnx.helper
+
+    def run(build, *arrays):
+        graph = Graph(onnx)
+        inputs = [
+            graph.input(f"in{number}", array.dtype, [f"axis{number}_{axis}" for axis in range(array.ndim)])
+            for number, array in enumerate(arrays)
+        ]
+        found = build(graph, *inputs)
+        tensors = found if isinstance(found, (tuple, list)) else [found]
+        infos = [
+            helper.make_tensor_value_info(one.name, helper.np_dtype_to_tensor_dtype(one.dtype), None) for one in tensors
+        ]
+        model = helper.make_model(
+            helper.make_graph(graph.nodes, "test", graph.inputs, infos, graph.initializers),
+            opset_imports=[helper.make_opsetid("", 13)], ir_version=8,
+        )  # fmt: skip
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {f"in{number}": array for number, array in enumerate(arrays)})
+        return outputs if isinstance(found, (tuple, list)) else outputs[0]
+
+    return run
+
+
+@pytest.fixture
+def write_network():
+    """A function that gives an ONNX network with maps of strides 16 and 32 for pictures of any size."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+
+    def write(opset=13, seed=0):
+        rng = np.random.default_rng(seed)
+        kernels = [
+            onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32) / 10, name)
+            for name, shape in (("first", (6, 3, 16, 16)), ("second", (9, 6, 2, 2)))
+        ]
+        nodes = [
+            helper.make_node("Conv", ["picture", "first"], ["fine"], kernel_shape=[16, 16], strides=[16, 16]),
+            helper.make_node("Relu", ["fine"], ["fine_relu"]),
+            helper.make_node("Conv", ["fine_relu", "second"], ["sums"], kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Relu", ["sums"], ["coarse"]),
+        ]
+        picture = helper.make_tensor_value_info("picture", single, [1, 3, "h", "w"])
+        maps = [
+            helper.make_tensor_value_info(name, single, [1, channels, f"{name}_r", f"{name}_c"])
+            for name, channels in (("fine", 6), ("coarse", 9))
+        ]
+        graph = helper.make_graph(nodes, "tiny", [picture], maps, kernels)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        return model.SerializeToString()
+
+    return write

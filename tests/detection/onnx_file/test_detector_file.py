@@ -1,0 +1,165 @@
+"""The whole file on a small network: a picture in, the library's scores and boxes out."""
+
+import json
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from lapsvm.detection import Detector, score_many
+from lapsvm.detection.onnx_file import ChoiceRules, FileContent, OnnxDetector, detector_file, lattice, network_passes
+from lapsvm.detection.onnx_file.network import EmbeddedNetwork
+from lapsvm.errors import DataError, LapsvmError, OptionError, ShapeError
+from lapsvm.features import Concatenation, open_extractor
+
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+OPTIONS = ["size=64", "size=96&contrast=0.5&order=bgr&mean=10,20,30&scale=0.1", "size=64&norm=none&surroundings=beside"]
+
+
+@pytest.fixture
+def network(tmp_path, write_network):
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(write_network())
+    return path
+
+
+def pixels_of(height=75, width=100, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def windows_of(height, width, count=40, seed=1):
+    rng = np.random.default_rng(seed)
+    corners = rng.uniform(0, [width - 10, height - 10], (count, 2))
+    return np.hstack([corners, corners + rng.uniform(5, 60, (count, 2))]).round()
+
+
+def detectors_of(extractor, classes=("a", "b")):
+    rng = np.random.default_rng(5)
+    return [Detector(name, rng.normal(size=extractor.dim), 0.1, 2.0) for name in classes]
+
+
+def content_of(extractor, detectors, max_side=200):
+    rules = tuple(ChoiceRules(0.5, 1.0, 0.7, 0.45, None) for _ in detectors)
+    names, intercepts = (tuple(getattr(one, key) for one in detectors) for key in ("class_name", "intercept"))
+    return FileContent(
+        names, intercepts, network_passes(extractor.describe(), detectors), rules, 0.3, 20, max_side, 0.9
+    )
+
+
+def exported(path, extractor, metadata=None):
+    detectors = detectors_of(extractor)
+    content = detector_file(content_of(extractor, detectors), path.read_bytes(), "tiny", metadata or {})
+    return OnnxDetector(content), detectors
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("shape", [(75, 100), (64, 64), (31, 150)])
+def test_scores_of_given_windows_are_those_of_the_extractor(network, options, shape):
+    extractor = open_extractor([
+        f"onnx:{network}?output=fine&{options}", f"onnx:{network}?output=coarse&{options}"
+    ])  # fmt: skip
+    detector, detectors = exported(network, extractor)
+    pixels, windows = pixels_of(*shape), windows_of(*shape)
+    expected = score_many(detectors, extractor(pixels, windows))
+    found = detector.window_scores(pixels, windows)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * max(1.0, np.abs(expected).max()))
+
+
+def test_without_boxes_the_windows_are_the_lattice(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    detector, _ = exported(network, extractor)
+    pixels = pixels_of()
+    given = lattice(0.9) * [100, 75, 100, 75]
+    session = detector._session
+    own, scores = session.run(["windows", "window_scores"], {"picture": pixels})
+    np.testing.assert_allclose(own, given, atol=1e-4)
+    np.testing.assert_allclose(scores, detector.window_scores(pixels, given), atol=1e-5)
+    for boxes, values in detector.detect(pixels):
+        assert 0 < len(values) <= 20
+        assert (np.diff(values) <= 0).all()
+        assert (boxes[:, :2] >= 0).all()
+        assert (boxes[:, 2:] <= [100.01, 75.01]).all()
+    (few,) = {len(values) for _, values in detector.detect(pixels, max_boxes=np.array([2]))}
+    assert few == 2
+
+
+def test_the_score_map_is_highest_where_the_best_windows_are(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=128")
+    detector, _ = exported(network, extractor)
+    pixels, windows = pixels_of(128, 128), np.array([[0, 0, 64, 64], [64, 64, 128, 128]], np.float32)
+    inputs = {"picture": pixels, "boxes": windows}
+    maps, scores = detector._session.run(["score_maps", "window_scores"], inputs)
+    assert maps.shape == (2, 4, 4)
+    for column in range(2):
+        np.testing.assert_allclose(maps[column, :2, :2], scores[0, column], rtol=1e-4)
+        np.testing.assert_allclose(maps[column, 2:, 2:], scores[1, column], rtol=1e-4)
+        np.testing.assert_allclose(maps[column, :2, 2:], scores[:, column].min(), rtol=1e-4)
+
+
+def test_equal_content_gives_equal_bytes_and_says_what_it_is(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    content = content_of(extractor, detectors_of(extractor))
+    files = [detector_file(content, network.read_bytes(), "tiny", {"classes": json.dumps(["a", "b"])}) for _ in "12"]
+    assert files[0] == files[1]
+    assert json.loads(OnnxDetector(files[0]).metadata["classes"]) == ["a", "b"]
+
+
+def test_weights_of_a_network_are_stored_once(network):
+    one = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    two = Concatenation([one, one.at_size(96), one.at_size(128)])
+    sizes = [
+        len(detector_file(content_of(own, detectors_of(own)), network.read_bytes(), "tiny", {})) for own in (one, two)
+    ]
+    assert sizes[1] - sizes[0] < 30_000  # nodes and weights of classes alone
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("hog", "extractor 'hog' is no network"),
+        ("onnx:FILE?output=coarse&cells=2x2", "uses cells"),
+        ("onnx:FILE?output=coarse&flip=yes", "uses mirror images"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(network, spec, words):
+    extractor = open_extractor(spec.replace("FILE", str(network)))
+    with pytest.raises(OptionError, match=words):
+        network_passes(extractor.describe(), detectors_of(extractor))
+
+
+def test_detectors_of_other_features_are_refused(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse")
+    with pytest.raises(ShapeError, match="9 features, got 4"):
+        network_passes(extractor.describe(), [Detector("a", np.ones(4))])
+
+
+def test_old_and_damaged_networks_are_refused(write_network):
+    onnx = pytest.importorskip("onnx")
+    with pytest.raises(OptionError, match="opset 13 or later to be exported, got 11"):
+        EmbeddedNetwork.read(onnx, write_network(opset=11), "tiny")
+    content = write_network()
+    for cut in (1, 50, len(content) - 3):
+        with pytest.raises(LapsvmError):
+            EmbeddedNetwork.read(onnx, content[:cut], "tiny")
+
+
+def test_pictures_of_other_shapes_are_one_sentence(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    detector, _ = exported(network, extractor)
+    for picture in (np.zeros((5, 5), np.uint8), np.zeros((5, 5, 4), np.uint8), np.zeros((5, 5, 3), np.float32)):
+        with pytest.raises(DataError, match="cannot take a picture of"):
+            detector.detect(picture)
+    with pytest.raises(DataError, match="cannot be read by ONNX Runtime"):
+        OnnxDetector(b"no such thing")
+
+
+def test_a_tiny_picture_has_boxes(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
+    detector, _ = exported(network, extractor)
+    for shape in ((1, 1), (1, 40), (300, 2)):
+        assert all(np.isfinite(values).all() for _, values in detector.detect(pixels_of(*shape)))
+
+
+def test_the_hash_of_the_network_is_that_of_the_description(network):
+    extractor = open_extractor(f"onnx:{network}?output=coarse")
+    assert extractor.describe()["weights"] == blake2b(network.read_bytes(), digest_size=16).hexdigest()
