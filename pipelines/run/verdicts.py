@@ -1,0 +1,208 @@
+"""What a person said of pictures: ``RUN/verdicts.jsonl``, one JSON object a line.
+
+A line is complete and synced before a verdict counts as saved, so a killed process loses nothing; it may leave a last
+line that is cut short. A later line of the same picture and class replaces an earlier one.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from lapsvm.errors import DataError, WriteError
+from lapsvm.files import NOT_PARSED, is_named, open_regular
+
+VERDICTS = ("boxes", "none", "absent", "skip")
+ORDERS = ("random", "next")
+LONGEST = 2**20
+"""Bytes of the longest line that is read; longer ones are damaged."""
+MOST_BOXES = 1000
+_SHOWN = 5
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person said of one class in one picture.
+
+    Attributes
+    ----------
+    picture, class_name : str
+    verdict : "boxes", "none", "absent" or "skip"
+        `boxes` are true; no candidate is right and none was drawn; the picture does not show the class; undecided.
+    boxes : tuple of (x1, y1, x2, y2)
+        The true boxes, in pixels, 0-based and half-open; only with "boxes".
+    candidates : tuple of (x1, y1, x2, y2)
+        The boxes that were shown.
+    pixels : str
+        Hash of the picture's pixels; "" if it is unknown.
+    order : "random" or "next"
+        Whether the picture was drawn at random.
+    seconds : float or None
+        How long the person looked.
+    """
+
+    picture: str
+    class_name: str
+    verdict: str
+    boxes: tuple[Box, ...] = ()
+    candidates: tuple[Box, ...] = ()
+    pixels: str = ""
+    order: str = "next"
+    seconds: float | None = None
+
+    def line(self) -> str:
+        """Return the line of the file, with its end."""
+        entry: dict[str, Any] = {"picture": self.picture}
+        entry |= {"pixels": self.pixels} if self.pixels else {}
+        entry |= {"class": self.class_name, "verdict": self.verdict, "boxes": self.boxes, "order": self.order}
+        entry |= {"candidates": self.candidates} if self.candidates else {}
+        entry |= {} if self.seconds is None else {"seconds": self.seconds}
+        return json.dumps(entry) + "\n"
+
+    @classmethod
+    def parsed(cls, entry: object) -> Self:
+        """Return the verdict of a parsed line.
+
+        Raises
+        ------
+        DataError
+            If it breaks a rule; the sentence names the rule.
+        """
+        if not isinstance(entry, dict):
+            raise DataError(f"a verdict must be a JSON object, got {type(entry).__name__}.")
+        verdict = cls(
+            picture=_text(entry, "picture"),
+            class_name=_text(entry, "class"),
+            verdict=_one_of(entry, "verdict", VERDICTS),
+            boxes=_boxes(entry, "boxes"),
+            candidates=_boxes(entry, "candidates"),
+            pixels=_text(entry, "pixels", ""),
+            order=_one_of(entry, "order", ORDERS, "next"),
+            seconds=_seconds(entry.get("seconds")),
+        )
+        if (verdict.verdict == "boxes") != bool(verdict.boxes):
+            raise DataError(f"a verdict must have boxes if it is 'boxes', got {verdict.verdict!r}.")
+        return verdict
+
+
+@dataclass(frozen=True)
+class VerdictLog:
+    """The last verdict of every class and picture, and the numbers of the lines that are none."""
+
+    by_class: Mapping[str, Mapping[str, Verdict]]
+    damaged: tuple[int, ...] = ()
+
+    def of_class(self, name: str) -> Mapping[str, Verdict]:
+        """Return picture -> verdict of a class, "skip" included."""
+        return self.by_class.get(name, {})
+
+    @property
+    def damage(self) -> str:
+        """A sentence that names the damaged lines; "" if there are none."""
+        shown = ", ".join(map(str, self.damaged[:_SHOWN]))
+        more = f" and {len(self.damaged) - _SHOWN:,} more" if len(self.damaged) > _SHOWN else ""
+        return f"damaged lines of verdicts are left out: {shown}{more}." if self.damaged else ""
+
+
+def read_verdicts(path: Path) -> VerdictLog:
+    """Return the verdicts of a file, none if it is not there.
+
+    Lines that are no verdict are left out and counted. The last line may be cut short, without a count.
+
+    Raises
+    ------
+    MissingError
+        If the file is no regular file.
+    """
+    found: dict[str, dict[str, Verdict]] = {}
+    damaged = []
+    number, torn = 0, False
+    if is_named(path):
+        with open_regular(path, "verdicts") as file:
+            while line := file.readline(LONGEST):
+                number, torn = number + 1, not line.endswith(b"\n")
+                try:
+                    verdict = Verdict.parsed(json.loads(line))
+                except (DataError, *NOT_PARSED):
+                    damaged += [number] if line.strip() else []
+                else:
+                    found.setdefault(verdict.class_name, {})[verdict.picture] = verdict
+    is_cut = torn and damaged and damaged[-1] == number
+    return VerdictLog(found, tuple(damaged[:-1] if is_cut else damaged))
+
+
+def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
+    """Append verdicts to a file and sync it; a last line that was cut short keeps a line of its own.
+
+    Raises
+    ------
+    WriteError
+        If the system fails to write. What was written before is still there.
+    """
+    content = "".join(verdict.line() for verdict in verdicts).encode()
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            _write(descriptor, (b"" if _ends_a_line(descriptor) else b"\n") + content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise WriteError(f"verdicts {path} could not be written: {error.strerror}.") from error
+
+
+def _ends_a_line(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return not size or os.pread(descriptor, 1, size - 1) == b"\n"
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = entry.get(name, default)
+    if not isinstance(value, str) or (default is None and not value):
+        raise DataError(f"{name} of a verdict must be a text, got {value!r}.")
+    return value
+
+
+def _one_of(entry: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str | None = None) -> str:
+    value = entry.get(name, default)
+    if value not in choices:
+        raise DataError(f"{name} of a verdict must be one of {', '.join(choices)}, got {value!r}.")
+    return str(value)
+
+
+def _boxes(entry: Mapping[str, Any], name: str) -> tuple[Box, ...]:
+    value = entry.get(name, [])
+    if not isinstance(value, list) or len(value) > MOST_BOXES:
+        raise DataError(f"{name} of a verdict must be a list of at most {MOST_BOXES:,} boxes, got {type(value)}.")
+    return tuple(_box(box, name) for box in value)
+
+
+def _box(value: object, name: str) -> Box:
+    if not isinstance(value, list) or len(value) != 4 or not all(map(_is_number, value)):
+        raise DataError(f"{name} of a verdict must be boxes of 4 finite numbers, got {value!r}.")
+    x1, y1, x2, y2 = map(float, value)
+    if not (x1 < x2 and y1 < y2):
+        raise DataError(f"{name} of a verdict must be boxes x1 < x2, y1 < y2, got {value!r}.")
+    return x1, y1, x2, y2
+
+
+def _seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    if not _is_number(value) or value < 0:  # type: ignore[operator]
+        raise DataError(f"seconds of a verdict must be a number of at least 0, got {value!r}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9 and math.isfinite(value)

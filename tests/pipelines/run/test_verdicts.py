@@ -1,0 +1,114 @@
+"""The file of verdicts: what is written is read, whatever else the file holds."""
+
+import json
+import os
+
+import pytest
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+
+from lapsvm.errors import DataError, MissingError, WriteError
+
+BOX = (1.0, 2.0, 30.0, 40.5)
+ONE = Verdict("a.jpg", "cat", "boxes", (BOX,), (BOX, (0.0, 0.0, 5.0, 5.0)), "f00d", "random", 2.5)
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    others = [Verdict("b.jpg", "cat", "none"), Verdict("a.jpg", "dog", "absent"), Verdict("b.jpg", "dog", "skip")]
+    append_verdicts(path, [ONE])
+    append_verdicts(path, others)
+    log = read_verdicts(path)
+    assert log.of_class("cat") == {"a.jpg": ONE, "b.jpg": others[0]}
+    assert log.of_class("dog") == {"a.jpg": others[1], "b.jpg": others[2]}
+    assert log.of_class("cow") == {}
+    assert not log.damaged
+
+
+def test_a_later_line_replaces_an_earlier_one(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    append_verdicts(path, [ONE, Verdict("a.jpg", "cat", "none")])
+    assert read_verdicts(path).of_class("cat")["a.jpg"].verdict == "none"
+
+
+def test_no_file_holds_no_verdicts(tmp_path):
+    assert not read_verdicts(tmp_path / "verdicts.jsonl").by_class
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_a_last_line_that_is_cut_short_costs_nothing_else(tmp_path, cut):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text(ONE.line() + Verdict("b.jpg", "cat", "none").line()[:-cut])
+    first = read_verdicts(path)
+    assert first.of_class("cat")["a.jpg"] == ONE
+    assert not first.damaged
+    append_verdicts(path, [Verdict("c.jpg", "cat", "none")])
+    second = read_verdicts(path)
+    assert {"a.jpg", "c.jpg"} <= set(second.of_class("cat"))
+    assert second.damaged == (() if cut == 1 else (2,))  # without its end alone the line is whole
+    assert bool(second.damage) == (cut > 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"picture": 3},
+        {"picture": ""},
+        {"class": None},
+        {"verdict": "maybe"},
+        {"verdict": "none"},
+        {"verdict": ["boxes"]},
+        {"boxes": []},
+        {"boxes": [[1, 2, 3]]},
+        {"boxes": [[5, 2, 3, 9]]},
+        {"boxes": [[1, 2, float("nan"), 9]]},
+        {"boxes": [[1, 2, 1e300, 9]]},
+        {"boxes": [[True, 2, 3, 9]]},
+        {"boxes": [[1, 2, 3, 9]] * 1001},
+        {"candidates": 5},
+        {"order": "chosen"},
+        {"seconds": -1},
+        {"seconds": "2"},
+        {"pixels": 7},
+    ],
+)
+def test_lines_that_break_a_rule_are_left_out_and_named(tmp_path, change):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text(json.dumps(json.loads(ONE.line()) | change) + "\n" + ONE.line())
+    log = read_verdicts(path)
+    assert log.damaged == (1,)
+    assert log.damage == "damaged lines of verdicts are left out: 1."
+    assert log.of_class("cat") == {"a.jpg": ONE}
+
+
+@pytest.mark.parametrize("junk", [b"\x00\xff\n", b"[" * 100_000 + b"\n", b"[]\n", b"1" * 5000 + b"\n"])
+def test_junk_is_left_out(tmp_path, junk):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_bytes(junk + ONE.line().encode())
+    assert read_verdicts(path).damaged == (1,)
+    assert read_verdicts(path).of_class("cat") == {"a.jpg": ONE}
+
+
+def test_no_other_kind_of_file_is_read_or_written(tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MissingError):
+        read_verdicts(pipe)
+    with pytest.raises(WriteError):
+        append_verdicts(link, [ONE])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.slow
+def test_a_million_verdicts_are_read(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    line = ONE.line()
+    path.write_text("".join(line.replace("a.jpg", f"{number % 999_000}.jpg") for number in range(1_000_000)))
+    log = read_verdicts(path)
+    assert len(log.of_class("cat")) == 999_000
+    assert not log.damaged
+
+
+def test_a_verdict_says_what_is_wrong_with_it():
+    with pytest.raises(DataError, match=r"^verdict of a verdict must be one of boxes, none, absent, skip, got 'no'\.$"):
+        Verdict.parsed({"picture": "a", "class": "b", "verdict": "no"})
