@@ -113,7 +113,12 @@ PACKAGES, FOLDERS = packages()
 setup(
     packages=PACKAGES,
     package_dir=FOLDERS,
-    package_data={"lapsvm": ["py.typed"], "lapsvm._ext": ["*.pyi", "*.pxd"], "lapsvm.report": ["*.html", "*.css"]},
+    package_data={
+        "lapsvm": ["py.typed"],
+        "lapsvm._ext": ["*.pyi", "*.pxd"],
+        "lapsvm.report": ["*.html", "*.css"],
+        "lapsvm.pipelines.review": ["page/*"],
+    },
     exclude_package_data={"": ["*.pyx", "*.c", "*.cpp"]},
     ext_modules=cythonize(
         [extension(stem, language) for stem, language in sorted(KERNELS.items())],

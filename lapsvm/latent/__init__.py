@@ -3,6 +3,7 @@
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.risks import HingeRisk, RankRisk
 from lapsvm.latent.cccp.structural import StructuralProblem
+from lapsvm.latent.known_boxes import KnownBoxes
 from lapsvm.latent.multifold import fit_multifold
 from lapsvm.latent.refinement import refine
 from lapsvm.latent.scheduling.many import fit_many
@@ -12,6 +13,7 @@ from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 __all__ = [
     "HingeRisk",
+    "KnownBoxes",
     "LatentProblem",
     "LatentSolution",
     "PassCounts",

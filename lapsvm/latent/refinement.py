@@ -10,7 +10,7 @@ negative.
 near the chosen one as positives.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
+from lapsvm.latent.known_boxes import KnownBoxes
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
@@ -71,6 +72,7 @@ def refine(
     neg_min_iou: float = 0.0,
     neg_part_iou: float = 1.0,
     candidates: int = CANDIDATES,
+    known: Mapping[int, KnownBoxes] | None = None,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> LatentSolution:
     """Train a model of the chosen windows against all windows far from them.
@@ -97,6 +99,9 @@ def refine(
         they may be the object, where the chosen window is too large. 1 makes no difference between them and others.
     candidates : int, default 20
         As for `fit_many`.
+    known : mapping of bag to KnownBoxes, optional
+        Boxes of some positive pictures, such as a person's. They decide which windows are positives and negatives; the
+        chosen window stays a positive.
     progress : callable, optional
         As for `fit_many`.
 
@@ -123,7 +128,7 @@ def refine(
     chosen = _checked_windows(bags, box_array, windows, positives)
     limits = _Limits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
     limits.check()
-    excluded, has_far = _excluded(bags, box_array, positives, chosen, limits)
+    excluded, has_far = _excluded(bags, box_array, positives, chosen, limits, known or {})
     twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
     y = np.append(labels, np.where(has_far, -1.0, 0.0))
     start = np.append(np.where(labels > 0, chosen, 0), np.zeros(len(positives), dtype=np.intp))
@@ -150,7 +155,7 @@ def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: 
 
 
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: _Limits
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: _Limits, known: Mapping[int, KnownBoxes]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
@@ -161,9 +166,12 @@ def _excluded(
         own = slice(bags.offsets[bag], bags.offsets[bag + 1])
         box = boxes[own][chosen[bag]]
         overlaps = iou(boxes[own], box[None])[:, 0]
-        first[own] = overlaps < limits.pos_iou
-        first[own.start + chosen[bag]] = False  # a box without area overlaps nothing, not even itself
-        second.append(~limits.negative(boxes[own], box, overlaps))
+        near, far = overlaps >= limits.pos_iou, limits.negative(boxes[own], box, overlaps)
+        if bag in known:
+            near, far = known[bag].settled(boxes[own], near, far, limits.pos_iou, (limits.neg_min_iou, limits.neg_iou))
+        near[chosen[bag]], far[chosen[bag]] = True, False  # a box without area overlaps nothing, not even itself
+        first[own] = ~near
+        second.append(~far)
     has_far = np.array([not close.all() for close in second])
     second = [close & some for close, some in zip(second, has_far, strict=True)]  # without far ones it takes no part
     return np.concatenate([first, *second]), has_far

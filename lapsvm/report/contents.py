@@ -272,6 +272,8 @@ class Contents:
         Of the probabilities of held-out pictures; classes without probabilities are missing.
     next_steps : tuple of NextStep
         See `lapsvm.report.next_steps`.
+    verified : tuple of str
+        How many boxes are right as a person says, or how to look; below the title.
     """
 
     summary: RunSummary
@@ -282,6 +284,7 @@ class Contents:
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
     next_steps: "tuple[NextStep, ...]" = ()
+    verified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, entry in self.figures.items():

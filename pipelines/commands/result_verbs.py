@@ -95,6 +95,17 @@ def export(options: dict[str, Any]) -> None:
     export_run(options["out"], options["to"], options["format_name"], choice, **more)
 
 
+@add_verb("review")
+def review(options: dict[str, Any]) -> None:
+    """A local page on which a person judges boxes: how many are right, and what training shall use.
+
+    Example: lapsvm review --out RUN
+    """
+    from .review import review_run
+
+    review_run(options)
+
+
 @add_verb("verify")
 def verify(options: dict[str, Any]) -> None:
     """Read every byte of a run's shards and models, and name those that are not what was written.

@@ -6,7 +6,7 @@ later rounds the windows that the chains choose in their folds, because a model 
 Verbeek and Schmid, TPAMI 2017).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
-from lapsvm.latent import LatentProblem, LatentSolution, refine
+from lapsvm.latent import KnownBoxes, LatentProblem, LatentSolution, refine
 
 from ..run.dataset import Labels
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from .fit import Constants, FitRequest, problem
+from .settled_windows import settled_windows
 from .trainer import training_progress
 from .voted_windows import voted_windows
 
@@ -77,10 +78,18 @@ class Rounds:
     pictures : StoredPictures
     J : float or None
         Weight of the positives, where the learner has one.
+    known : mapping of row to KnownBoxes, optional
+        What a person said of positive pictures. A chain without a fold takes nothing from its pictures.
     """
 
-    def __init__(self, settings: Settings, pictures: StoredPictures, J: float | None) -> None:
-        self._settings, self._pictures, self._J = settings, pictures, J
+    def __init__(
+        self,
+        settings: Settings,
+        pictures: StoredPictures,
+        J: float | None,
+        known: Mapping[int, KnownBoxes] | None = None,
+    ) -> None:
+        self._settings, self._pictures, self._J, self._known = settings, pictures, J, known or {}
 
     def begin(self, y: Labels, weights: Float64, intercept: float) -> Chain:
         """Return the chain of a trained model (d,), with the windows that it chooses in its positive pictures."""
@@ -105,6 +114,7 @@ class Rounds:
                 neg_iou=limits.neg_iou,
                 neg_min_iou=limits.neg_min_iou,
                 neg_part_iou=limits.neg_part_iou,
+                known=self._known,
                 progress=progress.update,
             )
         return chain._replace(weights=solution.coef, intercept=solution.intercept, solution=solution)
@@ -132,17 +142,21 @@ class Rounds:
         return [whole._replace(windows=windows), *moved]
 
     def _chosen_by(self, chain: Chain, y: Labels) -> Index:
-        """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
-        settings, pictures = self._settings.refine, self._pictures
-        if not settings.box_voting:
-            return pictures.bags.best(chain.weights).index
-        positives, weights = np.flatnonzero(y > 0), self.lowered(chain.weights)
-        return voted_windows(pictures.bags, pictures.boxes, weights, positives, settings.score_smoothing)
+        windows = self.chosen(y, chain.weights)
+        return settled_windows(self._pictures.bags, self._pictures.boxes, chain.weights, windows, self._known)
 
     def _problem(self, y: Labels) -> LatentProblem:
         settings = self._settings
         constants = Constants(settings.refine.C, self._J, None)
         return replace(problem(settings, FitRequest(y, constants)), top=settings.refine.top, init="mean")
+
+    def chosen(self, y: Labels, weights: Float64) -> Index:
+        """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
+        settings, pictures = self._settings.refine, self._pictures
+        if not settings.box_voting:
+            return pictures.bags.best(weights).index
+        positives, lowered = np.flatnonzero(y > 0), self.lowered(weights)
+        return voted_windows(pictures.bags, pictures.boxes, lowered, positives, settings.score_smoothing)
 
     def with_candidates(self, chains: Sequence[Chain]) -> list[StoredPictures]:
         """Return the pictures of each chain, in which negatives have their best-scored windows alone.

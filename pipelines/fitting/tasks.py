@@ -1,7 +1,7 @@
 """Training tasks, one per class, and the detectors made from their solutions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
 from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
+from .reviewed import ReviewedClass, Reviews, mended_labels
 from .window_subset import subset_provenance
 
 PARTS = ("training", "data", "shards")
@@ -31,6 +32,7 @@ class FitTask:
     y: Labels
     provenance: dict[str, Any]
     path: Path
+    reviews: Reviews = field(default_factory=Reviews)
 
 
 class Mean(NamedTuple):
@@ -68,7 +70,18 @@ def _class_task(
         "shards": shards.provenance,
         "detection": asdict(context.settings.detect),
     }
-    return FitTask(name, y, provenance, context.trained_model(name))
+    labels, reviews = _reviewed(context, shards, name, y)
+    if reviews.labels_key:
+        provenance["verdicts"] = dict(reviews.labels_key)
+    return FitTask(name, labels, provenance, context.trained_model(name), reviews)
+
+
+def _reviewed(context: RunContext, shards: ShardSet, name: str, y: Labels) -> tuple[Labels, Reviews]:
+    """Return the labels of a class after the verdicts of a person, which baselines do not take, and these."""
+    if context.settings.train.learner in BASELINES or not context.verdicts.of_class(name):
+        return y, Reviews()
+    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
+    return mended_labels(reviewed, y, shards.image_ids)
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:
@@ -93,19 +106,24 @@ def _is_used(learner: str, name: str) -> bool:
 
 
 def is_done(task: FitTask) -> bool:
-    """Return whether there is a model trained the same way.
+    """Return whether there is a model trained the same way, with the same verdicts of a person.
 
     Raises SettingsError if it was trained with other settings, or the file is another program's.
     """
     if task.path.exists() and is_of_another_program(task.path):
         raise SettingsError(f"{task.path} is no detector of lapsvm and is not replaced; move it away.")
     stored = stored_provenance(task.path)
-    if stored is None:
+    if stored is None or has_other_verdicts(stored, task):
         return False
     difference = training_difference(stored, task)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
+
+
+def has_other_verdicts(stored: Mapping[str, Any], task: FitTask) -> bool:
+    """Return whether a model's provenance records other verdicts of a person than those of a task."""
+    return bool(stored.get("verdicts", {}) != task.provenance.get("verdicts", {}))
 
 
 def files_of_other_learners(context: RunContext) -> list[Path]:

@@ -57,7 +57,9 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
         first = ((stored_provenance(final) or {}).get("training") or {}).get("first")
     refinement = {"refine": asdict(context.settings.refine), "first": first}
     training = trained.provenance["training"] | refinement
-    return replace(trained, provenance=trained.provenance | {"training": training}, path=final)
+    verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
+    changed = {"training": training, **({"verdicts": verdicts} if verdicts else {})}
+    return replace(trained, provenance=trained.provenance | changed, path=final)
 
 
 def trained_file(context: RunContext, task: FitTask) -> Path:

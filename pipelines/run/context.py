@@ -12,6 +12,7 @@ from .dataset import RunData, open_run_data
 from .folder import RunFolder
 from .progress import Estimate, Reporter
 from .settings import Settings
+from .verdicts import VerdictLog, read_verdicts
 
 if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
     from lapsvm.latent import PassCounts
@@ -71,6 +72,7 @@ class RunContext:
     precision: float | None = None
     attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
+    _verdicts: VerdictLog | None = field(default=None, repr=False)
 
     @property
     def wanted_precision(self) -> float:
@@ -85,6 +87,15 @@ class RunContext:
             for name, reason in self._data.skipped.items():
                 self.reporter.say(f"class {name} is left out: it {reason}")
         return self._data
+
+    @property
+    def verdicts(self) -> VerdictLog:
+        """What a person said of pictures of the run, read once."""
+        if self._verdicts is None:
+            self._verdicts = read_verdicts(self.run.verdicts_file)
+            if self._verdicts.damage:
+                self.reporter.warn(self._verdicts.damage)
+        return self._verdicts
 
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final model, unless refinement follows."""

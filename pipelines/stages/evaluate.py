@@ -5,10 +5,11 @@ from typing import Any
 
 from lapsvm.evaluation import run_table, write_json
 
-from ..results.evaluation import evaluate_set
+from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry
 from ..results.tables import print_table, print_thresholds
 from ..results.unseen import Unseen
+from ..results.verified import verified_classes, verified_sentences, verified_table
 from ..run.context import RunContext
 
 
@@ -16,16 +17,15 @@ def run(context: RunContext) -> None:
     """Write evaluation.json and print the tables: what unseen pictures say first."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
+        figures = verified_classes(context)
         table = run_table({name: set_entry(context, name, entry, context.metrics) for name, entry in sets.items()})
+        if figures:
+            table["verified"] = verified_table(figures)
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
-    for name, evaluation in sets.items():
-        for report, note in (
-            (context.reporter.say, evaluation.boxes_note(name)),
-            (context.reporter.warn, evaluation.left_out_note(name)),
-        ):
-            if note:
-                report(note)
+    _say_notes(context, sets)
+    for sentence in verified_sentences(context, figures, has_boxes=_has_boxes(sets)):
+        context.reporter.say(f"evaluate: {sentence}")
     weakness = Unseen.of_run(context).weakness_message(context.settings)
     if weakness:
         context.reporter.say(f"evaluate: {weakness}")
@@ -35,6 +35,21 @@ def run(context: RunContext) -> None:
         for name, entry in table["sets"].items():
             if context.precision is not None and "thresholds" in entry:
                 print_thresholds(entry["thresholds"], f"{name} set, thresholds")
+
+
+def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
+    """Report of which pictures boxes are known, and which are left out."""
+    for name, evaluation in sets.items():
+        for report, note in (
+            (context.reporter.say, evaluation.boxes_note(name)),
+            (context.reporter.warn, evaluation.left_out_note(name)),
+        ):
+            if note:
+                report(note)
+
+
+def _has_boxes(sets: Mapping[str, SetEvaluation]) -> bool:
+    return any(entry.truth is not None for entry in sets.values())
 
 
 def _tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:

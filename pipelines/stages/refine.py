@@ -20,7 +20,8 @@ from ..fitting.fold_scores import fold_scores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
-from ..fitting.tasks import FitTask, Mean, fitted_detector
+from ..fitting.restart import restarted
+from ..fitting.tasks import FitTask, Mean, fitted_detector, has_other_verdicts, stored_provenance
 from ..fitting.training_bags import Halves, stored_bags
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
@@ -42,6 +43,7 @@ def run(context: RunContext) -> None:
     shards = finished_shards(context, "refine", context.settings.data.train_set)
     trained = trained_tasks(context, shards)
     detectors = {detector.class_name: detector for detector in load_detectors(context, "refine", trained)}
+    _check_verdicts(trained)
     tasks = [final_task(context, task) for task in trained]
     moves = {task.path: context.run.first_model(task.name) for task in trained}
     moves = {path: first for path, first in moves.items() if path != first}
@@ -50,6 +52,16 @@ def run(context: RunContext) -> None:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
             _refine(context, shards, to_do, detectors, moves)
+
+
+def _check_verdicts(trained: Sequence[FitTask]) -> None:
+    """Raise StageError if labels that verdicts mended are not those that training saw."""
+    for task in trained:
+        if has_other_verdicts(stored_provenance(task.path) or {}, task):
+            raise StageError(
+                f"refine needs a model of {task.name!r} trained with the labels that verdicts mend; run lapsvm train "
+                "first."
+            )
 
 
 def _refine(
@@ -106,7 +118,7 @@ def _refined_chains(
 ) -> tuple[list[Chain], list[dict[str, Any]]]:
     """Return the chains after the last round, that of all pictures first, and the rows of its history."""
     settings, rows = context.settings, []
-    rounds = Rounds(settings, pictures, provenance_value(first, "result").get("J"))
+    rounds = Rounds(settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known)
     fold = np.zeros(len(task.y), dtype=np.intp) if folds is None else folds.fold
     stored = first.coef * first.scale
     columns = [stored] if folds is None else [stored, *folds.coef.T]
@@ -115,6 +127,7 @@ def _refined_chains(
         rounds.begin(y, _scaled(weights, pictures.scale), first.intercept)
         for y, weights in zip(labels, columns, strict=True)
     ]
+    chains = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
     for number in range(1, settings.refine.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
         if number > 1:

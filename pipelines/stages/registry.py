@@ -19,6 +19,7 @@ from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
+from ..run.verdict_merge import merge_verdicts
 from .data_checks.places import RELOCATABLE, check_places, record_places
 
 Stage = Callable[[RunContext], None]
@@ -78,6 +79,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)
     with run.lock(command), cluster as context.cluster:
         check_outputs(context)
+        if options.get("verdicts"):
+            merge_verdicts(run, options["verdicts"])
         if names[0] not in FIRST_STAGES:
             record_places(context, old, places)
         for name in names:

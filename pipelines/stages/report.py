@@ -36,6 +36,7 @@ from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.findings import options_in_use, unseen_image_ap
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
+from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
@@ -93,7 +94,14 @@ def _contents(
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
         next_steps=actions,
+        verified=tuple(_verified(context, sets)),
     )
+
+
+def _verified(context: RunContext, sets: Mapping[str, SetEvaluation]) -> list[str]:
+    """Return how many boxes are right as a person says, or how to look."""
+    has_boxes = any(entry.truth is not None for entry in sets.values())
+    return verified_sentences(context, verified_classes(context), has_boxes=has_boxes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,8 @@ def run(context: RunContext) -> None:
         if context.redo
         else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context, task)])
     )
+    for note in (note for task in tasks for note in task.reviews.notes):
+        context.reporter.warn(f"train: {note}")
     with context.timed("train") as counts:
         counts.update(nothing_to_do=not to_do, classes=len(to_do))
         if to_do:
@@ -235,7 +237,8 @@ def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, 
 
 def _choice_key(task: FitTask) -> str:
     """Return the hash of everything that decides a choice."""
-    return content_hash(json.dumps(decisive(task.provenance), sort_keys=True))
+    mended = task.reviews.labels_key
+    return content_hash(json.dumps({**decisive(task.provenance), **mended}, sort_keys=True))
 
 
 def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:

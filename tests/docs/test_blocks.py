@@ -14,7 +14,7 @@ import pytest
 from lapsvm.windows import METHODS
 
 DOCS = Path(__file__).parents[2] / "docs"
-TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "use_the_boxes")]
+TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first_run", "better_boxes", "review_boxes", "use_the_boxes")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PROJECT = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

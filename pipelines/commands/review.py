@@ -1,0 +1,91 @@
+"""Review of a run by a person: the local page, the page to mail, and verdicts that come back."""
+
+import os
+import shlex
+import webbrowser
+from collections.abc import Mapping
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from lapsvm.errors import OptionError
+
+from ..review.assembly import write_page
+from ..review.server import ReviewServer
+from ..review.session import ReviewSession
+from ..run.folder import RunFolder
+from ..run.progress import Reporter
+from ..run.verdict_merge import merge_verdicts
+
+
+def review_run(options: Mapping[str, Any]) -> None:
+    """Serve the page until the command is interrupted; with ``--page`` or ``--merge`` do that alone.
+
+    Raises OptionError if options exclude each other, and as `ReviewSession`, `merge_verdicts` and `ReviewServer`.
+    """
+    if options["page"] and options["merge"]:
+        raise OptionError("options --page and --merge must not go together; merge first.")
+    run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
+    run.require_settings("review")
+    with run.lock("lapsvm review"):
+        if options["merge"]:
+            _merge(run, options["merge"], reporter)
+            return
+        run.files.check([run.verdicts_file])
+        session = ReviewSession.open(options["out"], options["class_name"], options["root"], quiet=options["quiet"])
+        if options["page"]:
+            _write(session, options["page"], reporter)
+        else:
+            run.files.claim([run.verdicts_file])
+            _serve(session, options["port"] or 0, reporter, browse=not options["no_browser"])
+
+
+def _merge(run: RunFolder, path: Path, reporter: Reporter) -> None:
+    count = merge_verdicts(run, path)
+    reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{_next_step(run, count)}")
+
+
+def _next_step(run: RunFolder, count: int) -> str:
+    return f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if count else ""
+
+
+def _write(session: ReviewSession, path: Path, reporter: Reporter) -> None:
+    """Write the page as one file, but over no file of another kind."""
+    if path.exists() and b"<title>Review of boxes</title>" not in path.read_bytes()[:4096]:
+        raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
+    count = write_page(session, path)
+    out = session.context.run.path
+    reporter.say(
+        f"review: {path} holds {count} pictures; take its verdicts back with lapsvm review --out {out} --merge FILE."
+    )
+
+
+def _serve(session: ReviewSession, port: int, reporter: Reporter, *, browse: bool) -> None:
+    """Serve the page, and at the end say what is known."""
+    with ReviewServer(session, port) as server:
+        print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
+        opened = _open_browser(server.address) if browse else None
+        try:
+            server.serve_forever(poll_interval=0.2)
+        finally:
+            if opened is not None:
+                with suppress(OSError):
+                    opened.unlink()
+                    opened.parent.rmdir()
+            for index, one in enumerate(session.classes):
+                if figure := session.figure(index):
+                    reporter.say(f"review: {one.name}: {figure}")
+
+
+def _open_browser(address: str) -> Path:
+    """Open the address in a browser by a file that only this user reads: command lines are visible to others."""
+    path = Path(mkdtemp(prefix="lapsvm-review-")) / "open.html"
+    target = escape(address, quote=True)
+    text = f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={target}"><a href="{target}">review</a>'
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    webbrowser.open(path.as_uri())
+    return path

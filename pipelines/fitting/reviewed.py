@@ -1,0 +1,127 @@
+"""What verdicts say of the training pictures: which count, the labels they mend, and the boxes they settle."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lapsvm.arrays import Float64
+from lapsvm.boxes import as_boxes, iou
+from lapsvm.latent import KnownBoxes
+
+from ..run.dataset import Labels, content_hash
+from ..run.verdicts import Verdict, VerdictLog
+
+SAME = 0.5
+"""A box with a greater IoU with a true box is right, as in CorLoc."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ReviewedClass:
+    """The verdicts of one class that belong to the pictures of its training set as they are.
+
+    Attributes
+    ----------
+    name : str
+    verdicts : mapping of picture to Verdict
+        Without "skip".
+    notes : tuple of str
+        Sentences on verdicts that do not count: of unknown and of changed pictures.
+    """
+
+    name: str
+    verdicts: Mapping[str, Verdict]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_pictures(
+        cls, log: VerdictLog, name: str, ids: Sequence[str], pixel_hashes: Sequence[str]
+    ) -> "ReviewedClass":
+        """Return the verdicts of a class that belong to pictures with these names and hashes."""
+        hashes = dict(zip(ids, pixel_hashes, strict=True))
+        said = {picture: one for picture, one in log.of_class(name).items() if one.verdict != "skip"}
+        unknown = [picture for picture in said if picture not in hashes]
+        changed = [
+            picture for picture, one in said.items() if picture in hashes and one.pixels not in ("", hashes[picture])
+        ]
+        left_out = {*unknown, *changed}
+        return cls(
+            name,
+            {picture: said[picture] for picture in sorted(said.keys() - left_out)},
+            (
+                *_note(name, unknown, "pictures that the training set lacks"),
+                *_note(name, changed, "pictures that have changed since"),
+            ),
+        )
+
+    def mended(self, y: Labels, ids: Sequence[str]) -> Labels:
+        """Return labels (n,) in which pictures that show the class, or do not, are what the verdicts say."""
+        labels = y.copy()
+        for row, picture in enumerate(ids):
+            if picture in self.verdicts:
+                one = self.verdicts[picture]
+                labels[row] = {"boxes": 1, "absent": -1, "none": labels[row]}[one.verdict]
+        return labels
+
+    def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:
+        """Return row -> known boxes of the positive pictures (n,) of which verdicts settle some."""
+        found = {row: known_boxes(self.verdicts[ids[row]]) for row in _positives(labels) if ids[row] in self.verdicts}
+        return {row: boxes for row, boxes in found.items() if len(boxes.true) or len(boxes.wrong)}
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """What training takes from the verdicts of a class.
+
+    Attributes
+    ----------
+    known : mapping of row to KnownBoxes
+        Of positive pictures.
+    labels_key, boxes_key : dict
+        What a model's provenance records of mended labels and of known boxes; empty where the verdicts say nothing.
+    notes : tuple of str
+        Sentences on verdicts that do not count.
+    """
+
+    known: Mapping[int, KnownBoxes] = field(default_factory=dict)
+    labels_key: Mapping[str, object] = field(default_factory=dict)
+    boxes_key: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tuple[Labels, Reviews]:
+    """Return the labels (n,) after the verdicts, and what else training takes from these."""
+    labels = reviewed.mended(y, ids)
+    known = reviewed.known(ids, labels)
+    changed = [(ids[row], int(labels[row])) for row in np.flatnonzero(y != labels).tolist()]
+    settled = [(ids[row], boxes.true.tolist(), boxes.wrong.tolist()) for row, boxes in sorted(known.items())]
+    keys = _key("mended_labels", changed), _key("reviewed_pictures", settled)
+    return labels, Reviews(known, *keys, reviewed.notes)
+
+
+def known_boxes(verdict: Verdict) -> KnownBoxes:
+    """Return the boxes that a verdict settles: the true ones, or else those that were shown and rejected."""
+    return KnownBoxes(_boxes(verdict.boxes), _boxes(verdict.candidates if verdict.verdict == "none" else ()))
+
+
+def is_right(box: Float64, verdict: Verdict) -> bool:
+    """Return whether a box (4,) overlaps a true box of a verdict by more than `SAME`."""
+    return bool(verdict.boxes) and bool(iou(box[None], _boxes(verdict.boxes)).max() > SAME)
+
+
+def _key(name: str, content: Sequence[object]) -> dict[str, object]:
+    return {name: len(content), f"{name}_hash": content_hash(content)} if content else {}
+
+
+def _positives(labels: Labels) -> list[int]:
+    return [int(row) for row in np.flatnonzero(labels > 0)]
+
+
+def _boxes(boxes: Sequence[Sequence[float]]) -> Float64:
+    return as_boxes(np.array(boxes, dtype=np.float64).reshape(-1, 4))
+
+
+def _note(name: str, pictures: Sequence[str], what: str) -> list[str]:
+    shown = ", ".join(pictures[:_SHOWN]) + (", ..." if len(pictures) > _SHOWN else "")
+    return [f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {shown}."] if pictures else []

@@ -1,0 +1,350 @@
+"use strict";
+// The page of `lapsvm review`. `transport` is the server that wrote it, or, in a page that was mailed, its own data.
+(() => {
+  const SVG = "http://www.w3.org/2000/svg", KINDS = ["one", "two", "three"], AHEAD = 2, PADDING = 0.35, STEP = 0.01;
+  const $ = (id) => document.getElementById(id);
+  const embedded = $("data") && JSON.parse($("data").textContent);
+  const transport = embedded ? fromFile(embedded) : fromServer();
+  const state = { classes: [], at: 0, queue: [], place: 0, item: null, shownAt: 0, undo: [], times: [], busy: false,
+    taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0 };
+
+  // ---- where pictures come from and verdicts go ----
+  function fromServer() {
+    const answer = async (address, options) => {
+      let reply;
+      try {
+        reply = await fetch(address, options);
+      } catch {
+        throw new Error("the server has ended, so nothing more is saved; run lapsvm review again and open its address");
+      }
+      if (!reply.ok) {
+        const text = (await reply.text()).trim().replace(/\.$/, "") || `the server says ${reply.status}`;
+        throw Object.assign(new Error(text), { unusable: reply.status === 409 });
+      }
+      return reply;
+    };
+    const loaded = new Map();
+    const picture = (n) => {
+      if (!loaded.has(n)) {
+        if (loaded.size > 8) { URL.revokeObjectURL(loaded.values().next().value); loaded.delete(loaded.keys().next().value); }
+        loaded.set(n, answer(`picture/${n}`).then((reply) => reply.blob()).then((blob) => URL.createObjectURL(blob)));
+        loaded.get(n).catch(() => loaded.delete(n));
+      }
+      return loaded.get(n);
+    };
+    return {
+      classes: async () => (await answer("state")).json(),
+      queue: async (c) => (await answer(`queue/${c}`)).json(),
+      item: async (c, n) => ({ ...(await (await answer(`item/${c}/${n}`)).json()), source: await picture(n) }),
+      save: async (verdict) => (await answer("verdict", {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(verdict) })).json(),
+    };
+  }
+
+  function fromFile(data) {
+    const saved = new Map();  // class and picture -> the line of the file
+    let fresh = 0;
+    const key = (c, n) => `${c} ${n}`;
+    try {  // a second copy only: where pages are files, browsers may forget or forbid it
+      for (const [name, line] of JSON.parse(localStorage.getItem(data.key) || "[]")) saved.set(name, line);
+    } catch { /* the download is what counts */ }
+    $("download").hidden = false;
+    $("download").addEventListener("click", () => {
+      const text = [...saved.values()].map((line) => JSON.stringify(line) + "\n").join("");
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));
+      link.download = "verdicts.jsonl";
+      link.click();
+      fresh = 0;
+      say(`${saved.size} verdicts downloaded; send the file back.`);
+    });
+    addEventListener("beforeunload", (event) => { if (fresh) event.preventDefault(); });
+    return {
+      classes: async () => data.classes,
+      queue: async (c) => data.queues[c].map((one) => ({ n: one.n, verdict: saved.get(key(c, one.n))?.verdict ?? null })),
+      item: async (c, n) => {
+        const one = data.queues[c].find((other) => other.n === n), line = saved.get(key(c, n));
+        return { ...one, source: data.pictures[n], verdict: line?.verdict ?? null, boxes: line?.boxes ?? [] };
+      },
+      save: async ({ class: c, n, verdict, boxes, seconds }) => {
+        const one = data.queues[c].find((other) => other.n === n);
+        saved.set(key(c, n), { picture: one.picture, pixels: one.pixels, class: data.classes[c].name, verdict, boxes,
+          order: one.order, candidates: one.candidates, seconds });
+        fresh += 1;
+        try { localStorage.setItem(data.key, JSON.stringify([...saved])); } catch { /* as above */ }
+        return { figure: `${saved.size} verdicts to download` };
+      },
+    };
+  }
+
+  // ---- what is shown ----
+  const say = (text) => { $("said").textContent = text; };
+  const problem = (error) => { $("problem").hidden = !error; $("problem").textContent = error ? `${error.message}.` : ""; };
+
+  async function guarded(work) {
+    if (state.busy) return;
+    state.busy = true;
+    try { await work(); problem(null); } catch (error) { problem(error); } finally { state.busy = false; }
+  }
+
+  async function openClass(index) {
+    Object.assign(state, { at: index, undo: [], queue: await transport.queue(index), place: -1, item: null });
+    $("figure").textContent = state.classes[index]?.figure || "";
+    await advance();
+  }
+
+  const isOpen = (one) => one.verdict === null || one.verdict === "skip";
+
+  async function advance() {  // to the next picture that is undecided; those that cannot be shown are named and left out
+    const unusable = [];
+    for (;;) {
+      const after = state.queue.findIndex((one, place) => place > state.place && isOpen(one));
+      const place = after >= 0 ? after : state.queue.findIndex(isOpen);
+      $("empty").hidden = place >= 0;
+      $("review").hidden = place < 0 && !state.item;
+      try {
+        if (place >= 0) await show(place);
+        else { say("Every picture of this class is decided."); progress(); }
+        break;
+      } catch (error) {
+        if (!error.unusable) throw error;
+        state.queue[place].verdict = "unusable";
+        unusable.push(error.message);
+      }
+    }
+    if (unusable.length) throw new Error(unusable.join("; "));
+  }
+
+  async function show(place) {
+    const item = await transport.item(state.at, state.queue[place].n);
+    Object.assign(state, { place, item, taken: [], more: false, drawing: false, drawn: null, drag: null, focus: 0,
+      shownAt: performance.now() });
+    draw();
+    progress();
+    for (const one of state.queue.slice(place + 1, place + 1 + AHEAD)) transport.item(state.at, one.n).catch(() => {});
+  }
+
+  function progress() {
+    const decided = state.queue.filter((one) => !isOpen(one)).length, left = state.queue.length - decided;
+    const mean = state.times.length ? state.times.reduce((sum, one) => sum + one, 0) / state.times.length : null;
+    const drawn = state.queue.filter((one) => one.random), seen = drawn.filter((one) => !isOpen(one)).length;
+    const first = drawn.length && seen < drawn.length ? `${seen} of the first ${drawn.length} looked at, ` : "";
+    const pace = mean === null ? "" : `; ${mean.toFixed(1)} s a picture`;
+    $("progress").textContent = `${first}${decided} decided, ${left} left${pace}`;
+    $("undo").disabled = !state.undo.length;
+  }
+
+  function element(name, attributes, text) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  function draw() {
+    const { item } = state, all = [...item.candidates.map((box, index) => ({ box, kind: KINDS[index], label: `${index + 1}` }))];
+    const extra = state.taken.filter((box) => !item.candidates.includes(box));
+    extra.push(...(item.boxes || []).filter((box) => !item.candidates.some((other) => same(other, box))));
+    if (state.drawn) extra.push(state.drawn);
+    all.push(...extra.map((box) => ({ box, kind: "drawn", label: "" })));
+    const focused = state.drawing && state.drawn ? state.drawn : item.candidates[state.focus] || extra[0];
+    paint($("whole"), [0, 0, item.width, item.height], all);
+    paint($("close"), focused ? padded(focused, item) : [0, 0, item.width, item.height], all);
+    const where = item.candidates.map((box, index) => `box ${index + 1}: ${described(box, item)}`).join("; ");
+    $("whole-title").textContent = `Picture ${item.picture}. ${where || "No candidates."}`;
+    $("close-title").textContent = `Close-up of ${focused ? described(focused, item) : "the picture"}`;
+    $("name").textContent = item.picture + (item.verdict && item.verdict !== "skip" ? ` (so far: ${item.verdict})` : "");
+    $("focus").textContent = state.drawing ? "the drawn box" : `candidate ${state.focus + 1}`;
+    KINDS.forEach((_, index) => { $(`pick${index + 1}`).disabled = index >= item.candidates.length; });
+    $("more").setAttribute("aria-pressed", state.more);
+    $("draw").setAttribute("aria-pressed", state.drawing);
+    $("finish").hidden = !(state.more || state.drawing);
+    $("help").hidden = !state.drawing;
+    $("whole").classList.toggle("drawing", state.drawing);
+  }
+
+  const same = (a, b) => a.every((value, index) => Math.abs(value - b[index]) < 0.01);
+  const share = (value, size) => `${Math.round((100 * value) / size)} %`;
+  const described = ([x1, y1, x2, y2], { width, height }) =>
+    `from ${share(x1, width)} to ${share(x2, width)} across, ${share(y1, height)} to ${share(y2, height)} down`;
+
+  function padded([x1, y1, x2, y2], { width, height }) {
+    const px = PADDING * (x2 - x1), py = PADDING * (y2 - y1);
+    const left = Math.max(0, x1 - px), top = Math.max(0, y1 - py);
+    return [left, top, Math.min(width, x2 + px) - left, Math.min(height, y2 + py) - top];
+  }
+
+  function paint(svg, view, boxes) {
+    svg.setAttribute("viewBox", view.join(" "));
+    const { item } = state, image = element("image", { width: item.width, height: item.height, href: item.source, preserveAspectRatio: "none" });
+    const made = [image];
+    const unit = Math.max(view[2] / Math.max(1, svg.clientWidth), view[3] / Math.max(1, svg.clientHeight));
+    for (const { box, kind, label } of boxes) {
+      const [x1, y1, x2, y2] = box, place = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
+      const taken = state.taken.includes(box) ? " taken" : "";
+      made.push(element("rect", { ...place, class: "box under" }), element("rect", { ...place, class: `box ${kind}${taken}` }));
+      if (label) made.push(element("text", { transform: `translate(${x1 + 4 * unit} ${y1 + 18 * unit}) scale(${unit})` }, label));
+    }
+    svg.replaceChildren(svg.querySelector("title"), ...made);
+  }
+
+  // ---- verdicts ----
+  async function save(place, verdict, boxes, seconds) {
+    const reply = await transport.save({ class: state.at, n: state.queue[place].n, verdict, boxes, seconds });
+    state.queue[place].verdict = verdict;
+    state.classes[state.at].figure = $("figure").textContent = reply.figure || "";
+  }
+
+  const decide = (verdict, boxes = []) => guarded(async () => {
+    const { item, place } = state, seconds = Math.round(performance.now() - state.shownAt) / 1000;
+    await save(place, verdict, boxes, seconds);
+    state.times.push(Math.min(seconds, 60));
+    state.undo.push({ place, verdict: item.verdict || "skip", boxes: item.boxes || [] });
+    say(`Saved: ${verdict === "boxes" ? `${boxes.length} box${boxes.length === 1 ? "" : "es"}` : $(verdict).lastChild.textContent.trim()}.`);
+    await advance();
+  });
+
+  const undo = () => guarded(async () => {
+    const last = state.undo[state.undo.length - 1];
+    if (!last) return;
+    await save(last.place, last.verdict, last.verdict === "boxes" ? last.boxes : [], null);
+    state.undo.pop();
+    $("empty").hidden = true;
+    await show(last.place);
+    say("The last verdict is taken back.");
+  });
+
+  function pick(index) {
+    const box = state.item.candidates[index];
+    if (!box) return;
+    if (!state.more) { decide("boxes", [box]); return; }
+    toggle(box);
+  }
+
+  function toggle(box) {
+    state.taken = state.taken.includes(box) ? state.taken.filter((other) => other !== box) : [...state.taken, box];
+    say(`${state.taken.length} boxes taken; Enter ends.`);
+    draw();
+  }
+
+  function finish() {
+    if (state.drawing && state.drawn) take(state.drawn);
+    else if (state.more && state.taken.length) decide("boxes", state.taken);
+    else say("Take or draw a box first.");
+  }
+
+  function take(box) {
+    state.drawn = null;
+    if (state.more) { state.drawing = false; toggle(box); } else decide("boxes", [box]);
+  }
+
+  function more() {
+    state.more = !state.more;
+    state.taken = [];
+    say(state.more ? "More than one: take or draw every object, then Enter." : "One object.");
+    draw();
+  }
+
+  // ---- drawing ----
+  function startDrawing() {
+    const { item } = state;
+    state.drawing = !state.drawing;
+    const middle = [item.width * 0.25, item.height * 0.25, item.width * 0.75, item.height * 0.75];
+    state.drawn = state.drawing ? [...(item.candidates[0] || middle)] : null;
+    draw();
+    say(state.drawing ? "Drawing." : "Drawing ended.");
+  }
+
+  function moved(key, resize) {
+    const { width, height } = state.item, sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+    const across = key === "ArrowLeft" || key === "ArrowRight";
+    let [x1, y1, x2, y2] = state.drawn;
+    const step = sign * STEP * (across ? width : height);
+    if (across) { x2 = clamp(x2 + step, x1 + 1, width); if (!resize) x1 = clamp(x1 + step, 0, x2 - 1); }
+    else { y2 = clamp(y2 + step, y1 + 1, height); if (!resize) y1 = clamp(y1 + step, 0, y2 - 1); }
+    state.drawn = [x1, y1, x2, y2];
+    draw();
+    say(described(state.drawn, state.item));
+  }
+
+  const clamp = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
+
+  function inPicture(event) {
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform($("whole").getScreenCTM().inverse());
+    return [clamp(point.x, 0, state.item.width), clamp(point.y, 0, state.item.height)];
+  }
+
+  const between = ([ax, ay], [bx, by]) => [Math.min(ax, bx), Math.min(ay, by), Math.max(ax, bx), Math.max(ay, by)];
+
+  $("whole").addEventListener("pointerdown", (event) => {
+    if (!state.item || event.button || (event.pointerType === "touch" && !state.drawing)) return;  // a finger scrolls
+    event.preventDefault();
+    state.drag = inPicture(event);
+    $("whole").setPointerCapture(event.pointerId);
+  });
+  $("whole").addEventListener("pointermove", (event) => {
+    if (!state.drag) return;
+    state.drawn = between(state.drag, inPicture(event));
+    draw();
+  });
+  $("whole").addEventListener("pointerup", (event) => {
+    if (!state.drag) return;
+    const box = between(state.drag, inPicture(event)), { width, height } = state.item;
+    state.drag = null;
+    if (box[2] - box[0] >= 0.01 * width && box[3] - box[1] >= 0.01 * height) take(box);
+    else { state.drawn = state.drawing ? state.drawn : null; draw(); }  // a click draws nothing
+  });
+  $("whole").addEventListener("pointercancel", () => { state.drag = null; state.drawn = null; draw(); });
+
+  // ---- keys and buttons ----
+  const step = (by) => guarded(() => {
+    const place = state.place + by;
+    return state.queue[place] ? show(place) : say("There is no picture further on.");
+  });
+  const hide = () => {
+    const hidden = document.body.classList.toggle("hidden");
+    $("hide").setAttribute("aria-pressed", hidden);
+  };
+  const focusOn = (index) => () => { if (state.item && index < state.item.candidates.length) { state.focus = index; draw(); } };
+  const actions = {
+    pick1: () => pick(0), pick2: () => pick(1), pick3: () => pick(2), none: () => decide("none"),
+    draw: startDrawing, absent: () => decide("absent"), more, finish, previous: () => step(-1), next: () => step(1), undo, hide,
+  };
+  const keys = { 1: "pick1", 2: "pick2", 3: "pick3", x: "none", w: "draw", n: "absent", m: "more", z: "undo", h: "hide",
+    ArrowLeft: "previous", ArrowRight: "next" };
+  for (const [id, action] of Object.entries(actions)) {
+    $(id).addEventListener("click", (event) => {
+      if (event.detail) event.currentTarget.blur();  // after a mouse's click Space takes the first box again
+      if (state.item) action();
+    });
+  }
+  KINDS.forEach((_, index) => {
+    $(`pick${index + 1}`).addEventListener("focus", focusOn(index));
+    $(`pick${index + 1}`).addEventListener("pointerenter", focusOn(index));
+  });
+
+  addEventListener("keydown", (event) => {
+    const inControl = event.target.closest("button, select");
+    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat && !state.drawing || !state.item) return;
+    if (event.target.closest("select") && !["1", "2", "3"].includes(event.key)) return;
+    const drawingKey = state.drawing && state.drawn;
+    if (drawingKey && event.key.startsWith("Arrow")) moved(event.key, event.shiftKey);
+    else if (drawingKey && event.key === "Escape") startDrawing();
+    else if (event.key === "Enter" && !inControl && (state.more || state.drawing)) finish();
+    else if (event.key === " " && !inControl) state.more ? finish() : pick(0);
+    else if (keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]) actions[keys[event.key.length === 1 ? event.key.toLowerCase() : event.key]]();
+    else return;
+    event.preventDefault();
+  });
+  addEventListener("resize", () => state.item && draw());
+
+  $("class").addEventListener("change", () => guarded(() => openClass(Number($("class").value))));
+  guarded(async () => {
+    state.classes = await transport.classes();
+    $("class").replaceChildren(...state.classes.map(({ name }, index) => new Option(name, index)));
+    const first = Math.max(0, state.classes.findIndex((one) => one.left > 0));
+    $("class").value = first;
+    await openClass(first);
+    $("class").blur();
+  });
+})();

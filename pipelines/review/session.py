@@ -1,0 +1,276 @@
+"""A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from lapsvm.arrays import Float64
+from lapsvm.catalog import Pixels, pixel_hash
+from lapsvm.detection import Detector, smooth_scores
+from lapsvm.errors import DataError, LapsvmError, OptionError, StageError
+from lapsvm.features import ShardSet
+
+from ..fitting.reviewed import ReviewedClass
+from ..results.detectors import load_detectors
+from ..results.held_out import HeldOut, read_held_out
+from ..results.inputs import training_shards
+from ..results.verified import Verified, verified
+from ..run.context import RunContext
+from ..run.dataset import label_vector
+from ..run.folder import RunFolder
+from ..run.progress import Reporter
+from ..run.settings import BASELINES
+from ..run.verdicts import Verdict, append_verdicts
+from .candidates import candidate_boxes
+from .order import FIRST, random_order
+
+LONGEST_SIDE = 1600
+JPEG_QUALITY = 85
+
+
+class UnusableError(DataError):
+    """A picture cannot be shown: it is gone, or has other pixels than the run was made with."""
+
+
+@dataclass(eq=False)
+class ClassReview:
+    """One class under review.
+
+    Attributes
+    ----------
+    name : str
+    detector : Detector
+    held_out : HeldOut or None
+    rows : list of int
+        The shards' rows of its positive pictures, in the order in which they are asked for.
+    verdicts : dict of picture to Verdict
+        "skip" included.
+    """
+
+    name: str
+    detector: Detector
+    held_out: HeldOut | None
+    rows: list[int]
+    verdicts: dict[str, Verdict]
+    first_boxes: Mapping[str, Float64] = field(default_factory=dict)
+
+
+class ReviewSession:
+    """What the page asks and says, for the pictures of one run.
+
+    Parameters
+    ----------
+    context : RunContext
+    class_name : str or None
+        The only class; None: all.
+
+    Raises
+    ------
+    OptionError
+        If the run has no such class, or its learner has no window scores of a single class.
+    StageError
+        If the run has no models, or not those of its settings, or no shards.
+    """
+
+    def __init__(self, context: RunContext, class_name: str | None = None) -> None:
+        self._context, self._lock = context, Lock()
+        self.shards = _shards(context)
+        self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
+        records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+        self._records = [records[name] for name in self.ids]
+        self.classes = [self._class(one) for one in _detectors(context, class_name)]
+        self._places = _places(self.shards)
+        self.image = lru_cache(16)(self._image)
+
+    @classmethod
+    def open(cls, out: Path, class_name: str | None, root: str | None, *, quiet: bool) -> "ReviewSession":
+        """Open the review of a run folder; `root` is the folder of the data, if it has moved."""
+        from ..run.dataset import moved
+
+        run = RunFolder(out)
+        run.check_is_run()
+        context = RunContext(run, moved(run.require_settings("review"), root), 1, Reporter(quiet))
+        return cls(context, class_name)
+
+    @property
+    def context(self) -> RunContext:
+        """The run."""
+        return self._context
+
+    def _class(self, detector: Detector) -> ClassReview:
+        name = detector.class_name
+        held_out = read_held_out(self._context.run, name)
+        positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
+        order = random_order([self.ids[row] for row in positives], name, self._context.settings.seed)
+        boxes = {} if held_out is None else dict(zip(held_out.ids, held_out.boxes, strict=True))
+        usable = ReviewedClass.of_pictures(self._context.verdicts, name, self.ids, self.hashes)
+        return ClassReview(
+            name, detector, held_out, [positives[place] for place in order], dict(usable.verdicts), boxes
+        )
+
+    # ---- what the page asks ----
+    def overview(self) -> list[dict[str, Any]]:
+        """Return name, number of undecided pictures and figure of every class."""
+        return [
+            {"name": one.name, "left": self._undecided(one), "figure": self.figure(index)}
+            for index, one in enumerate(self.classes)
+        ]
+
+    def _undecided(self, one: ClassReview) -> int:
+        return sum(self._verdict(one, row) is None for row in one.rows)
+
+    def queue(self, index: int) -> list[dict[str, Any]]:
+        """Return the pictures of a class in order, with what was said; "random" marks the first ones."""
+        one = self.classes[index]
+        return [
+            {"n": row, "verdict": said.verdict if (said := self._verdict(one, row)) else None, "random": place < FIRST}
+            for place, row in enumerate(one.rows)
+        ]
+
+    def item(self, index: int, row: int) -> dict[str, Any]:
+        """Return a picture's size, its boxes to choose from, and what was said.
+
+        Raises LookupError if there is no such class, or the picture is none of it.
+        """
+        one = self.classes[index]
+        if row not in one.rows:
+            raise LookupError(row)
+        candidates, (height, width) = self.candidates(one, row)
+        said = self._verdict(one, row)
+        return {
+            "n": row,
+            "picture": self.ids[row],
+            "width": width,
+            "height": height,
+            "candidates": candidates,
+            "verdict": None if said is None else said.verdict,
+            "boxes": [] if said is None else [list(box) for box in said.boxes],
+        }
+
+    def candidates(self, one: ClassReview, row: int) -> tuple[list[list[float]], tuple[int, int]]:
+        """Return the boxes to choose from in a picture, and its height and width."""
+        boxes, scores, size = self._windows(one, row)
+        smoothed = smooth_scores(boxes, scores)
+        first = one.first_boxes.get(self.ids[row], boxes[int(np.argmax(smoothed))])
+        found = candidate_boxes(np.asarray(first, dtype=np.float64), boxes, smoothed)
+        return np.round(found, 2).tolist(), size
+
+    def figure(self, index: int) -> str:
+        """Return how many held-out boxes of a class are right; "" if that is not known."""
+        figure = self.verified(index)
+        return "" if figure is None else str(figure)
+
+    def verified(self, index: int) -> Verified | None:
+        """Return the figure of a class."""
+        one = self.classes[index]
+        if one.held_out is None:
+            return None
+        said = {name: verdict for name, verdict in one.verdicts.items() if verdict.verdict != "skip"}
+        return verified(ReviewedClass(one.name, said), one.held_out)
+
+    # ---- what the page says ----
+    def record(self, entry: object) -> dict[str, str]:
+        """Check a verdict of the page, append it to the file, and return the figure that follows.
+
+        Raises
+        ------
+        DataError
+            If the entry breaks a rule.
+        LookupError
+            If there is no such class, or the picture is none of it.
+        WriteError
+            If it could not be saved.
+        """
+        if not isinstance(entry, dict):
+            raise DataError("a verdict must be a JSON object.")
+        index, row = entry.get("class"), entry.get("n")
+        if type(index) is not int or type(row) is not int or not 0 <= index < len(self.classes):
+            raise LookupError(index)
+        one = self.classes[index]
+        if row not in one.rows:
+            raise LookupError(row)
+        candidates, (height, width) = self.candidates(one, row)
+        given = {name: entry[name] for name in ("verdict", "boxes", "seconds") if name in entry}
+        known = {"picture": self.ids[row], "class": one.name, "pixels": self.hashes[row], "order": "random"}
+        verdict = Verdict.parsed({**given, **known, "candidates": candidates})
+        _check_inside(verdict, width, height)
+        with self._lock:
+            append_verdicts(self._context.run.verdicts_file, [verdict])
+            one.verdicts[verdict.picture] = verdict
+        return {"figure": self.figure(index)}
+
+    def _verdict(self, one: ClassReview, row: int) -> Verdict | None:
+        return one.verdicts.get(self.ids[row])
+
+    # ---- pictures ----
+    def _windows(self, one: ClassReview, row: int) -> tuple[Float64, Float64, tuple[int, int]]:
+        shard_index, place = self._places[row]
+        shard = self.shards.read(shard_index)
+        own = slice(shard.offsets[place], shard.offsets[place + 1])
+        height, width = shard.sizes[place].tolist()
+        boxes = np.array(shard.boxes[own], dtype=np.float64)
+        return boxes, one.detector.score(np.asarray(shard.features[own])), (height, width)
+
+    def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
+        """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
+        return jpeg(self._pixels(row), side)
+
+    def _pixels(self, row: int) -> Pixels:
+        record = self._records[row]
+        try:
+            pixels = record.pixels()
+        except LapsvmError as error:
+            raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
+        if pixel_hash(pixels) != self.hashes[row]:
+            raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
+        return pixels
+
+
+def jpeg(pixels: Pixels, side: int) -> bytes:
+    """Return pixels as a JPEG file with a longest side of at most `side`, without any metadata."""
+    from PIL import Image
+
+    picture, buffer = Image.fromarray(pixels), BytesIO()
+    picture.thumbnail((side, side), reducing_gap=1.5)
+    picture.save(buffer, "JPEG", quality=JPEG_QUALITY)
+    return buffer.getvalue()
+
+
+def _shards(context: RunContext) -> ShardSet:
+    if context.settings.train.learner in BASELINES:
+        raise OptionError(f"review needs a latent learner, got {context.settings.train.learner!r}.")
+    shards = training_shards(context)
+    if shards is None:
+        folder = context.run.shards(context.settings.data.train_set)
+        raise StageError(f"review needs the windows of the training set, but {folder} holds no shards.")
+    known = {record.id for record in context.data.records[context.settings.data.train_set]}
+    lost = next((name for name in shards.image_ids if name not in known), None)
+    if lost is not None:
+        raise StageError(f"review needs the pictures of the run, but the data set has no picture {lost!r}.")
+    return shards
+
+
+def _detectors(context: RunContext, class_name: str | None) -> Sequence[Detector]:
+    names = context.data.classes
+    if class_name is not None and class_name not in names:
+        raise OptionError(f"option --class must be a class of the run ({', '.join(names)}), got {class_name!r}.")
+    found = load_detectors(context, "review")
+    return [one for one in found if class_name in (None, one.class_name)]
+
+
+def _places(shards: ShardSet) -> list[tuple[int, int]]:
+    """Return the shard of every picture and its place there."""
+    return [(index, place) for index, header in enumerate(shards.headers) for place in range(len(header.image_ids))]
+
+
+def _check_inside(verdict: Verdict, width: int, height: int) -> None:
+    """Raise DataError unless the boxes lie in the picture, but for rounding."""
+    for x1, y1, x2, y2 in verdict.boxes:
+        if min(x1, y1) < -1 or x2 > width + 1 or y2 > height + 1:
+            raise DataError(f"a box must lie in the picture of {width} x {height}, got {x1:g}, {y1:g}, {x2:g}, {y2:g}.")

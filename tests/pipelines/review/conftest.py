@@ -1,0 +1,163 @@
+"""A served review of a small run, and a browser that is driven as a person would use it."""
+
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+from lapsvm.pipelines.review.server import ReviewServer
+from lapsvm.pipelines.review.session import ReviewSession
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1200,900",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+
+@pytest.fixture
+def session(run_copy):
+    """The review of a small run that a test may change."""
+    opened = ReviewSession.open(run_copy, None, None, quiet=True)
+    opened.context.run.files.claim([opened.context.run.verdicts_file])  # as the command does
+    return opened
+
+
+class Client:
+    """Requests to a review server as a program would send them."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def request(self, method, path, body=None, token=None, **headers):
+        host = f"127.0.0.1:{self.server.server_port}"
+        connection = http.client.HTTPConnection(host, timeout=30)
+        connection._encode_request = lambda line: line.encode("latin-1")  # as a hostile program would
+        named = {"Host": host} | {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.putrequest(method, f"/{self.server.token if token is None else token}/{path}", skip_host=True)
+        for name, value in named.items():
+            if value is not None:
+                connection.putheader(name, value)
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        if data is not None and "Content_Length" not in headers:
+            connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders(data)
+        reply = connection.getresponse()
+        content = reply.read()
+        connection.close()
+        return reply.status, dict(reply.getheaders()), content
+
+    def get(self, path, **headers):
+        return self.request("GET", path, **headers)
+
+    def post(self, body, **headers):
+        usual = {"Origin": f"http://127.0.0.1:{self.server.server_port}", "Content_Type": "application/json"}
+        return self.request("POST", "verdict", body, **(usual | headers))
+
+    def json(self, path):
+        status, _, content = self.get(path)
+        assert status == 200, content
+        return json.loads(content)
+
+
+@pytest.fixture
+def served(session):
+    """Return a client of a review server, which ends with the test."""
+    with ReviewServer(session) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield Client(server)
+        server.shutdown()
+        thread.join()
+
+
+class Browser:
+    """A little of WebDriver."""
+
+    def __init__(self, address, profile):
+        self.address = address
+        options = {"args": [*FLAGS, f"--user-data-dir={profile}"], "binary": CHROMIUM}
+        wanted = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}}
+        self.session = self._call("POST", "/session", wanted)["sessionId"]
+
+    def _call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(  # noqa: S310 - its address is our own
+            self.address + path, data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=120) as reply:  # noqa: S310
+            return json.loads(reply.read())["value"]
+
+    def _in_session(self, method, path, body=None):
+        return self._call(method, f"/session/{self.session}{path}", body)
+
+    def open(self, address):
+        self._in_session("POST", "/url", {"url": address})
+
+    def reload(self):
+        self._in_session("POST", "/refresh", {})
+
+    def run(self, script):
+        return self._in_session("POST", "/execute/sync", {"script": script, "args": []})
+
+    def key(self, key):
+        actions = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self._in_session("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def drag(self, start, end, pointer="mouse"):
+        moves = [
+            {"type": "pointerMove", "duration": 0, "x": round(start[0]), "y": round(start[1])},
+            {"type": "pointerDown", "button": 0},
+            {"type": "pointerMove", "duration": 50, "x": round(end[0]), "y": round(end[1])},
+            {"type": "pointerUp", "button": 0},
+        ]
+        source = {"type": "pointer", "id": pointer, "parameters": {"pointerType": pointer}, "actions": moves}
+        self._in_session("POST", "/actions", {"actions": [source]})
+
+    def click(self, selector):
+        found = self._in_session("POST", "/element", {"using": "css selector", "value": selector})
+        self._in_session("POST", f"/element/{found[ELEMENT]}/click", {})
+
+    def text(self, selector):
+        return self.run(f"return document.querySelector({json.dumps(selector)}).textContent")
+
+    def wait(self, script, seconds=30):
+        """Wait until an expression is true, and return its value."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if value := self.run(f"return {script}"):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"{script} stayed false; the page shows {self.run('return document.body.innerText')!r}")
+
+    def end(self):
+        self._call("DELETE", f"/session/{self.session}")
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A headless Chromium."""
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("chromium or chromedriver is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    driver = subprocess.Popen([DRIVER, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        opened = Browser(f"http://127.0.0.1:{port}", tmp_path / "profile")
+        yield opened
+        opened.end()
+    finally:
+        driver.terminate()
+        driver.wait()

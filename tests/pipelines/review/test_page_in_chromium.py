@@ -1,0 +1,178 @@
+"""The page in a real browser: keys, mouse and touch save verdicts, and nothing that was saved is lost."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from lapsvm.pipelines.review.assembly import write_page
+from lapsvm.pipelines.run.verdicts import read_verdicts
+
+pytestmark = pytest.mark.slow
+
+SHOWN = "document.querySelector('#whole image') && document.querySelector('#name').textContent"
+
+VIEW = "const view = document.querySelector('#whole').viewBox.baseVal; return [view.width, view.height]"
+
+
+@pytest.fixture
+def review(run_copy):
+    """Start the command as a user does; returns its process and its address."""
+    started = []
+
+    def start():
+        line = [sys.executable, "-m", "lapsvm.pipelines", "review", "--out", str(run_copy), "--no-browser"]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process, re.search(r"http://\S+", process.stdout.readline())[0]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def lines(run):
+    path = run / "verdicts.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def after(browser, before):
+    """Wait until another picture than `before` is shown, and return its name."""
+    browser.wait(f"({SHOWN}) && !document.querySelector('#name').textContent.startsWith({json.dumps(before)})")
+    return browser.text("#name")
+
+
+def in_whole(browser, x, y):
+    """Return where a share of the picture lies in the window."""
+    return browser.run(
+        "const svg = document.querySelector('#whole'), view = svg.viewBox.baseVal,"
+        f" point = new DOMPoint({x} * view.width, {y} * view.height).matrixTransform(svg.getScreenCTM());"
+        " return [point.x, point.y];"
+    )
+
+
+def test_every_verdict_is_there_after_accept_pick_draw_undo_reload_and_a_killed_server(browser, review, run_copy):
+    process, address = review()
+    browser.open(address)
+    first = browser.wait(SHOWN)
+    candidates = browser.run("return document.querySelectorAll('#whole rect:not(.under)').length")
+    assert candidates >= 2
+
+    browser.key(" ")  # accept the first
+    second = after(browser, first)
+    browser.key("2")
+    third = after(browser, second)
+    width, height = browser.run(VIEW)
+    browser.drag(in_whole(browser, 0.2, 0.3), in_whole(browser, 0.6, 0.7))
+    fourth = after(browser, third)
+    browser.key("z")
+    assert after(browser, fourth).startswith(third)
+    browser.key("x")
+    assert after(browser, third) == fourth
+
+    said = lines(run_copy)
+    assert [one["picture"] for one in said] == [first, second, third, third, third]
+    assert [one["verdict"] for one in said] == ["boxes", "boxes", "boxes", "skip", "none"]
+    assert said[0]["boxes"] == said[0]["candidates"][:1]
+    assert said[1]["boxes"] == said[1]["candidates"][1:2]
+    drawn = said[2]["boxes"][0]
+    assert drawn == pytest.approx([0.2 * width, 0.3 * height, 0.6 * width, 0.7 * height], abs=0.02 * max(width, height))
+    assert all(one["seconds"] > 0 for one in said if one["verdict"] != "skip")
+
+    browser.reload()
+    assert browser.wait(SHOWN) == fourth  # what is decided is skipped
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    browser.key("n")
+    browser.wait("!document.querySelector('#problem').hidden")
+    assert "the server has ended" in browser.text("#problem")
+    assert browser.text("#name") == fourth
+    assert lines(run_copy) == said
+
+    _, address = review()
+    browser.open(address)
+    assert browser.wait(SHOWN) == fourth
+    browser.key("n")
+    after(browser, fourth)
+    assert lines(run_copy)[-1]["verdict"] == "absent"
+    assert len(lines(run_copy)) == 6
+
+
+def test_keyboard_alone_draws_and_takes_more_than_one(browser, served, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    browser.key("m")
+    browser.key("1")
+    browser.key("2")
+    browser.key("w")
+    for key in ("\ue014", "\ue015"):  # arrows
+        browser.key(key)
+    browser.key("\ue007")  # Enter takes the drawn box
+    browser.key("\ue007")  # and ends
+    after(browser, first)
+    (said,) = lines(run_copy)
+    assert said["boxes"][:2] == said["candidates"][:2]
+    assert len(said["boxes"]) == 3
+    assert said["boxes"][2] not in said["candidates"]
+
+
+def test_buttons_and_a_finger_do_what_keys_do(browser, served, run_copy):
+    browser.open(served.server.address)
+    first = browser.wait(SHOWN)
+    browser.click("#hide")
+    assert browser.run("return getComputedStyle(document.querySelector('#whole rect')).display") == "none"
+    browser.click("#hide")
+    browser.click("#next")
+    second = after(browser, first)
+    browser.click("#previous")
+    assert after(browser, second) == first
+    browser.click("#draw")
+    browser.drag(in_whole(browser, 0.1, 0.1), in_whole(browser, 0.5, 0.5), "touch")
+    after(browser, first)
+    browser.click("#absent")
+    after(browser, second)
+    browser.key(" ")  # a clicked button does not keep Space for itself
+    browser.wait("document.querySelector('#progress').textContent.startsWith('3 of')")
+    assert [one["verdict"] for one in lines(run_copy)] == ["boxes", "absent", "boxes"]
+
+
+def test_everything_has_a_name_and_fits_at_twice_the_size(browser, served):
+    browser.open(served.server.address)
+    browser.wait(SHOWN)
+    named = (
+        "[...document.querySelectorAll('button, select')].every((one) => one.textContent.trim() || one.labels.length)"
+    )
+    assert browser.run(f"return {named}")
+    title = browser.text("#whole-title")
+    assert "box 1: from" in title
+    browser.run("document.documentElement.style.fontSize = '200%'; dispatchEvent(new Event('resize'))")
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_mailed_page_gives_its_verdicts_back(browser, session, run_copy, tmp_path, command):
+    page = tmp_path / "review.html"
+    write_page(session, page)
+    browser.open(page.as_uri())
+    first = browser.wait(SHOWN)
+    browser.key(" ")
+    second = after(browser, first)
+    browser.key("x")
+    after(browser, second)
+    browser.run(
+        "URL.createObjectURL = (blob) => {"
+        " blob.text().then((text) => { document.body.dataset.text = text; }); return 'blob:x'; };"
+        " HTMLAnchorElement.prototype.click = () => {};"
+    )
+    browser.click("#download")
+    text = browser.wait("document.body.dataset.text")
+    (tmp_path / "verdicts.jsonl").write_text(text)
+    said = command("review", "--out", run_copy, "--merge", tmp_path / "verdicts.jsonl")
+    assert said.status == 0, said.err
+    name = session.classes[0].name
+    of_class = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)
+    assert {picture: one.verdict for picture, one in of_class.items()} == {first: "boxes", second: "none"}
+    assert all(one.order == "random" and len(one.pixels) == 32 and one.candidates for one in of_class.values())

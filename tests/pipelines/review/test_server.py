@@ -1,0 +1,193 @@
+"""The server of a review: it answers its own page alone, and loses no verdict."""
+
+import json
+
+import pytest
+from lapsvm.pipelines.review.server import ReviewServer
+from lapsvm.pipelines.run.verdicts import read_verdicts
+
+from lapsvm.errors import OptionError
+
+
+def first(served, index=0):
+    """Return the first picture of a class, as the page asks for it."""
+    return served.json(f"item/{index}/{served.json(f'queue/{index}')[0]['n']}")
+
+
+def test_the_page_its_files_and_pictures_are_served_with_a_strict_policy(served):
+    item = first(served)
+    for path, kind in {
+        "": "text/html",
+        "review.js": "text/javascript",
+        "review.css": "text/css",
+        f"picture/{item['n']}": "image/jpeg",
+    }.items():
+        status, headers, content = served.get(path)
+        assert status == 200
+        assert content
+        assert headers["Content-Type"].startswith(kind)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+
+
+def test_a_verdict_is_in_the_file_before_the_answer(served, run_copy):
+    item = first(served)
+    status, _, content = served.post({"class": 0, "n": item["n"], "verdict": "boxes", "boxes": item["candidates"][:1]})
+    assert status == 200
+    name = served.json("state")[0]["name"]
+    said = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)[item["picture"]]
+    assert [list(box) for box in said.boxes] == item["candidates"][:1]
+    assert [list(box) for box in said.candidates] == item["candidates"]
+    assert said.order == "random"
+    assert len(said.pixels) == 32
+    assert json.loads(content)["figure"] == "1 of 1 right: 21 to 100 %"
+    assert served.json("queue/0")[0]["verdict"] == "boxes"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": None},
+        {"Host": "127.0.0.1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+def test_other_sites_get_and_save_nothing(served, run_copy, headers):
+    item = first(served)
+    for status, _, content in (
+        served.get("state", **headers),
+        served.post({"class": 0, "n": item["n"], "verdict": "none"}, **headers),
+    ):
+        assert status in (400, 403)
+        assert b'"name"' not in content
+    assert not (run_copy / "verdicts.jsonl").exists()
+
+
+def test_no_verdict_comes_without_an_origin_or_as_a_form(served, run_copy):
+    entry = {"class": 0, "n": first(served)["n"], "verdict": "none"}
+    assert served.post(entry, Origin=None)[0] == 403
+    assert served.post(entry, Content_Type="text/plain")[0] == 415
+    assert served.post(entry, Content_Type="application/x-www-form-urlencoded")[0] == 415
+    assert not (run_copy / "verdicts.jsonl").exists()
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "A" * 32, "..", "%2e%2e"])
+def test_a_wrong_token_opens_nothing(served, token):
+    for path in ("", "state", "review.js", "picture/0"):
+        assert served.request("GET", path, token=token.encode("utf-8").decode("latin-1"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../run.toml",
+        "../../../../etc/passwd",
+        "%2e%2e/run.toml",
+        "..%2frun.toml",
+        "/etc/passwd",
+        "review.html",
+        "session.py",
+        "picture/../run.toml",
+        "picture/-1",
+        "picture/99999",
+        "picture/1e1",
+        "picture/\u0661".encode().decode("latin-1"),
+        "picture/9999999999999999",
+        "item/0/99999",
+        "item/99/0",
+        "queue/99",
+        "state?x",
+        "state/",
+        "verdict",
+    ],
+)
+def test_no_other_path_opens_anything(served, path):
+    status, _, content = served.get(path)
+    assert status == 404
+    assert content == b"There is nothing at this address."
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+def test_no_other_method_is_known(served, method):
+    assert served.request(method, "state")[0] == 501
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"verdict": "maybe"}, 400),
+        ({"verdict": "boxes"}, 400),
+        ({"verdict": "boxes", "boxes": [[0, 0, 1e6, 1e6]]}, 400),
+        ({"verdict": "boxes", "boxes": [[-50, 0, 10, 10]]}, 400),
+        ({"verdict": "none", "boxes": [[0, 0, 1, 1]]}, 400),
+        ({"seconds": -1}, 400),
+        ({"class": 99}, 404),
+        ({"class": -1}, 404),
+        ({"class": True}, 404),
+        ({"class": "0"}, 404),
+        ({"n": 10**9}, 404),
+        ({"n": [0]}, 404),
+    ],
+)
+def test_a_wrong_verdict_is_refused_in_a_sentence(served, run_copy, change, status):
+    entry = {"class": 0, "n": first(served)["n"], "verdict": "none"} | change
+    answer, _, content = served.post(entry)
+    assert answer == status
+    assert content.decode().endswith(".")
+    assert not (run_copy / "verdicts.jsonl").exists()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 60_000, b"null"])
+def test_a_body_that_is_no_verdict_is_refused(served, body):
+    assert served.post(body)[0] == 400
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "99999999", "x"])
+def test_a_body_of_a_wrong_length_is_not_read(served, length):
+    assert served.post(b"{}", Content_Length=length)[0] in (400, 413)
+
+
+def test_a_page_cannot_choose_what_identifies_its_verdict(served, run_copy):
+    entry = {"class": 0, "n": first(served)["n"], "verdict": "none"}
+    assert (
+        served.post(entry | {"picture": "other", "pixels": "other", "order": "next", "candidates": [[0, 0, 1, 1]]})[0]
+        == 200
+    )
+    (of_class,) = read_verdicts(run_copy / "verdicts.jsonl").by_class.values()
+    (said,) = of_class.values()
+    assert said.picture == first(served)["picture"]
+    assert said.order == "random"
+    assert [list(box) for box in said.candidates] == first(served)["candidates"]
+
+
+def test_a_changed_picture_is_refused_and_named(served, session, digits):
+    item = first(served)
+    path = session._records[item["n"]].path
+    before = path.read_bytes()
+    try:
+        path.write_bytes(session._records[item["n"] - 1].path.read_bytes())
+        status, _, content = served.get(f"picture/{item['n']}")
+    finally:
+        path.write_bytes(before)
+    assert status == 409
+    assert content.decode() == f"picture {item['picture']} has changed since the run was made, so it is left out."
+
+
+def test_a_taken_port_is_named(served, session):
+    port = served.server.server_port
+    with pytest.raises(OptionError, match=f"^option --port must be a free port, got {port}: "):
+        ReviewServer(session, port)
+
+
+def test_the_token_differs_every_time(session):
+    with ReviewServer(session) as one, ReviewServer(session) as other:
+        assert one.token != other.token
+        assert len(one.token) >= 32
+        assert one.server_address[0] == "127.0.0.1"

@@ -1,0 +1,144 @@
+"""What a review asks and remembers: the order, the boxes to choose from, resumed and merged verdicts."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.review.assembly import write_page
+from lapsvm.pipelines.review.candidates import candidate_boxes
+from lapsvm.pipelines.review.order import random_order
+from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
+
+from lapsvm.boxes import areas, iou
+
+
+def reopened(run):
+    return ReviewSession.open(run, None, None, quiet=True)
+
+
+def test_the_order_is_random_fixed_and_the_same_with_more_pictures():
+    ids = [f"{number}.jpg" for number in range(100)]
+    order = random_order(ids, "cat", 0)
+    assert sorted(order) == list(range(100))
+    assert order == random_order(ids, "cat", 0)
+    assert order != random_order(ids, "dog", 0)
+    assert order != random_order(ids, "cat", 1)
+    assert abs(np.corrcoef(order, range(100))[0, 1]) < 0.3
+    fewer = [ids[place] for place in random_order(ids[:50], "cat", 0)]
+    assert [ids[place] for place in order if place < 50] == fewer
+
+
+def test_candidates_are_of_different_extents():
+    first = np.array([20.0, 20, 80, 80])
+    boxes = np.array([[22.0, 20, 80, 80], [30, 30, 60, 60], [5, 5, 95, 95], [82, 82, 99, 99], [31, 30, 60, 60]])
+    found = candidate_boxes(first, boxes, np.array([9.0, 5, 6, 8, 4]))
+    assert found.tolist() == [first.tolist(), boxes[2].tolist(), boxes[1].tolist()]
+    assert iou(found, found)[np.triu_indices(3, 1)].max() < 0.6
+    assert areas(found[1:2]) > areas(first[None]) > areas(found[2:])
+
+
+def test_elsewhere_comes_where_there_is_no_part():
+    first = np.array([20.0, 20, 80, 80])
+    boxes = np.array([[22.0, 20, 80, 80], [82, 82, 99, 99]])
+    assert candidate_boxes(first, boxes, np.array([1.0, 2])).tolist() == [first.tolist(), boxes[1].tolist()]
+    assert candidate_boxes(first, boxes[:1], np.array([1.0])).tolist() == [first.tolist()]
+
+
+def test_the_first_candidate_is_the_held_out_box(session):
+    for index, one in enumerate(session.classes):
+        for row in one.rows[:5]:
+            item = session.item(index, row)
+            held_out = one.held_out.boxes[one.held_out.ids.index(session.ids[row])]
+            assert item["candidates"][0] == pytest.approx(held_out.tolist(), abs=0.01)
+            assert 1 <= len(item["candidates"]) <= 3
+
+
+def test_only_positive_pictures_are_asked_for(session):
+    for one in session.classes:
+        labels = {session._records[row].labels[one.name] for row in one.rows}
+        assert labels == {1}
+
+
+def test_verdicts_are_there_when_a_review_begins_again(session, run_copy):
+    row = session.classes[0].rows[0]
+    session.record({"class": 0, "n": row, "verdict": "absent"})
+    again = reopened(run_copy)
+    assert again.queue(0)[0]["verdict"] == "absent"
+    assert again.overview()[0]["left"] == len(again.queue(0)) - 1
+
+
+def test_verdicts_of_unknown_and_changed_pictures_are_not_used(session, run_copy):
+    one = session.classes[0]
+    named = Verdict(session.ids[one.rows[0]], one.name, "none", order="random", pixels="0" * 32)
+    append_verdicts(run_copy / "verdicts.jsonl", [named, replace(named, picture="unknown")])
+    again = reopened(run_copy)
+    assert again.queue(0)[0]["verdict"] is None
+    assert again.figure(0) == ""
+    sound = replace(named, pixels=session.hashes[one.rows[0]])
+    append_verdicts(run_copy / "verdicts.jsonl", [sound])
+    assert reopened(run_copy).queue(0)[0]["verdict"] == "none"
+    append_verdicts(run_copy / "verdicts.jsonl", [replace(sound, pixels="")])
+    assert reopened(run_copy).queue(0)[0]["verdict"] == "none"
+
+
+def test_one_class_can_be_chosen(run_copy, refused):
+    (one,) = ReviewSession.open(run_copy, "six", None, quiet=True).classes
+    assert one.name == "six"
+    assert "option --class must be a class of the run" in refused("review", "--out", run_copy, "--class", "cow")
+
+
+def test_a_run_without_shards_or_models_is_refused(run_copy, refused, tmp_path):
+    assert "run.toml" in refused("review", "--out", tmp_path / "none")
+    for shard in (run_copy / "shards" / "trainval").glob("*"):
+        shard.unlink()
+    assert "holds no shards" in refused("review", "--out", run_copy)
+
+
+def test_merged_verdicts_replace_those_of_the_run_once(session, run_copy, tmp_path, command, refused):
+    session.record({"class": 0, "n": session.classes[0].rows[0], "verdict": "absent"})
+    name, picture = session.classes[0].name, session.ids[session.classes[0].rows[0]]
+    other = tmp_path / "other.jsonl"
+    append_verdicts(other, [Verdict(picture, name, "none"), Verdict("b", name, "none")])
+    for count in (2, 0):
+        said = command("review", "--out", run_copy, "--merge", other)
+        assert f"review: {count} new verdicts" in said.err + said.out
+    log = read_verdicts(run_copy / "verdicts.jsonl").of_class(name)
+    assert {one: log[one].verdict for one in log} == {picture: "none", "b": "none"}
+    before = (run_copy / "verdicts.jsonl").read_bytes()
+    (tmp_path / "junk").write_text("{}\n" + Verdict("c", name, "none").line())
+    assert "damaged lines of verdicts are left out: 1." in refused(
+        "review", "--out", run_copy, "--merge", tmp_path / "junk"
+    )
+    assert "must hold verdicts alone" in refused("review", "--out", run_copy, "--merge", run_copy / "run.toml")
+    assert "is not there" in refused("review", "--out", run_copy, "--merge", tmp_path / "gone")
+    assert (run_copy / "verdicts.jsonl").read_bytes() == before
+
+
+def test_a_file_of_another_program_gets_no_verdicts(run_copy, refused):
+    (run_copy / "verdicts.jsonl").write_text("mine\n")
+    assert "was not written by lapsvm" in refused("review", "--out", run_copy, "--no-browser")
+    assert (run_copy / "verdicts.jsonl").read_text() == "mine\n"
+
+
+def test_the_page_to_mail_is_one_file_and_replaces_no_other(session, run_copy, tmp_path, command, refused):
+    page = tmp_path / "page.html"
+    said = command("review", "--out", run_copy, "--page", page)
+    assert said.status == 0
+    text = page.read_text()
+    assert "default-src 'none'; script-src 'sha256-" in text
+    assert "src=" not in text
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert [one["name"] for one in data["classes"]] == [one.name for one in session.classes]
+    assert all(1 <= len(queue) <= 20 for queue in data["queues"])
+    assert command("review", "--out", run_copy, "--page", page).status == 0
+    page.write_text("mine")
+    assert "must name a new file" in refused("review", "--out", run_copy, "--page", page)
+    assert page.read_text() == "mine"
+
+
+def test_a_name_cannot_end_the_script(session, tmp_path):
+    session.classes[0].name = "</script><script>alert(1)</script>"
+    write_page(session, tmp_path / "page.html")
+    assert "alert(1)</script>" not in (tmp_path / "page.html").read_text()
