@@ -114,12 +114,15 @@ def main() -> None:
     parser.add_argument("--verdicts", type=int, default=20)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--folds", default="1,2,3")
+    parser.add_argument("--classes", default="", help="separated by commas; all by default")
     options = parser.parse_args()
     session = ReviewSession.open(options.run, None, None, quiet=True)
     context = session.context
     truth = known_boxes(context, context.settings.data.train_set).truth
     pictures = stored_pictures(context, session.shards)
     for task, one in zip(fit_tasks(context, session.shards), session.classes, strict=True):
+        if options.classes and one.name not in options.classes.split(","):
+            continue
         for seed in map(int, options.seeds.split(",")):
             held = coverage(one.held_out, truth[one.name], options.verdicts, seed)
             reviewed, done = review(session, one, truth[one.name], options.verdicts, seed)
