@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from lapsvm.pipelines.fitting import restart
 from lapsvm.pipelines.fitting.fold_models import FoldModels, seen_labels
-from lapsvm.pipelines.fitting.picture_scores import best_boxes
 from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures
 from lapsvm.pipelines.fitting.reviewed import ReviewedClass, Reviews
 from lapsvm.pipelines.fitting.tasks import fit_tasks
@@ -31,6 +30,7 @@ from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.run.verdicts import Verdict
 
 from lapsvm.boxes import areas, iou
+from lapsvm.detection.picture_scores import best_boxes
 
 ACCEPTED, MISTAKES, DRAWS = 0.6, 0.05, 500
 WAYS = ("no verdicts", "boxes", "boxes, restart")
