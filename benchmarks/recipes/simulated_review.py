@@ -17,12 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.fitting import restart
 from lapsvm.pipelines.fitting.fold_models import FoldModels, seen_labels
 from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures
-from lapsvm.pipelines.fitting.reviewed import ReviewedClass, Reviews
 from lapsvm.pipelines.fitting.tasks import fit_tasks
 from lapsvm.pipelines.fitting.training_bags import Halves, stored_bags
+from lapsvm.pipelines.fitting.verdicts import restart
+from lapsvm.pipelines.fitting.verdicts.reviewed import ReviewedClass, Reviews
 from lapsvm.pipelines.results.boxes.known import known_boxes
 from lapsvm.pipelines.results.verified import wilson
 from lapsvm.pipelines.review.order import random_order

@@ -17,7 +17,7 @@ from ..review.server import ReviewServer
 from ..review.session import ReviewSession
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.verdict_merge import merge_verdicts
+from ..run.verdicts import merge_verdicts
 
 
 def review_run(options: Mapping[str, Any]) -> None:

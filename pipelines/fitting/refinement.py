@@ -21,8 +21,8 @@ from ..run.dataset import Labels
 from ..run.progress import Reporter
 from ..run.settings import Settings
 from .fit import Constants, FitRequest, problem
-from .settled_windows import settled_windows
 from .trainer import training_progress
+from .verdicts.settled_windows import settled_windows
 from .voted_windows import voted_windows
 
 

@@ -17,7 +17,7 @@ from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
 from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
-from .reviewed import ReviewedClass, Reviews, mended_labels
+from .verdicts.reviewed import ReviewedClass, Reviews, mended_labels
 from .window_subset import subset_provenance
 
 PARTS = ("training", "data", "shards")

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from lapsvm.features import open_shards
 
-from ..fitting.reviewed import ReviewedClass, is_right
+from ..fitting.verdicts.reviewed import ReviewedClass, is_right
 from ..run.context import RunContext
 from ..run.settings import BASELINES
 from .held_out import HeldOut, read_held_out

@@ -16,7 +16,7 @@ from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, LapsvmError, OptionError, StageError
 from lapsvm.features import ShardSet
 
-from ..fitting.reviewed import ReviewedClass
+from ..fitting.verdicts.reviewed import ReviewedClass
 from ..results.detectors import load_detectors
 from ..results.held_out import HeldOut, read_held_out
 from ..results.inputs import training_shards

@@ -20,9 +20,9 @@ from ..fitting.fold_scores import fold_scores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
-from ..fitting.restart import restarted
 from ..fitting.tasks import FitTask, Mean, fitted_detector, has_other_verdicts, stored_provenance
 from ..fitting.training_bags import Halves, stored_bags
+from ..fitting.verdicts.restart import restarted
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
 from ..results.held_out import is_complete, save_held_out

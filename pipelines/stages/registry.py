@@ -19,7 +19,7 @@ from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
 from ..run.settings import Settings
-from ..run.verdict_merge import merge_verdicts
+from ..run.verdicts import merge_verdicts
 from .data_checks.places import RELOCATABLE, check_places, record_places
 
 Stage = Callable[[RunContext], None]

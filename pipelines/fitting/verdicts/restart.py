@@ -12,9 +12,9 @@ import numpy as np
 from lapsvm.arrays import Index
 from lapsvm.boxes import iou
 
-from ..run.progress import Reporter
-from .refinement import Chain, Rounds, StoredPictures
-from .tasks import FitTask
+from ...run.progress import Reporter
+from ..refinement import Chain, Rounds, StoredPictures
+from ..tasks import FitTask
 
 LEAST = 5
 """Pictures with known objects that a chain must see."""

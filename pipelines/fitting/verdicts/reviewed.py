@@ -9,8 +9,8 @@ from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.latent import KnownBoxes
 
-from ..run.dataset import Labels, content_hash
-from ..run.verdicts import Verdict, VerdictLog
+from ...run.dataset import Labels, content_hash
+from ...run.verdicts import Verdict, VerdictLog
 
 SAME = 0.5
 """A box with a greater IoU with a true box is right, as in CorLoc."""

@@ -1,0 +1,1 @@
+"""What verdicts of a person do to training: labels, known boxes, and where refinement begins."""
