@@ -80,7 +80,7 @@ def export(options: dict[str, Any]) -> None:
     Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
     """
     if options["format_name"] == "onnx":
-        from .export_onnx import check_onnx_options, export_detector
+        from .onnx.export import check_onnx_options, export_detector
 
         check_onnx_options(options)
         common = {name: options[name] for name in ("set_name", "quiet", "root")}

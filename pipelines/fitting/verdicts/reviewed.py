@@ -66,7 +66,7 @@ class ReviewedClass:
 
     def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:
         """Return row -> known boxes of the positive pictures (n,) of which verdicts settle some."""
-        found = {row: known_boxes(self.verdicts[ids[row]]) for row in _positives(labels) if ids[row] in self.verdicts}
+        found = {row: settled_boxes(self.verdicts[ids[row]]) for row in _positives(labels) if ids[row] in self.verdicts}
         return {row: boxes for row, boxes in found.items() if len(boxes.true) or len(boxes.wrong)}
 
 
@@ -100,7 +100,7 @@ def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tup
     return labels, Reviews(known, *keys, reviewed.notes)
 
 
-def known_boxes(verdict: Verdict) -> KnownBoxes:
+def settled_boxes(verdict: Verdict) -> KnownBoxes:
     """Return the boxes that a verdict settles: the true ones, or else those that were shown and rejected."""
     return KnownBoxes(_boxes(verdict.boxes), _boxes(verdict.candidates if verdict.verdict == "none" else ()))
 

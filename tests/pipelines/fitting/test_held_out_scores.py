@@ -48,7 +48,7 @@ def test_every_labelled_picture_has_a_row(finished, context, name):
     assert ((found.agreement >= 0) & (found.agreement <= 1)).all()
 
 
-@pytest.mark.parametrize("detection", [(), ("--set=detect.demotion=1"), ("--set=detect.score_smoothing=.5")])
+@pytest.mark.parametrize("detection", [(), ("--set=detect.demotion=1",), ("--set=detect.score_smoothing=.5",)])
 def test_scores_and_boxes_are_those_of_detection_by_models_without_the_fold(run_copy, command, material, detection):
     """By models that are trained here again, picture by picture through detection."""
     ids, bags, boxes, y = material

@@ -129,7 +129,7 @@ def test_the_coarse_map_is_seen_at_both_sizes(photo_run):
     from lapsvm.features import open_shards
 
     described = open_shards(photo_run / "shards" / "trainval").provenance["features"]["extractor"]["of"]
-    assert described["blocks"] == [2 * 1280, 2 * 112, 2 * 1280]
+    assert described["blocks"] == [2 * 1280, 2 * 112, 2 * 40, 2 * 1280]
     assert [part["size"] for part in described["parts"].values()] == [96, 128]
 
 

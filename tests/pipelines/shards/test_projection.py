@@ -110,14 +110,17 @@ def test_shards_from_brings_the_projection_along(projected, digits, fast, comman
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "rule"),
+    ("options", "rule"),
     [
-        ("--set=detect.box_voting=-1", "setting detect.box_voting must be a finite number of at least 0, got -1."),
-        ("--set=detect.box_voting=nan", "setting detect.box_voting must be a finite number of at least 0, got nan."),
-        ("--set=detect.box_voting_iou=0", "setting detect.box_voting_iou must be above 0 and at most 1, got 0."),
-        ("--nms", "1.5", "option --nms must be from 0 to 1, got 1.5."),
+        (["--set", "detect.box_voting=-1"], "setting detect.box_voting must be a finite number of at least 0, got -1."),
+        (
+            ["--set", "detect.box_voting=nan"],
+            "setting detect.box_voting must be a finite number of at least 0, got nan.",
+        ),
+        (["--set", "detect.box_voting_iou=0"], "setting detect.box_voting_iou must be above 0 and at most 1, got 0."),
+        (["--nms", "1.5"], "option --nms must be from 0 to 1, got 1.5."),
     ],
 )
-def test_settings_of_detection_outside_their_range_are_refused(projected, command, option, value, rule):
-    said = command("detect", "--out", projected, option, value)
+def test_settings_of_detection_outside_their_range_are_refused(projected, command, options, rule):
+    said = command("detect", "--out", projected, *options)
     assert (said.status, said.err) == (2, f"lapsvm: {rule}\n")

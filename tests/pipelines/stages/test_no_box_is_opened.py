@@ -159,7 +159,12 @@ def test_only_evaluation_opens_attached_boxes():
     asking = {
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
-    assert asking["known_boxes("] == {"results/boxes/known", "results/evaluation", "compare/runs"}
+    assert asking["known_boxes("] == {
+        "results/boxes/known",
+        "results/evaluation",
+        "compare/runs",
+        "commands/onnx/export",
+    }
     assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
     assert readers == {"results/boxes/attached", "commands/evaluate"}

@@ -181,7 +181,7 @@ def test_a_class_in_every_picture_is_refused_or_left_out(tmp_path, command, refu
     assert "class all is left out" in result.err
 
 
-@pytest.mark.parametrize("more", [(), ("--set=train.candidates=4")], ids=["plain", "candidates"])
+@pytest.mark.parametrize("more", [(), ("--set=train.candidates=4",)], ids=["plain", "candidates"])
 def test_training_interrupted_at_a_pass_continues_there(run_copy, finished, command, made, monkeypatch, more):
     from lapsvm.bags import Bags
 

@@ -21,13 +21,13 @@ from lapsvm.features.extractors.networks import read_network_file
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import write_atomically
 
-from ..results.boxes.known import known_boxes
-from ..run.context import RunContext
-from ..run.dataset import RunData, moved
-from ..run.folder import RunFolder
-from ..run.progress import Reporter
-from ..run.settings import DataSettings
-from .onnx_comparison import Compared, compare_picture, summary
+from ...results.boxes.known import known_boxes
+from ...run.context import RunContext
+from ...run.dataset import RunData, moved
+from ...run.folder import RunFolder
+from ...run.progress import Reporter
+from ...run.settings import DataSettings
+from .comparison import Compared, compare_picture, summary
 
 COMPARED = 40  # pictures on which the lattice is measured
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise

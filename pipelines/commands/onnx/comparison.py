@@ -16,7 +16,7 @@ from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.windows.picture_windows import picture_windows
 
-from ..results.boxes.known import KnownBoxes
+from ...results.boxes.known import KnownBoxes
 
 TOLERANCE = 1e-4  # largest difference of two scores
 _SAME_PLACE = 0.5  # IoU of two best boxes that agree

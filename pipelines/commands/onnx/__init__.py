@@ -1,0 +1,1 @@
+"""Export of a run as one ONNX file, and its comparison with the run."""
