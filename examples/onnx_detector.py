@@ -20,7 +20,7 @@ import onnxruntime
 def detections(session: Any, pixels: Any, **more: Any) -> list[dict[str, Any]]:
     """Return the boxes of a picture; `more` are inputs of the file such as boxes or max_boxes."""
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
-    names = ["detected_boxes", "classes", "scores", "probabilities"]
+    names = ["boxes", "classes", "scores", "probabilities"]
     boxes, numbers, scores, probabilities = session.run(names, {"picture": pixels, **more})
     return [
         {"class": classes[number], "box": box.tolist(), "score": float(score), "probability": float(probability)}

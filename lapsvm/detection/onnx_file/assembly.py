@@ -31,14 +31,14 @@ class _Scored:
 def detector_file(content: FileContent, network: bytes, name: str, metadata: Mapping[str, str]) -> bytes:
     """Return an ONNX file that detects objects in pictures, for ONNX Runtime alone.
 
-    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``boxes`` (n, 4) float32, windows in place
-    of the lattice, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,)
-    float32, ``max_boxes`` (1,) int64 per class.
+    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``windows`` (n, 4) float32, in place of the
+    lattice, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32,
+    ``max_boxes`` (1,) int64 per class.
 
     Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
     ``scores`` (m,) float32; ``probabilities`` (m,) float32, NaN for a class without calibration; ``score_maps`` (k,
-    rows, columns) float32; ``windows`` (n, 4) float32 and ``window_scores`` (n, k) float32. Boxes are sorted by class,
-    then by descending score.
+    rows, columns) float32; ``all_windows`` (n, 4) float32 and ``window_scores`` (n, k) float32. Boxes are sorted by
+    class, then by descending score.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     embedded = EmbeddedNetwork.read(onnx, network, name)
     graph = Graph(onnx)
     picture = graph.input("picture", np.uint8, ["height", "width", 3])
-    given = graph.input("boxes", np.float32, ["given", 4], np.zeros((0, 4)))
+    given = graph.input("windows", np.float32, ["given", 4], np.zeros((0, 4)))
     limits = Limits(
         graph.input("iou_threshold", np.float32, [1], np.array([content.nms_threshold])),
         graph.input("score_threshold", np.float32, [1], np.array([np.finfo(np.float32).min])),
@@ -151,12 +151,12 @@ def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored
     """Name the outputs and return what declares them."""
     k = len(content.classes)
     declared: dict[str, tuple[Tensor, list[int | str]]] = {
-        "detected_boxes": (chosen.boxes, ["found", 4]),
+        "boxes": (chosen.boxes, ["found", 4]),
         "classes": (chosen.classes, ["found"]),
         "scores": (chosen.scores, ["found"]),
         "probabilities": (chosen.probabilities, ["found"]),
         "score_maps": (_score_maps(graph, scored), [k, "rows", "columns"]),
-        "windows": (scored.windows.cast(np.float32), ["windows", 4]),
+        "all_windows": (scored.windows.cast(np.float32), ["windows", 4]),
         "window_scores": (scored.scores.transposed(1, 0).cast(np.float32), ["windows", k]),
     }
     infos = []

@@ -51,15 +51,13 @@ class OnnxDetector:
         """What the file says of itself."""
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
-    def window_scores(self, pixels: Array, boxes: Array) -> Float32:
+    def window_scores(self, pixels: Array, windows: Array) -> Float32:
         """Return the scores (n, k) of windows (n, 4) of a picture."""
-        return np.asarray(self._run(["window_scores"], pixels, boxes=np.asarray(boxes, np.float32))[0])
+        return np.asarray(self._run(["window_scores"], pixels, windows=np.asarray(windows, np.float32))[0])
 
     def detect(self, pixels: Array, **limits: Any) -> list[tuple[Float64, Float64]]:
         """Return the boxes (m, 4) and scores (m,) of each class, the best first, among the file's own windows."""
-        boxes, classes, scores, maps = self._run(
-            ["detected_boxes", "classes", "scores", "score_maps"], pixels, **limits
-        )
+        boxes, classes, scores, maps = self._run(["boxes", "classes", "scores", "score_maps"], pixels, **limits)
         found = [classes == number for number in range(len(maps))]
         return [(boxes[own].astype(np.float64), scores[own].astype(np.float64)) for own in found]
 

@@ -71,7 +71,7 @@ def test_without_boxes_the_windows_are_the_lattice(network):
     pixels = pixels_of()
     given = lattice(0.9) * [100, 75, 100, 75]
     session = detector._session
-    own, scores = session.run(["windows", "window_scores"], {"picture": pixels})
+    own, scores = session.run(["all_windows", "window_scores"], {"picture": pixels})
     np.testing.assert_allclose(own, given, atol=1e-4)
     np.testing.assert_allclose(scores, detector.window_scores(pixels, given), atol=1e-5)
     for boxes, values in detector.detect(pixels):
@@ -87,7 +87,7 @@ def test_the_score_map_is_highest_where_the_best_windows_are(network):
     extractor = open_extractor(f"onnx:{network}?output=coarse&size=128")
     detector, _ = exported(network, extractor)
     pixels, windows = pixels_of(128, 128), np.array([[0, 0, 64, 64], [64, 64, 128, 128]], np.float32)
-    inputs = {"picture": pixels, "boxes": windows}
+    inputs = {"picture": pixels, "windows": windows}
     maps, scores = detector._session.run(["score_maps", "window_scores"], inputs)
     assert maps.shape == (2, 4, 4)
     for column in range(2):
