@@ -20,6 +20,8 @@ UNSTABLE = 0.3
 COVERED = 0.8
 GRADIENTS = "hog"
 SCENE = "Pictures are told apart by the scene"
+BEST, REVIEW = "--recipe best", "lapsvm review"
+MARKED = "mark the object in twenty pictures, which training then uses"
 
 
 @dataclass(frozen=True)
@@ -217,33 +219,32 @@ RULES = (
         "Boxes are too large",
         lambda found: _is_often(found, MissKind.TOO_LARGE),
         _share_of(MissKind.TOO_LARGE),
-        "Object and surroundings always occur together. Add pictures of the object in other surroundings; subtract the "
-        "surroundings' features, refine, and leave out large windows.",
-        ("--recipe best", "--set features.contrast=0.5", "--refine 1", "--set windows.max_area=0.5"),
+        "Object and surroundings always occur together. Add pictures of the object in other surroundings, leave out "
+        f"large windows, or {MARKED}.",
+        (BEST, "--set windows.max_area=0.5", REVIEW),
     ),
     Rule(
         "Boxes cover nearly whole pictures",
         _covers_pictures,
         lambda found: f"{found.area or 0:.0%} of the picture",
-        "This is right where objects fill their pictures; only known boxes of some pictures would tell. Otherwise add "
-        "pictures of the object in other surroundings, and leave out large windows.",
-        ("--recipe best", "--set features.contrast=0.5", "--refine 1", "--set windows.max_area=0.5"),
+        "This is right where objects fill their pictures; a look at twenty boxes tells. Otherwise add pictures of the "
+        "object in other surroundings, and leave out large windows.",
+        (REVIEW, BEST, "--set windows.max_area=0.5"),
     ),
     Rule(
         "Boxes show a part of the object",
         lambda found: _is_often(found, MissKind.TOO_SMALL),
         _share_of(MissKind.TOO_SMALL),
-        "The part is what all pictures of the class share. Add more varied pictures, and let the mean of more windows "
-        "stand for a picture.",
-        ("--set train.top=20", "--set detect.box_voting=0.7"),
+        "The part is what all pictures of the class share. Add more varied pictures, let the mean of more windows "
+        f"stand for a picture, or {MARKED}.",
+        ("--set train.top=20", "--set detect.box_voting=0.7", REVIEW),
     ),
     Rule(
         "Boxes lie beside the object",
         lambda found: _is_often(found, MissKind.POOR_OVERLAP),
         _share_of(MissKind.POOR_OVERLAP),
-        "The detector has learned the context. Add negatives that show it without the object, subtract the "
-        "surroundings' features, and refine.",
-        ("--recipe best", "--set features.contrast=0.5", "--refine 1"),
+        f"The detector has learned the context. Add negatives that show it without the object, or {MARKED}.",
+        (BEST, REVIEW),
     ),
     Rule(
         "Boxes lie on other objects",
@@ -255,9 +256,8 @@ RULES = (
         "Boxes depend on the pictures trained with",
         lambda found: found.agreement is not None and found.agreement < UNSTABLE and not found.is_localised,
         lambda found: f"median IoU {found.agreement or 0:.2f}",
-        "Models that were trained without a picture choose another box in it. Add pictures, and choose C by the "
-        "agreement of boxes.",
-        ("--set train.criterion=agreement",),
+        f"Models that were trained without a picture choose another box in it. Add pictures, or {MARKED}.",
+        (REVIEW,),
     ),
     Rule(
         "Windows miss objects",

@@ -13,16 +13,12 @@ from .held_out import HeldOut
 def options_in_use(settings: Settings) -> set[str]:
     """Return the options of `lapsvm.report.RULES` that a run has already."""
     windows, features, train, detect = settings.windows, settings.features, settings.train, settings.detect
-    refined = settings.refine.rounds > 0
     in_use = {
-        "--recipe best": refined and features.contrast > 0,
-        "--set features.contrast=0.5": features.contrast >= 0.5,
-        "--refine 1": refined,
+        "--recipe best": settings.refine.rounds > 0 and features.contrast > 0,
         "--set windows.max_area=0.5": windows.max_area <= 0.5,
         "--set train.top=20": train.top >= 20,
         "--set detect.box_voting=0.7": detect.box_voting > 0,
         "--sizes 640,960": len(features.sizes) > 1,
-        "--set train.criterion=agreement": train.criterion == "agreement",
         "--set windows.mode=quality": windows.mode == "quality",
         "--max-windows 4000": windows.max_windows >= 4000 or windows.max_windows == 0,
     }

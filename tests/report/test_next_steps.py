@@ -98,9 +98,9 @@ def test_gradients_are_named_as_the_reason_only_where_they_are_used():
 
 def test_classes_share_a_step_and_options_in_use_are_left_out():
     few = replace(missed(MissKind.TOO_LARGE), name="dog", positive=3)
-    steps = next_steps([missed(MissKind.TOO_LARGE), few], used={"--recipe best", "--refine 1"})
+    steps = next_steps([missed(MissKind.TOO_LARGE), few], used={"--recipe best"})
     assert [[name for name, _ in step.classes] for step in steps] == [["dog"], ["cat", "dog"]]
-    assert steps[1].options == ("--set features.contrast=0.5", "--set windows.max_area=0.5")
+    assert steps[1].options == ("--set windows.max_area=0.5", "lapsvm review")
 
 
 def test_the_page_shows_steps_above_the_results(make_summary):

@@ -165,8 +165,7 @@ def test_every_option_that_a_rule_names_can_be_in_use():
     named = {option for rule in RULES for option in rule.options}
     values = {
         "refine.rounds": 1, "features.contrast": 0.5, "windows.max_area": 0.5, "train.top": 20.0,
-        "detect.box_voting": 0.7, "features.sizes": (640, 960), "train.criterion": "agreement",
-        "windows.mode": "quality", "windows.max_windows": 4000,
+        "detect.box_voting": 0.7, "features.sizes": (640, 960), "windows.mode": "quality", "windows.max_windows": 4000,
     }  # fmt: skip
     assert options_in_use(Settings()) == set()
     used = options_in_use(Settings().with_values(values))
@@ -175,4 +174,5 @@ def test_every_option_that_a_rule_names_can_be_in_use():
         'pip install ".[photos]"',
         "--extractor efficientnet_lite0 --recipe best",
         "--extractor onnx:FILE",
+        "lapsvm review",
     }
