@@ -12,7 +12,7 @@ stripes or weave, under soft light. The same options give the same pictures; eac
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,19 @@ Floats = Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    run(__doc__, write, count=120, sides=(14, 60))
+
+
+def run(description: str, write_both: Callable[..., None], count: int, sides: tuple[float, float]) -> None:
+    """Write the two sets that the command line asks for; `count` and `sides` are its defaults."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--pictures", type=int, default=120, help="of each set")
+    parser.add_argument("--pictures", type=int, default=count, help="of each set")
     parser.add_argument("--size", type=int, nargs=2, default=(640, 480), help="width and height")
-    parser.add_argument("--sides", type=float, nargs=2, default=(14, 60), help="range of a box's longer side")
+    parser.add_argument("--sides", type=float, nargs=2, default=sides, help="range of an object's side")
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    write(options.out, options.pictures, tuple(options.size), tuple(options.sides), options.seed)
+    given = parser.parse_args()
+    write_both(given.out, given.pictures, tuple(given.size), tuple(given.sides), given.seed)
 
 
 def write(
@@ -50,10 +55,9 @@ def write(
     sides: tuple[float, float] = (14, 60),
     seed: int = 0,
 ) -> None:
-    """Write both sets."""
-    for number, set_name in enumerate(SETS):
-        drawn = pictures(set_name, count, size, sides, (seed, number))
-        write_lists(out, set_name, write_pictures(out, drawn), KINDS)
+    """Write both sets of drawn defects."""
+    for number, name in enumerate(SETS):
+        write_lists(out, name, write_pictures(out, pictures(name, count, size, sides, (seed, number))), KINDS)
 
 
 def pictures(

@@ -6,13 +6,12 @@ distractors: bars and discs. The shared shape is in every picture, so that label
 background. The same options give the same pictures.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
 import numpy as np
-from drawn_defects import SETS, Floats, texture
+from drawn_defects import SETS, Floats, run, texture
 from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
 
 from lapsvm.voc_files import VocObject
@@ -30,14 +29,7 @@ FINER = 4  # tokens are painted at so many times their size
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--pictures", type=int, default=180, help="of each set")
-    parser.add_argument("--size", type=int, nargs=2, default=(640, 480), help="width and height")
-    parser.add_argument("--sides", type=float, nargs=2, default=(40, 110), help="range of a token's side")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    write(options.out, options.pictures, tuple(options.size), tuple(options.sides), options.seed)
+    run(__doc__, write, count=180, sides=(40, 110))
 
 
 def write(
@@ -47,10 +39,9 @@ def write(
     sides: tuple[float, float] = (40, 110),
     seed: int = 0,
 ) -> None:
-    """Write both sets."""
-    for number, set_name in enumerate(SETS):
-        drawn = pictures(set_name, count, size, sides, (seed, number))
-        write_lists(out, set_name, write_pictures(out, drawn), KINDS)
+    """Write both sets of drawn kinds."""
+    for number, name in enumerate(SETS):
+        write_lists(out, name, write_pictures(out, pictures(name, count, size, sides, (seed, number))), KINDS)
 
 
 def pictures(
