@@ -12,7 +12,8 @@ stripes or weave, under soft light. The same options give the same pictures; eac
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,31 +34,34 @@ Floats = Any
 
 
 def main() -> None:
-    run(__doc__, write, count=120, sides=(14, 60))
+    run(__doc__, write)
 
 
-def run(description: str, write_both: Callable[..., None], count: int, sides: tuple[float, float]) -> None:
-    """Write the two sets that the command line asks for; `count` and `sides` are its defaults."""
+def run(description: str, write: partial[None]) -> None:
+    """Write the two sets that the command line asks for; its defaults are those of `write`."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--pictures", type=int, default=count, help="of each set")
+    parser.add_argument("--pictures", type=int, default=write.keywords["count"], help="of each set")
     parser.add_argument("--size", type=int, nargs=2, default=(640, 480), help="width and height")
-    parser.add_argument("--sides", type=float, nargs=2, default=sides, help="range of an object's side")
+    parser.add_argument("--sides", type=float, nargs=2, default=write.keywords["sides"], help="range of a box's side")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    write_both(given.out, given.pictures, tuple(given.size), tuple(given.sides), given.seed)
+    write(given.out, count=given.pictures, size=tuple(given.size), sides=tuple(given.sides), seed=given.seed)
 
 
-def write(
+def write_sets(
+    draw: Callable[..., Iterator[VocPicture]],
+    kinds: Sequence[str],
     out: Path,
-    count: int = 120,
+    *,
+    count: int,
+    sides: tuple[float, float],
     size: tuple[int, int] = (640, 480),
-    sides: tuple[float, float] = (14, 60),
     seed: int = 0,
 ) -> None:
-    """Write both sets of drawn defects."""
+    """Write both sets of what `draw` draws, as `pictures` does."""
     for number, name in enumerate(SETS):
-        write_lists(out, name, write_pictures(out, pictures(name, count, size, sides, (seed, number))), KINDS)
+        write_lists(out, name, write_pictures(out, draw(name, count, size, sides, (seed, number))), kinds)
 
 
 def pictures(
@@ -199,6 +203,9 @@ def weave(rng: np.random.Generator, height: int, width: int) -> Floats:
     y, x = np.mgrid[:height, :width]
     return np.sin(x / wave * 2 * np.pi) * np.sin(y / wave * 2 * np.pi) + 0.3 * noise(rng, height, width, wave)
 
+
+write = partial(write_sets, pictures, KINDS, count=120, sides=(14, 60))
+"""Write both sets into a folder."""
 
 if __name__ == "__main__":
     main()

@@ -7,12 +7,12 @@ background. The same options give the same pictures.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 import cv2
 import numpy as np
-from drawn_defects import SETS, Floats, run, texture
-from lapsvm.datasets.voc_writer import VocPicture, write_lists, write_pictures
+from drawn_defects import Floats, run, texture, write_sets
+from lapsvm.datasets.voc_writer import VocPicture
 
 from lapsvm.voc_files import VocObject
 
@@ -29,19 +29,7 @@ FINER = 4  # tokens are painted at so many times their size
 
 
 def main() -> None:
-    run(__doc__, write, count=180, sides=(40, 110))
-
-
-def write(
-    out: Path,
-    count: int = 180,
-    size: tuple[int, int] = (640, 480),
-    sides: tuple[float, float] = (40, 110),
-    seed: int = 0,
-) -> None:
-    """Write both sets of drawn kinds."""
-    for number, name in enumerate(SETS):
-        write_lists(out, name, write_pictures(out, pictures(name, count, size, sides, (seed, number))), KINDS)
+    run(__doc__, write)
 
 
 def pictures(
@@ -105,6 +93,9 @@ def cropped(colour: Floats, cover: Floats) -> tuple[Floats, Floats]:
     inner = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     return small[0][inner], small[1][inner]
 
+
+write = partial(write_sets, pictures, KINDS, count=180, sides=(40, 110))
+"""Write both sets into a folder."""
 
 if __name__ == "__main__":
     main()

@@ -90,7 +90,7 @@ def export_run(
     settings = moved(run.require_settings("export"), root)
     context = RunContext(run, settings, 1, Reporter(quiet))
     data = context.data
-    chosen_set = _checked_set(data, set_name, settings.data)
+    chosen_set = checked_set(data, set_name, settings.data)
     detections = _read_detections(run, data, chosen_set)
     check_detections(context, "export", chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
@@ -102,8 +102,8 @@ def export_run(
     _report(annotations, len(data.records[chosen_set]), n_rotated, to, context.reporter)
 
 
-def _checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
-    """Return the set to export."""
+def checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
+    """Return the set that a command names, by default the test set where there is one; OptionError if it is unknown."""
     if set_name is None:
         return settings.test_set if settings.test_set in data.records else settings.train_set
     if set_name not in data.records:

@@ -23,10 +23,10 @@ from lapsvm.files import write_atomically
 
 from ...results.boxes.known import known_boxes
 from ...run.context import RunContext
-from ...run.dataset import RunData, moved
+from ...run.dataset import moved
 from ...run.folder import RunFolder
 from ...run.progress import Reporter
-from ...run.settings import DataSettings
+from ..export import checked_set
 from .comparison import Compared, compare_picture, summary
 
 COMPARED = 40  # pictures on which the lattice is measured
@@ -76,7 +76,7 @@ def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, r
     run, reporter = RunFolder(out), Reporter(quiet)
     settings = moved(run.require_settings("export"), root)
     context = RunContext(run, settings, 1, reporter)
-    chosen_set = _chosen_set(context.data, set_name, settings.data)
+    chosen_set = checked_set(context.data, set_name, settings.data)
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, settings.features.extractors)
     content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
@@ -94,15 +94,6 @@ def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, r
     reporter.say(
         f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes, {n_windows} windows of its own"
     )
-
-
-def _chosen_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
-    """Return the set to compare on."""
-    if set_name is None:
-        return settings.test_set if settings.test_set in data.records else settings.train_set
-    if set_name not in data.records:
-        raise OptionError(f"option --set must be a set of the run ({', '.join(data.records)}), got {set_name!r}.")
-    return set_name
 
 
 def _spread(records: Sequence[ImageRecord]) -> list[ImageRecord]:
