@@ -50,6 +50,8 @@ class RunContext:
         Which figures evaluation computes.
     precision : float or None
         The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
+    sizes_are_open : bool
+        Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
     attached_boxes : object
         The boxes of the setting ``data.boxes`` once evaluation has read them.
     """
@@ -70,6 +72,7 @@ class RunContext:
     estimate: Estimate | None = None
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
+    sizes_are_open: bool = False
     attached_boxes: Any = field(default=None, repr=False)
     _data: RunData | None = field(default=None, repr=False)
     _verdicts: VerdictLog | None = field(default=None, repr=False)

@@ -143,6 +143,12 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
     return values, line
 
 
+def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Say whether the sizes are those of recipe best, of which a user has `given` none."""
+    fixed = {"features.sizes", "windows.proposal_side"} & given.keys()
+    return not fixed and values.get("features.sizes") == BEST["features.sizes"]
+
+
 def from_network(texts: tuple[str, ...]) -> bool:
     """Say whether features come from a network, all of them or some."""
     return any(parse_spec(text).kind not in (HOG, IMPORTED) for text in texts)

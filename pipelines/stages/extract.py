@@ -13,7 +13,8 @@ from ..shards.extraction import SetExtraction
 from ..shards.extractors import check_sizes
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
-from .data_checks.pictures import check_data, report_left_out
+from .data_checks.pictures import CheckedData, check_data, report_left_out
+from .data_checks.sides import fitted_to
 from .shard_sets import Make, claim_shards, make_set
 
 
@@ -32,6 +33,7 @@ def extract_sets(context: RunContext) -> None:
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     data = check_data(context, source and source.path / "shards")
+    _fit_to_pictures(context, data)
     context.estimate = _estimate(context)
     context.estimate.begin(sum(map(len, context.data.records.values())))
     extractor, projection = open_run_extractor(context, source, data.report)
@@ -51,6 +53,13 @@ def extract_sets(context: RunContext) -> None:
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
         report_left_out(context, name, jobs.left_out())
+
+
+def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
+    """Choose the sizes for the pictures where nobody gave any, and report what is too small for them."""
+    records = context.data.records[context.settings.data.train_set]
+    context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
+    data.sentences += [sentence] if sentence else []
 
 
 def _estimate(context: RunContext) -> Estimate:

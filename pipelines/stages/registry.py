@@ -45,11 +45,18 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
 """Stage -> the tables of settings that earlier stages have used already."""
 
 
-def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping[str, Any], line: str = "") -> None:
+def run_stages(
+    options: Mapping[str, Any],
+    names: Sequence[str],
+    values: Mapping[str, Any],
+    line: str = "",
+    *,
+    sizes_are_open: bool = False,
+) -> None:
     """Run the stages `names` of `STAGES` on the run folder ``options["out"]``.
 
     `values` are the dotted settings of the command line; others come from the folder's ``run.toml``, or are the
-    defaults. `line` is printed once the settings are checked.
+    defaults. `line` is printed once the settings are checked. With `sizes_are_open` extraction may choose them.
     """
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
@@ -68,6 +75,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], values: Mapping
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         precision=options.get("precision"),
+        sizes_are_open=sizes_are_open,
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
