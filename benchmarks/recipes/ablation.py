@@ -59,7 +59,6 @@ VARIANTS: dict[str, Values] = {
     "one-refinement": {"refine.rounds": 1},
     "two-refinements": {"refine.rounds": 2},
     "refine-C-10": {"refine.C": 10.0},
-    "no-averaging": {"refine.average": False},
     "no-refine-voting": {"refine.box_voting": False},
     "no-refine-smoothing": {"refine.score_smoothing": 0.0},
     "candidates-20": {"train.candidates": 20},

@@ -39,7 +39,7 @@ OWN: dict[str, Mapping[str, Any]] = {"best": {}}
 CEILING = "ceiling"
 PARTS = (
     "best", "C-0.3", "C-10", "top-1", "no-contrast", "no-refinement", "one-refinement", "refine-C-10", "refine-top-1",
-    "refine-all-candidates", "no-averaging", "no-refine-voting", "no-refine-smoothing", "all-surroundings",
+    "refine-all-candidates", "no-refine-voting", "no-refine-smoothing", "all-surroundings",
     "no-neg-min-iou", "no-neg-part-iou", "no-demotion", "no-score-smoothing", "no-box-voting",
 )  # fmt: skip
 STAGES = ("train", "refine", "detect", "evaluate")

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from lapsvm.errors import ModelFileError
 
-_NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap", "averaged_models")
+_NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap")
 _FOLDS = ("held_out_image_ap", "held_out_agreement")
 
 

@@ -203,9 +203,7 @@ class ClassSummary:
     C : float or None
         The chosen weight of the loss.
     duality_gap : float or None
-        Relative gap at the end of training.
-    averaged : int, default 0
-        Number of models that the detector averages, 0 for a single model. An average has no certificate.
+        Relative gap at the end of training; none if the weights changed after it.
     steps : tuple of CccpStep
         Empty if unknown.
     curve : Curve or None
@@ -233,7 +231,6 @@ class ClassSummary:
     train_image_ap: float | None = None
     C: float | None = None
     duality_gap: float | None = None
-    averaged: int = 0
     steps: tuple[CccpStep, ...] = ()
     curve: Curve | None = None
     best: tuple[Example, ...] = ()

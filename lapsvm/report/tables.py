@@ -108,14 +108,9 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
         *_held_out_columns(contents),
         *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
         constant,
-        Column("Training", "Duality gap", tuple(_gap(result) for result in classes), ""),
+        Column("Training", "Duality gap", tuple(scientific(result.duality_gap) for result in classes), ""),
         steps,
     )
-
-
-def _gap(result: ClassSummary) -> str:
-    """Return the duality gap of a class as text; an averaged model has none."""
-    return "averaged" if result.averaged else scientific(result.duality_gap)
 
 
 def _set_columns(

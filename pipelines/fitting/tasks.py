@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lapsvm.arrays import Float64
 from lapsvm.catalog import ImageRecord
@@ -33,13 +33,6 @@ class FitTask:
     provenance: dict[str, Any]
     path: Path
     reviews: Reviews = field(default_factory=Reviews)
-
-
-class Mean(NamedTuple):
-    """The mean weights (d,) of several models, for which no objective, dual value or gap is known."""
-
-    coef: Float64
-    n_models: int
 
 
 def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
@@ -171,22 +164,17 @@ def decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 def fitted_detector(
     task: FitTask, result: dict[str, Any], solution: LatentSolution, scale: Float64, projection: Projection | None,
-    mean: Mean | None = None, *, is_certified: bool = True,
+    *, is_certified: bool = True,
 ) -> Detector:  # fmt: skip
     """Return the detector of a class; its provenance contains `result` and the certificate of the solution.
 
-    With `mean` the weights are the mean of several models. The certificate does not apply to them, so the provenance
-    stores it as that of the model before averaging. It is left out if `is_certified` is False: the solution's weights
-    are not those that its training found, because the model keeps a share of the weights of surroundings.
+    The certificate is left out if `is_certified` is False: the solution's weights are not those that its training
+    found, because the model keeps a share of the weights of surroundings.
     """
     certificate: dict[str, Any] = {"objective": solution.objective, "dual": solution.dual, "duality_gap": solution.gap}
-    if mean is not None:
-        before = {"before_averaging": certificate} if is_certified else {}
-        certificate = {"averaged_models": mean.n_models, "certificate": None, **before}
-    elif not is_certified:
+    if not is_certified:
         certificate = {"certificate": None}
     cost = {"cccp_steps": len(solution.history), "calls": solution.n_calls}
-    coef = solution.coef if mean is None else mean.coef
-    unfolded = None if projection is None else projection.unfold(coef * scale)
+    unfolded = None if projection is None else projection.unfold(solution.coef * scale)
     provenance = task.provenance | {"result": {**result, **certificate, **cost}}
-    return Detector(task.name, coef, solution.intercept, scale, provenance, unfolded)
+    return Detector(task.name, solution.coef, solution.intercept, scale, provenance, unfolded)

@@ -176,8 +176,6 @@ OPTIONS: tuple[Option, ...] = (
                "below 1 a share.", "refine.top", rule=POSITIVE),
         Option("candidates", SET, int, "The number of windows of a negative picture; 0 for all.",
                "refine.candidates", rule=COUNT),
-        Option("average", SET, bool, "Average the models of all pictures and of the folds.",
-               "refine.average"),
         Option("refine_voting", SET, bool, "Begin a round with the windows nearest to "
                "the voted boxes, not with the best ones.", "refine.box_voting"),
         Option("refine_smoothing", SET, float, "The score smoothing of refine.box_voting; 0 for none.",

@@ -55,7 +55,6 @@ BEST: dict[str, Any] = PLAIN | {
     "refine.rounds": 2,
     "refine.C": 2.0,
     "refine.top": 5.0,
-    "refine.average": True,
     "refine.box_voting": True,
     "refine.score_smoothing": 0.5,
     "refine.surroundings": 0.8,

@@ -147,10 +147,9 @@ class RefineSettings:
 
     ``candidates`` is how many windows of each negative picture take part, the best by the model that a round begins
     with; 0 is all.
-    With ``average`` the detector is the mean of the models of all pictures and of all but a fold, with ``box_voting``
-    a round begins with the windows nearest to the chosen ones after box voting, chosen by scores smoothed by
-    ``score_smoothing``. ``surroundings`` is the share that the weights of windows' surroundings keep after the last
-    round, and where ``box_voting`` chooses windows.
+    With ``box_voting`` a round begins with the windows nearest to the chosen ones after box voting, chosen by scores
+    smoothed by ``score_smoothing``. ``surroundings`` is the share that the weights of windows' surroundings keep after
+    the last round, and where ``box_voting`` chooses windows.
     """
 
     rounds: int = 0
@@ -161,7 +160,6 @@ class RefineSettings:
     neg_part_iou: float = 1.0
     top: float = 1.0
     candidates: int = 0
-    average: bool = False
     box_voting: bool = False
     score_smoothing: float = 0.0
     surroundings: float = 1.0

@@ -20,7 +20,7 @@ from ..fitting.fold_scores import fold_scores
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
-from ..fitting.tasks import FitTask, Mean, fitted_detector, has_other_verdicts, stored_provenance
+from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
 from ..fitting.training_bags import Halves, stored_bags
 from ..fitting.verdicts.restart import restarted
 from ..fitting.window_subset import weights_hash
@@ -86,7 +86,7 @@ def _refine(
         chains, rows = _refined_chains(context, task, pictures, first, folds[task.name])
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result"))}
-        detector = _detector(context, task, pictures, chains, result, projection)
+        detector = _detector(context, task, pictures, chains[0], result, projection)
         _calibrated(context, task, detector, pictures, chains, folds[task.name]).save(task.path)
 
 
@@ -152,23 +152,17 @@ def _detector(
     context: RunContext,
     task: FitTask,
     pictures: StoredPictures,
-    chains: Sequence[Chain],
+    whole: Chain,
     result: dict[str, Any],
     projection: Projection | None,
 ) -> Detector:
     """Return the final detector of a class, and report what has no certificate."""
-    settings, whole = context.settings.refine, chains[0]
-    mean = None
-    if settings.average and len(chains) > 1:
-        mean = Mean(np.mean([chain.weights for chain in chains], axis=0), len(chains))
-        context.reporter.say(f"refine: {task.name} is the mean of {mean.n_models} models: averaged, no certificate.")
-    is_lowered = settings.surroundings < 1 and not pictures.inside.all()
-    if is_lowered and mean is None:
-        share = f"{settings.surroundings:g} of the weights of surroundings"
+    is_lowered = context.settings.refine.surroundings < 1 and not pictures.inside.all()
+    if is_lowered:
+        share = f"{context.settings.refine.surroundings:g} of the weights of surroundings"
         context.reporter.say(f"refine: {task.name} keeps {share}: no certificate.")
-    is_certified = mean is not None or not is_lowered
     solution = replace(_last_solution(whole), coef=whole.weights, intercept=whole.intercept)
-    return fitted_detector(task, result, solution, pictures.scale, projection, mean, is_certified=is_certified)
+    return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=not is_lowered)
 
 
 def _calibrated(

@@ -98,8 +98,6 @@ def relabelled(digits, tmp_path):
             "--refine",
             "2",
             "--set",
-            "refine.average=true",
-            "--set",
             "refine.box_voting=true",
             "--set",
             "refine.candidates=9",
@@ -157,7 +155,7 @@ def test_final_scores_are_in_the_scale_of_detections(finished):
     assert np.corrcoef(final, found.score)[0, 1] > 0.3
 
 
-@pytest.mark.parametrize("refinement", [(), ("--refine", "1", "--set=refine.average=true")])
+@pytest.mark.parametrize("refinement", [(), ("--refine", "1")])
 def test_the_bytes_do_not_depend_on_threads(run_copy, command, made, refinement):
     def files(*arguments):
         assert command("train", "--out", run_copy, "--redo", "--quiet", *arguments).status == 0

@@ -47,8 +47,6 @@ RUNS = {
         "10",
         *REFINED,
         "--set",
-        "refine.average=true",
-        "--set",
         "refine.box_voting=true",
     ],
     "agreement": ["--recipe", "plain", "--C", "1,100", "--set=train.criterion=agreement"],

@@ -45,21 +45,6 @@ def test_the_model_tells_how_it_was_refined(refined):
     assert provenance["result"]["duality_gap"] <= provenance["training"]["tol"]
 
 
-def test_a_mean_of_models_claims_no_certificate(run_copy, refined, command):
-    said = command("refine", "--out", run_copy, *REFINEMENT, "--set=refine.average=true")
-    assert said.status == 0
-    assert "six is the mean of 3 models: averaged, no certificate." in said.out + said.err
-    result = Detector.load(run_copy / "models" / "six.safetensors").provenance["result"]
-    assert (result["averaged_models"], result["certificate"]) == (3, None)
-    assert not {"objective", "dual", "duality_gap"} & result.keys()
-    before, alone = result["before_averaging"], Detector.load(refined / "models" / "six.safetensors")
-    assert before == {key: alone.provenance["result"][key] for key in ("objective", "dual", "duality_gap")}
-    assert all(command(stage, "--out", run_copy).status == 0 for stage in ("detect", "evaluate", "report"))
-    page = (run_copy / "page" / "index.html").read_text()
-    assert page.count(">averaged<") == len(list((run_copy / "models").glob("*.safetensors")))
-    assert "the detector is the mean of several models, which has no duality gap" in page
-
-
 def test_the_history_has_rows_of_both_stages(refined):
     roles = {line.split(",")[1] for line in (refined / "history.csv").read_text().splitlines()[1:]}
     assert {"final", "round 1", "round 2"} <= roles
@@ -240,8 +225,6 @@ def test_a_class_with_fewer_pictures_than_folds_is_refined_without_them(digits, 
         *fast_extraction,
         "--C",
         "1",
-        "--set",
-        "refine.average=true",
     )
     said = command("run", *given, "--refine", "1")
     assert said.status == 0

@@ -16,7 +16,6 @@ CHANGES = [
     {"C": float("inf")},
     {"mean_probe_image_ap": "0.9"},
     {"duality_gap": []},
-    {"averaged_models": True},
     {"held_out_image_ap": 3},
     {"held_out_image_ap": [{}]},
     {"held_out_image_ap": [{"folds": 3}]},

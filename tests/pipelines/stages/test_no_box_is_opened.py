@@ -34,7 +34,7 @@ WITHOUT_BOXES = {
     "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
     "refine": [
         ["train", "--C", "10"],
-        ["refine", "--refine", "2", "--set=refine.average=true", "--set=refine.candidates=30"],
+        ["refine", "--refine", "2", "--set=refine.candidates=30"],
     ],
 }
 # what may open annotations: evaluation, and the count of imported boxes that are objects
