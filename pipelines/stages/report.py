@@ -63,14 +63,30 @@ def run(context: RunContext) -> None:
     context.reporter.say(f"page: {context.run.page}")
 
 
-def _contents(
+def class_findings(context: RunContext) -> list[Findings]:
+    """Return what the rules for next steps know of the classes of a finished run, in their order."""
+    sets = {name: evaluate_set(context, name) for name in context.data.records}
+    return _gathered(context, sets, trained_classes(context, "report")).findings
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    """What the page shows of all classes: figures by set, and one entry for each class."""
+
+    figures: dict[str, Any]
+    summary: RunSummary
+    sources: "list[_ClassSources]"
+    classes: tuple[ClassSummary, ...]
+    findings: list[Findings]
+
+
+def _gathered(
     context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
-) -> Contents:
+) -> _Gathered:
     figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
     steps = _cccp_steps(context)
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
     classes = tuple(_class_result(source, steps.get(source.name, ())) for source in sources)
-    missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
     summary = _summary(context, sets)
     data = context.settings.data
     sizes = _sizes(context, data.test_set if data.test_set in sets else data.train_set)  # as `shown_set` chooses
@@ -79,15 +95,23 @@ def _contents(
         replace(_findings(context, source, of_class, summary, figures), area=area)
         for source, of_class, area in zip(sources, classes, areas, strict=True)
     ]
-    actions = next_steps(found, options_in_use(context.settings))
-    warnings = [_warnings(source, actions) for source in sources]
+    return _Gathered(figures, summary, sources, classes, found)
+
+
+def _contents(
+    context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
+) -> Contents:
+    gathered = _gathered(context, sets, detectors)
+    missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
+    actions = next_steps(gathered.findings, options_in_use(context.settings))
+    warnings = [_warnings(source, actions) for source in gathered.sources]
     return Contents(
-        summary,
-        classes,
+        gathered.summary,
+        gathered.classes,
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
         warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
-        figures=figures,
+        figures=gathered.figures,
         reliability={
             name: calibration.reliability
             for name in context.data.classes
@@ -273,7 +297,6 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         train_image_ap=train.image_ap[name],
         C=None if isinstance(detector, HeadOfClass) else provenance_value(detector, "result", "C"),
         duality_gap=result.get("duality_gap"),
-        averaged=result.get("averaged_models", 0),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
         misses=misses(source.seen, train),
