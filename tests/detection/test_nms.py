@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from lapsvm.detection import demote_scores, detect, nms, reference
+from lapsvm.detection import demote_scores, detect, nms
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
+
+from ..twins import detection as reference
 
 
 @pytest.fixture(params=[nms, reference.nms], ids=["compiled", "reference"])

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lapsvm.detection import reference, smooth_scores
+from lapsvm.detection import smooth_scores
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
+from ..twins import detection as reference
 from .windows import boxes_at, drawn_windows
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from lapsvm.detection import box_voting, reference
+from lapsvm.detection import box_voting
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
+from ..twins import detection as reference
 from .windows import boxes_at
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from lapsvm._ext import voc_matching as compiled
 from lapsvm.evaluation import matching as door
-from lapsvm.evaluation import reference
+
+from ..twins import evaluation as reference
 
 
 @pytest.fixture(params=[compiled, reference], ids=["compiled", "reference"])

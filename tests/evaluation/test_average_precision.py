@@ -5,8 +5,10 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
-from lapsvm.evaluation import average_precision_11point, average_precision_area, image_average_precision, reference
+from lapsvm.evaluation import average_precision_11point, average_precision_area, image_average_precision
 from lapsvm.evaluation.average_precision import RECALL_GRIDS
+
+from ..twins import evaluation as reference
 
 POINTS = [
     average_precision_11point,

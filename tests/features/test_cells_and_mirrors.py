@@ -5,8 +5,9 @@ import pytest
 
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor
-from lapsvm.features.extractors import reference
 from lapsvm.features.extractors.pooling import pool_cells, pool_windows
+
+from ..twins import extractors as reference
 
 pytest.importorskip("onnxruntime")
 PICTURE = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)  # 3 x 4 cells of 32

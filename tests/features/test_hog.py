@@ -7,7 +7,8 @@ from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 from lapsvm.features import HOG, open_extractor
 from lapsvm.features.extractors.hog import CLIP
 from lapsvm.features.extractors.picture import grey_levels
-from lapsvm.features.extractors.reference import hog as slow_hog
+
+from ..twins.extractors import hog as slow_hog
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (60, 70, 3), dtype=np.uint8)
 WINDOWS = {

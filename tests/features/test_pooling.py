@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from lapsvm.features.extractors import reference
 from lapsvm.features.extractors.picture import l2_normalise
 from lapsvm.features.extractors.pooling import (
     enlarge,
@@ -13,6 +12,8 @@ from lapsvm.features.extractors.pooling import (
     window_and_ring_lengths,
     window_lengths,
 )
+
+from ..twins import extractors as reference
 
 MAP = np.random.default_rng(0).normal(size=(5, 6, 7)).astype(np.float32)
 FINE = 16

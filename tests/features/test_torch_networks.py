@@ -7,7 +7,8 @@ import pytest
 
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, settings_difference
-from lapsvm.features.extractors import reference
+
+from ..twins import extractors as reference
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -11,7 +11,8 @@ import pytest
 from lapsvm.errors import DataError, OptionError
 from lapsvm.features import PooledNetwork, open_extractor
 from lapsvm.features.extractors.maps.letterbox import letterbox_size
-from lapsvm.features.extractors.reference import letterboxed, overlaps
+
+from ..twins.extractors import letterboxed, overlaps
 
 pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(0)

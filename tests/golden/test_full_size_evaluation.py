@@ -5,8 +5,10 @@ import pytest
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import corloc, evaluate_voc, matching, reference
+from lapsvm.evaluation import corloc, evaluate_voc, matching
 from lapsvm.testing.detections import made_up_detections
+
+from ..twins import evaluation as reference
 
 CLASSES = 20
 

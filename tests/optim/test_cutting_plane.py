@@ -6,7 +6,9 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.errors import InputError
-from lapsvm.optim import Bundle, Plane, cutting_plane, minimise, reference, solve_simplex_qp
+from lapsvm.optim import Bundle, Plane, cutting_plane, minimise, solve_simplex_qp
+
+from ..twins import optim as reference
 
 
 def gram_of(rng, m, rank):

@@ -8,9 +8,11 @@ from lapsvm._ext import voc_matching as compiled
 from lapsvm.boxes import to_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import box_voting, nms
-from lapsvm.detection import reference as suppression
-from lapsvm.evaluation import Detections, corloc, evaluate_voc, read_result_file, reference, write_results
+from lapsvm.evaluation import Detections, corloc, evaluate_voc, read_result_file, write_results
 from lapsvm.evaluation.matching import OverlapRule
+
+from ..twins import detection as suppression
+from ..twins import evaluation as reference
 
 SETTINGS = settings(max_examples=60, deadline=None)
 PICTURES = ("a", "b", "c")

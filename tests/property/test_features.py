@@ -17,10 +17,11 @@ from lapsvm.features import (
     read_shard,
     write_shard,
 )
-from lapsvm.features.extractors import reference
 from lapsvm.features.extractors.hog import CLIP
 from lapsvm.features.extractors.picture import grey_levels
 from lapsvm.features.extractors.pooling import pool_windows
+
+from ..twins import extractors as reference
 
 few = settings(max_examples=40, deadline=None)
 sides = st.integers(1, 9)

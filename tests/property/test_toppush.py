@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import brentq, minimize
 
 from lapsvm._ext import toppush as kernel
-from lapsvm.optim import reference
+
+from ..twins import optim as reference
 
 BOTH = pytest.mark.parametrize("project", [kernel.project, reference.project])
 NUMBERS = st.floats(-100, 100, allow_subnormal=False) | st.integers(-3, 3).map(float)

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lapsvm._ext import grouping, regions, segmentation
-from lapsvm.windows import propose, reference, with_whole_image
+from lapsvm.windows import propose, with_whole_image
 from lapsvm.windows.proposals import tidy
+
+from ..twins import windows as reference
 
 # coarse values make ties, flat parts and equal regions common
 pictures = st.tuples(st.integers(1, 12), st.integers(1, 12)).flatmap(

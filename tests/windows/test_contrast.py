@@ -6,8 +6,10 @@ import pytest
 from lapsvm._ext import components as kernel
 from lapsvm.boxes import iou
 from lapsvm.errors import OptionError
-from lapsvm.windows import Mode, propose, reference
+from lapsvm.windows import Mode, propose
 from lapsvm.windows.contrast import EVERY, contrast, interleaved, lattice
+
+from ..twins import windows as reference
 
 SHAPES = [(1, 1), (1, 9), (7, 1), (2, 2), (13, 17), (24, 31)]
 

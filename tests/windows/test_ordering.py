@@ -6,8 +6,10 @@ import pytest
 from lapsvm._ext import coverage, segmentation
 from lapsvm.boxes import iou
 from lapsvm.errors import InputError, OptionError
-from lapsvm.windows import Mode, ordering, propose, reference
+from lapsvm.windows import Mode, ordering, propose
 from lapsvm.windows.ordering import Evidence, by_area, by_coverage, largest, objectness, whole_weights
+
+from ..twins import windows as reference
 
 CROWDS = pytest.mark.parametrize("seed", range(6))
 

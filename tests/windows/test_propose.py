@@ -8,8 +8,10 @@ import pytest
 
 from lapsvm.boxes import areas, iou
 from lapsvm.errors import DependencyError, InputError, OptionError, ShapeError
-from lapsvm.windows import METHODS, Mode, propose, reference, with_whole_image
+from lapsvm.windows import METHODS, Mode, propose, with_whole_image
 from lapsvm.windows.selective_search import MODES, REFERENCE_PIXELS, hierarchies
+
+from ..twins import windows as reference
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (3, 3), (1, 300), (500, 30), (100, 1200), (64, 64)]
 each_own_method = pytest.mark.parametrize("method", ["selective_search", "contrast", "mixed", "grid"])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from lapsvm._ext import colour, grouping, regions, segmentation
-from lapsvm.windows import reference
 from lapsvm.windows.colour import LINEAR, MATRIX, ROOT
+
+from ..twins import windows as reference
 
 KERNELS_AND_TWINS = pytest.mark.parametrize("room", ["kernel", "twin"])
 

@@ -158,7 +158,7 @@ def extents(cells: Array, count: int) -> tuple[Array, Array]:
     return np.array([len(y) for y, _ in pixels], np.int32), np.array(boxes, np.int32)
 
 
-def neighbours(cells: Array, count: int) -> Array:  # noqa: ARG001 (the kernel's signature)
+def neighbours(cells: Array, count: int) -> Array:
     """Return the pairs (a < b) that share an edge of a pixel, sorted, int32 (m, 2)."""
     adjacent = np.concatenate(
         [
