@@ -103,7 +103,7 @@ REFUSED = {
     "code": (in_place_of_the_state({"a": Harmful()}), "names __builtin__ exec, which no state dict needs"),
     "a number": (in_place_of_the_state(3), "does not hold tensors by name"),
     "numbers": (in_place_of_the_state({"a": 3}), "does not hold tensors by name"),
-    "floats": (in_place_of_the_state({"a": 0.5}), "uses BINFLOAT, which no state dict needs"),
+    "floats": (in_place_of_the_state({"a": 0.5}), "does not hold tensors by name"),
     "more": (CONTENT + b"\0", "something follows its storages"),
     "a storage of another size": (CONTENT[:-32] + struct.pack("<q", 5) + CONTENT[-24:], "its storages"),
 }
@@ -117,6 +117,16 @@ def test_what_is_no_checkpoint_is_one_sentence_and_runs_nothing(content, reason,
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pickle_cannot_change_what_names_stand_for():
+    """A state of the form (None, attributes) is set on the object before it, here on a class."""
+    attributes = b"\x80\x02ccollections\nOrderedDict\nN}X\x06\x00\x00\x00valuesNs\x86b."
+    begin = in_place_of_the_state(None)
+    begin = begin[: -len(pickle.dumps(None, protocol=2) + pickle.dumps([], protocol=2))]
+    with pytest.raises(DataError, match="does not hold tensors by name"):
+        read_legacy_checkpoint(begin + attributes + pickle.dumps([], protocol=2))
+    assert len(read_legacy_checkpoint(CONTENT)) == 2
 
 
 def test_a_file_that_is_cut_short_is_refused():
@@ -148,6 +158,6 @@ def test_a_damaged_byte_is_refused_or_read_as_another_value(change):
 def test_a_tensor_outside_of_its_storage_is_refused(offset, shape, strides):
     from lapsvm.features.extractors.efficientnet.checkpoint import _as_array, _FormatError, _Storage, _View
 
-    view = _View(_Storage("1", np.dtype("<f4"), 6), offset, shape, strides)
+    view = _View(_Storage("1", "<f4", 6), offset, shape, strides)
     with pytest.raises(_FormatError):
         _as_array(view, np.zeros(6, np.float32))
