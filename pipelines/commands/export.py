@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,28 +54,13 @@ class ClassDetections:
         return cls(detections, {name: np.array(group, dtype=np.intp) for name, group in rows.items()}, probabilities)
 
 
-def export_run(
-    out: Path, to: Path, format_name: str, choice: BoxChoice, *, set_name: str | None, copy: bool, quiet: bool,
-    root: str | None = None,
-) -> None:  # fmt: skip
+def export_run(options: Mapping[str, Any]) -> None:
     """Write detections of a run for another program.
 
     Parameters
     ----------
-    out : Path
-        The run folder.
-    to : Path
-        Must be empty or not exist.
-    format_name : str
-        See `lapsvm.detection.export.write_export`.
-    choice : BoxChoice
-    set_name : str or None
-        None: the test set, or the training set of a run without one.
-    copy : bool
-        Whether pictures are copied rather than linked.
-    quiet : bool
-    root : str or None
-        The folder of the data, if it has moved.
+    options : mapping
+        Of the verb ``export``. Without a set: the test set, or the training set of a run without one.
 
     Raises
     ------
@@ -85,12 +71,14 @@ def export_run(
     InputError, WriteError
         As `write_export`.
     """
+    format_name, copy = options["format_name"], options["copy"]
     check_export(format_name, copy)
-    run = RunFolder(out)
-    settings = moved(run.require_settings("export"), root)
-    context = RunContext(run, settings, 1, Reporter(quiet))
+    choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
+    run = RunFolder(options["out"])
+    settings = moved(run.require_settings("export"), options["root"])
+    context = RunContext(run, settings, 1, Reporter(options["quiet"]))
     data = context.data
-    chosen_set = checked_set(data, set_name, settings.data)
+    chosen_set = checked_set(data, options["set_name"], settings.data)
     detections = _read_detections(run, data, chosen_set)
     check_detections(context, "export", chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
@@ -98,8 +86,8 @@ def export_run(
     annotations = Annotations(chosen_set, data.classes, pictures)
     if not annotations.n_boxes:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
-    write_export(annotations, to, format_name, copy=copy)
-    _report(annotations, len(data.records[chosen_set]), n_rotated, to, context.reporter)
+    write_export(annotations, options["to"], format_name, copy=copy)
+    _report(annotations, len(data.records[chosen_set]), n_rotated, options["to"], context.reporter)
 
 
 def checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:

@@ -86,13 +86,9 @@ def export(options: dict[str, Any]) -> None:
         common = {name: options[name] for name in ("set_name", "quiet", "root")}
         export_detector(options["out"], options["to"], **common)
         return
-    from lapsvm.detection.export import BoxChoice
-
     from .export import export_run
 
-    choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
-    more = {name: options[name] for name in ("set_name", "copy", "quiet", "root")}
-    export_run(options["out"], options["to"], options["format_name"], choice, **more)
+    export_run(options)
 
 
 @add_verb("review")

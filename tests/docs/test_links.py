@@ -1,6 +1,8 @@
 """The documents: the README's example runs, links lead somewhere, and every verb has its place."""
 
+import importlib
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,20 @@ OF_THE_PROGRAM = [page for page in PAGES if "measurements" not in page.parts]  #
 OF_OTHER_PROGRAMS = {"--memory-limit", "--inplace"}
 FILE_SUFFIXES = {".yaml", ".txt", ".npy"}  # data.yaml is no setting
 SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
+
+
+CODE = ("lapsvm", "pipelines", "datasets", "cython_ext", "benchmarks", "examples", "tests")
+GONE = {"benchmarks/passes/early.py"}  # with what it measured: docs/measurements/tried_and_dropped.md
+CODE_SUFFIXES = {".py", ".pyx", ".pyi", ".pxd", ".h", ".html", ".js", ".css"}
+NAMES_OF_OTHERS = {
+    "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT",
+    "TestPersistenceLoss",  # that a reader writes
+    "accuracy_score",
+    "augreg",
+    "helpers",
+    "label_ranking_average_precision_score",
+    "resolve_model_data_config",
+}
 
 
 def verbs():
@@ -66,6 +82,45 @@ def test_options_and_settings_on_a_page_exist(page):
     tables = "|".join({name.partition(".")[0] for name in SETTINGS if "." in name})
     named = re.findall(rf"`(?:--set )?((?:{tables})\.[A-Za-z_.]+)(?:=[^`]*)?`", text)
     assert {name for name in named if name not in SETTINGS and Path(name).suffix not in FILE_SUFFIXES} == set()
+
+
+@pytest.fixture(scope="module")
+def words_of_the_code():
+    """Every word of the code and of what configures it, and the arguments that help shows in capitals."""
+    files = chain.from_iterable((ROOT / room).rglob("*") for room in CODE)
+    paths = [path for path in files if path.suffix in CODE_SUFFIXES]
+    paths += [ROOT / name for name in ("pyproject.toml", "setup.py", "Makefile", "ARCHITECTURE.md")]
+    words = set(re.findall(r"\w+", " ".join(path.read_text(encoding="utf-8") for path in paths)))
+    return words | {path.stem for path in paths} | {option.name.upper() for option in OPTIONS}
+
+
+@pytest.mark.parametrize("page", OF_THE_PROGRAM, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_on_a_page_exist(page, words_of_the_code):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    spans = [span.partition("(")[0] for span in re.findall(r"`([A-Za-z_][\w.]*(?:\([^()`\n]*\))?)`", text)]
+    assert {word for span in spans for word in span.split(".") if word} - words_of_the_code - NAMES_OF_OTHERS == set()
+    assert [span for span in spans if span.startswith("lapsvm.") and not is_name(span)] == []
+
+
+def is_name(dotted):
+    """Whether a dotted name is that of a module, or of what a module holds."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ImportError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_of_the_house_on_a_page_exist(page):
+    spans = " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))
+    paths = re.findall(rf"(?<![\w/.])((?:{'|'.join(CODE)}|docs)/[\w/.*-]*\w)", spans)
+    assert [path for path in paths if not list(ROOT.glob(path)) and path not in GONE] == []
 
 
 def test_every_page_is_reached_from_the_index():

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +35,6 @@ class Descent:
     effort : Effort
     rng : numpy Generator
         Order of the blocks in each epoch.
-    tell : callable
-        Called with the record of every epoch.
     """
 
     def __init__(
@@ -48,10 +46,9 @@ class Descent:
         mu: float,
         effort: Effort,
         rng: np.random.Generator,
-        tell: Callable[[Record], None],
     ):
         self._squares, self._blocks, self._hinge, self._lam, self._mu = squares, blocks, hinge, lam, mu
-        self._effort, self._rng, self._tell = effort, rng, tell
+        self._effort, self._rng = effort, rng
         self._risk = math.nan
 
     @property
@@ -64,8 +61,8 @@ class Descent:
         self._risk = problem.risk(problem.start)
         return self.objective
 
-    def improve(self, problem: LayerProblem, about: Record) -> None:
-        """Solve the layer's convex problem and store the best weights; `about` is part of every record.
+    def improve(self, problem: LayerProblem, about: Record) -> Iterator[Record]:
+        """Solve the layer's convex problem, yield the record of every epoch, with `about`, and store the best weights.
 
         :meth:`measure` must have been called, for the first layer.
         """
@@ -77,8 +74,8 @@ class Descent:
             record = about | {"epoch": epoch} | self._epoch(problem, dual)
             if epoch == self._effort.max_epochs or dual.value - before <= self._effort.tol * before:
                 break
-            self._tell(record)
-        self._tell(record | self._choose(problem, dual, about["layer"]))
+            yield record
+        yield record | self._choose(problem, dual, about["layer"])
 
     def _epoch(self, problem: LayerProblem, dual: BlockDual) -> Record:
         """Visit every block once."""

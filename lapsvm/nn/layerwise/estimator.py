@@ -216,7 +216,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         hinge = SummedHinge(as_loss(self.loss), float(self.scale), self.method)
         squares = {layers[place].name: _square(layers[place].module) for place in places}
         effort = Effort(float(self.tol), int(self.max_epochs), self.report_primal)
-        descent = Descent(squares, blocks, hinge, float(self.lam), self._mu(), effort, rng, self._tell)
+        descent = Descent(squares, blocks, hinge, float(self.lam), self._mu(), effort, rng)
         for number in range(self.passes):
             for place in places:
                 before = self._run(layers[:place], inputs)
@@ -225,7 +225,8 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
                     if not self.history_:
                         self.start_objective_ = descent.measure(problem)
                     about = {"layer": layers[place].name, "pass": number, "step": step}
-                    descent.improve(problem, about)
+                    for record in descent.improve(problem, about):
+                        self._record(record)
         self.objective_ = descent.objective
 
     def _problem(
@@ -260,7 +261,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
     def _mu(self) -> float:
         return 10 * float(self.lam) if self.mu is None else float(self.mu)
 
-    def _tell(self, record: Record) -> None:
+    def _record(self, record: Record) -> None:
         self.history_.append(record)
         if self.callback is not None:
             self.callback(record)
