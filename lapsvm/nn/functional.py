@@ -51,8 +51,8 @@ class Options(NamedTuple):
     gather: bool
 
 
-class Call(NamedTuple):
-    """The tensors of a call."""
+class LossInputs(NamedTuple):
+    """The tensors that a loss is called with."""
 
     scores: Tensor
     labels: Tensor
@@ -84,7 +84,7 @@ def rank_hinge_loss(
     kept = as_loss(loss)  # the operator finds an object as long as it lives
     options = make_options("hinge", kept, scale, reduction, ignore_index, on_empty, gather)
     weights = as_class_weight(class_weight)
-    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
+    return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
 
 
 def rank_ramp_loss(
@@ -110,7 +110,7 @@ def rank_ramp_loss(
     kept = as_loss(loss)
     options = make_options("up", kept, scale, reduction, ignore_index, on_empty, gather)
     weights = as_class_weight(class_weight)
-    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
+    return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
 
 
 def direct_loss(
@@ -138,7 +138,7 @@ def direct_loss(
     kept = as_loss(loss)
     options = direct_options(eps, direction, kept, scale, reduction, ignore_index, on_empty, gather)
     weights = as_class_weight(class_weight)
-    return evaluate(options, Call(scores, labels, mask, groups), weights, return_info, sample_weight)
+    return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
 
 
 def make_options(
@@ -204,7 +204,7 @@ def as_class_weight(weights: Weights) -> Tensor | None:
 
 
 def evaluate(
-    options: Options, call: Call, class_weight: Tensor | None, return_info: bool, sample_weight: object
+    options: Options, call: LossInputs, class_weight: Tensor | None, return_info: bool, sample_weight: object
 ) -> Any:
     """Return the value of a rank loss with its gradient, and RankInfo if it is asked for."""
     _check_call(call, sample_weight)
@@ -226,7 +226,7 @@ def evaluate(
     if mask is not None or options.ignore_index is not None:  # there may be NaN where nothing counts
         shift = torch.where(gradient != 0, shift, 0)
     value = _add_gradient(value, gradient, shift, groups, options.reduction, first)
-    return (value, _info(options, Call(values, labels, mask, groups), n_groups)) if return_info else value
+    return (value, _info(options, LossInputs(values, labels, mask, groups), n_groups)) if return_info else value
 
 
 def _add_gradient(
@@ -240,22 +240,22 @@ def _add_gradient(
     return value.index_add(0, groups[first : first + len(shift)], shift * gradient)
 
 
-def _info(options: Options, call: Call, n_groups: int) -> RankInfo:
+def _info(options: Options, call: LossInputs, n_groups: int) -> RankInfo:
     """Return what there is to report about the predicted rankings."""
     delta, _ = rank_op.rank_loss(*call, None, "delta", options.loss, 1.0, "none", options.ignore_index, False, n_groups)
     return RankInfo(delta, 1 - delta, ~torch.isnan(delta))
 
 
-def _check_call(call: Call, sample_weight: object) -> None:
+def _check_call(call: LossInputs, sample_weight: object) -> None:
     """Raise InputError unless the arguments are tensors of the right kinds."""
     scores, labels, mask, groups = call
     if not (isinstance(scores, Tensor) and isinstance(labels, Tensor) and mask is None and groups is None):
-        for name, value in zip(Call._fields, call, strict=True):
+        for name, value in zip(LossInputs._fields, call, strict=True):
             if not isinstance(value, Tensor) and not (value is None and name in ("mask", "groups")):
                 raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
     dense = torch.strided
     if not (scores.layout is dense and labels.layout is dense and mask is None and groups is None):
-        for name, value in zip(Call._fields, call, strict=True):
+        for name, value in zip(LossInputs._fields, call, strict=True):
             if value is not None and value.layout is not dense:
                 raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
     if not scores.dtype.is_floating_point:

@@ -39,7 +39,7 @@ class RankModule(torch.nn.Module):
         sample_weight: object = None,
     ) -> Any:
         """Return the loss of a batch; :class:`RankHingeLoss` describes the arguments."""
-        call = functional.Call(scores, labels, mask, groups)
+        call = functional.LossInputs(scores, labels, mask, groups)
         return functional.evaluate(self._options, call, self.class_weight, return_info, sample_weight)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

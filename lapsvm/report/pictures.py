@@ -34,7 +34,7 @@ class Overlay:
 
 
 @dataclass(frozen=True)
-class Figure:
+class DrawnPicture:
     """A thumbnail with its boxes and its caption."""
 
     id: str
@@ -53,7 +53,7 @@ class Gallery:
     """Figures of one kind, and the ids of the misses of that kind that are not shown."""
 
     title: str
-    figures: tuple[Figure, ...]
+    figures: tuple[DrawnPicture, ...]
     unshown_ids: tuple[str, ...]
 
     @property
@@ -75,7 +75,7 @@ class ClassGalleries:
         """Whether there is any gallery."""
         return bool(self.detections or self.misses or self.disagreements)
 
-    def figures(self) -> Iterator[Figure]:
+    def figures(self) -> Iterator[DrawnPicture]:
         """Yield every thumbnail."""
         for gallery in (*self.detections, *self.misses, *self.disagreements):
             yield from gallery.figures
@@ -135,7 +135,7 @@ def _truth(example: Example) -> Float64:
     return as_boxes(() if example.truth is None else example.truth, "truth")
 
 
-def _figure(name: str, example: Example) -> Figure:
+def _figure(name: str, example: Example) -> DrawnPicture:
     """Return the thumbnail of an example with its boxes."""
     pixels = example.pixels()
     source, width, height = thumbnail(pixels)
@@ -144,7 +144,7 @@ def _figure(name: str, example: Example) -> Figure:
     score, shown_iou = decimal(example.score), "" if example.truth is None else decimal(overlap)
     alt = f"Picture {example.id}: window for {name}, score {score}"
     alt += f", IoU {shown_iou} with the nearest of {len(_truth(example))} object(s)." if shown_iou else "."
-    return Figure(
+    return DrawnPicture(
         example.id, source, width, height, alt, _overlays(name, example, scale), score, shown_iou, example.note
     )
 

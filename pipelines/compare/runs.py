@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
@@ -21,7 +20,7 @@ from lapsvm.files import write_atomically
 
 from ..results.boxes.known import known_boxes
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.figures.draws import LEVEL, Figure, corloc_figure, detection_figures, image_ap_figure
+from ..results.figures.draws import LEVEL, Figure, class_figures
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.dataset import moved
@@ -224,7 +223,7 @@ def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
 def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: ComparisonOptions) -> Figures:
     """Return every defined figure of every class and run, in the order of MEASURES."""
     figures: Figures = {}
-    for role, class_figures in (("test", _test_figures), ("train", _train_figures)):
+    for role in ROLES:
         ids = [record.id for record in runs[0].records(role)]
         if not ids:
             continue
@@ -233,35 +232,12 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         if len({evaluation.left_out for evaluation in evaluations if evaluation is not None}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
         for run, evaluation in zip(runs, evaluations, strict=True):
-            if evaluation is None:
+            if evaluation is None or (role == "train" and evaluation.corloc is None):
                 continue
             for name in classes:
                 for measure, figure in class_figures(evaluation, run.records(role), name, ids, counts).items():
                     figures.setdefault(measure, {}).setdefault(name, []).append(figure)
     return {measure: figures[measure] for measure in MEASURES if measure in figures}
-
-
-def _test_figures(
-    evaluation: SetEvaluation,
-    records: Sequence[ImageRecord],
-    name: str,
-    ids: Sequence[str],
-    counts: NDArray[np.integer],
-) -> dict[str, Figure]:
-    """Return the APs of one class; pictures without a window are not ranked."""
-    figures = {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
-    if evaluation.voc is not None and evaluation.truth is not None:
-        result, truth = evaluation.voc.classes[name], evaluation.truth[name]
-        figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
-    return figures
-
-
-def _train_figures(
-    evaluation: SetEvaluation, _: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: NDArray[np.integer]
-) -> dict[str, Figure]:
-    """Return the CorLoc of one class, where boxes are known."""
-    corloc = evaluation.corloc
-    return {} if corloc is None else {"corloc": corloc_figure(corloc.classes[name], ids, counts)}
 
 
 def _table(

@@ -14,7 +14,7 @@ from lapsvm.coco_files import CocoFile, Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
-from .picture_names import Matches, match_pictures
+from .picture_names import PictureMatches, match_pictures
 
 SHOWN = 5
 Objects = list[tuple[str, Corners, bool]]  # class, corners, difficult
@@ -22,7 +22,7 @@ Records = Mapping[str, Sequence[ImageRecord]]
 
 
 @dataclass(frozen=True)
-class AnnotatedPicture:
+class AttachedPicture:
     """One picture of the annotations: the names it may have, the first one preferred, and its objects."""
 
     names: tuple[str, ...]
@@ -103,7 +103,7 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
     return AttachedBoxes(found, tuple(sentences))
 
 
-def read_annotated(path: str) -> tuple[list[AnnotatedPicture], list[str]]:
+def read_annotated(path: str) -> tuple[list[AttachedPicture], list[str]]:
     """Return the annotated pictures of a COCO file or a folder of VOC annotations, and what it says of its faults.
 
     Errors are those of `attach_boxes`.
@@ -125,7 +125,7 @@ def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str)
     return GroundTruth(boxes, np.array([difficult for _, difficult in rows], dtype=np.bool_))
 
 
-def _coco_pictures(path: Path) -> tuple[list[AnnotatedPicture], str]:
+def _coco_pictures(path: Path) -> tuple[list[AttachedPicture], str]:
     """Return the pictures of a COCO file, and what is not taken from it; crowd regions are difficult."""
     file = read_coco(path, boxes=True, strict=False)
     _check_some_box(file)
@@ -133,7 +133,7 @@ def _coco_pictures(path: Path) -> tuple[list[AnnotatedPicture], str]:
     for one in file.annotations:
         if one.corners is not None:
             objects[one.image_id].append((file.categories[one.category_id], one.corners, one.is_crowd))
-    pictures = [AnnotatedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
+    pictures = [AttachedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
     return pictures, fault_sentence(file)
 
 
@@ -143,7 +143,7 @@ def _check_some_box(file: CocoFile) -> None:
         raise AnnotationError(f"boxes {file.path} must have a usable box, but {fault_sentence(file)}.")
 
 
-def _voc_pictures(folder: Path) -> list[AnnotatedPicture]:
+def _voc_pictures(folder: Path) -> list[AttachedPicture]:
     """Return the pictures of the XML files in a folder."""
     pictures = []
     for path in sorted(folder.rglob("*.xml")):
@@ -151,7 +151,7 @@ def _voc_pictures(folder: Path) -> list[AnnotatedPicture]:
             continue
         file = read_voc_file(path)
         own = path.relative_to(folder).with_suffix("").as_posix()
-        pictures.append(AnnotatedPicture((own, *file.names), [_voc_object(path, one) for one in file.objects]))
+        pictures.append(AttachedPicture((own, *file.names), [_voc_object(path, one) for one in file.objects]))
     return pictures
 
 
@@ -164,7 +164,7 @@ def _voc_object(path: Path, one: VocObject) -> tuple[str, Corners, bool]:
     return one.name, (x1, y1, x2, y2), one.difficult
 
 
-def _match_sentences(path: str, annotated: Sequence[AnnotatedPicture], matches: Matches) -> Iterator[str]:
+def _match_sentences(path: str, annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:
     """Yield sentences on the pictures that were matched, and on those that were not."""
     left = len(annotated) - len(matches.unknown) - len(matches.ambiguous)
     yield f"boxes {path}: {left:,} of {len(annotated):,} pictures are the run's"

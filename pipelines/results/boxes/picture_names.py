@@ -13,7 +13,7 @@ Picture = tuple[str, str]  # set, id
 
 
 @dataclass(frozen=True)
-class Matches:
+class PictureMatches:
     """Pictures of a run with the number of the named picture that each of them is, and the numbers of the others.
 
     Attributes
@@ -39,7 +39,7 @@ class _File:
     pictures: tuple[Picture, ...]
 
 
-def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]]) -> Matches:
+def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequence[ImageRecord]]) -> PictureMatches:
     """Match named pictures with the pictures of a run.
 
     A name means the picture with the same file name, its suffix aside. If several pictures have it, it means the one
@@ -53,7 +53,7 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
 
     Returns
     -------
-    Matches
+    PictureMatches
     """
     index = _index(records)
     best: dict[_File, list[tuple[int, int]]] = defaultdict(list)  # file -> (folders in common, number)
@@ -72,7 +72,7 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
         if len(closest) == 1:
             pictures |= dict.fromkeys(file.pictures, closest[0])
         ambiguous += [number for depth, number in entries if len(closest) > 1 or depth < highest]
-    return Matches(pictures, unknown, sorted(ambiguous))
+    return PictureMatches(pictures, unknown, sorted(ambiguous))
 
 
 def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File]]:

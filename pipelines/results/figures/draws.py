@@ -56,6 +56,19 @@ def image_ap_figure(
     return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
 
 
+def class_figures(
+    evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
+) -> dict[str, Figure]:
+    """Return the figures of one class: of a training set with boxes CorLoc, of other sets the APs."""
+    if evaluation.corloc is not None:
+        return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
+    figures = {}
+    if evaluation.voc is not None and evaluation.truth is not None:
+        result, truth = evaluation.voc.classes[name], evaluation.truth[name]
+        figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
+    return figures | {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
+
+
 def mean_figure(figures: Sequence[Figure]) -> Figure:
     """Return the mean of the figures that are defined, on the pictures and on every draw."""
     draws = np.stack([figure.draws for figure in figures])

@@ -10,7 +10,7 @@ from lapsvm.evaluation import draw_pictures, image_ap_draws
 
 from ..evaluation import SetEvaluation
 from ..held_out import HeldOut
-from .draws import LEVEL, Counts, Figure, corloc_figure, detection_figures, image_ap_figure, mean_figure
+from .draws import LEVEL, Figure, class_figures, corloc_figure, mean_figure
 
 DRAWS = 1000
 
@@ -41,7 +41,9 @@ def set_intervals(
         return None
     ids = [record.id for record in records]
     counts = draw_pictures(len(ids), DRAWS, seed)
-    return _intervals({name: _figures(evaluation, records, name, ids, counts) for name in evaluation.detections}, seed)
+    return _intervals(
+        {name: class_figures(evaluation, records, name, ids, counts) for name in evaluation.detections}, seed
+    )
 
 
 def held_out_intervals(
@@ -71,19 +73,6 @@ def held_out_intervals(
         if truth is not None:
             figures[name]["corloc"] = corloc_figure(of_class.corloc(name, truth[name]), ids, counts)
     return _intervals(figures, seed)
-
-
-def _figures(
-    evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
-) -> dict[str, Figure]:
-    """Return the drawn figures of one class."""
-    if evaluation.corloc is not None:
-        return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
-    figures = {}
-    if evaluation.voc is not None and evaluation.truth is not None:
-        result, truth = evaluation.voc.classes[name], evaluation.truth[name]
-        figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
-    return figures | {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
 
 
 def _intervals(figures: Mapping[str, Mapping[str, Figure]], seed: int) -> dict[str, Any]:
