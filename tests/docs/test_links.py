@@ -20,7 +20,7 @@ SHELVES = {"tutorial", "howto", "reference", "explanation", "measurements"}
 
 
 CODE = ("lapsvm", "pipelines", "datasets", "cython_ext", "benchmarks", "examples", "tests")
-GONE = {"benchmarks/passes/early.py"}  # with what it measured: docs/measurements/tried_and_dropped.md
+GONE = {"benchmarks/passes/early.py"}  # with what it measured: docs/measurements/archive/tried_and_dropped.md
 CODE_SUFFIXES = {".py", ".pyx", ".pyi", ".pxd", ".h", ".html", ".js", ".css"}
 NAMES_OF_OTHERS = {
     "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT",
