@@ -10,9 +10,9 @@ other settings of detection are RUN's for every method, score smoothing and box 
 compare on equal terms; the heads' authors use neither.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -30,9 +30,7 @@ from lapsvm.pipelines.run.limits import MAX_SEED
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import HEADS, Settings
 from lapsvm.pipelines.shards.jobs import copy_shard
-from lapsvm.pipelines.stages import detect
 from lapsvm.pipelines.stages.registry import run_stage
-from lapsvm.pipelines.stages.train_baseline import train_heads_together
 
 from lapsvm.errors import OptionError
 
@@ -82,8 +80,7 @@ def run_seeds(
 ) -> None:  # fmt: skip
     """Do what `run` does for several seeds of a head, each in its own folder out/METHOD-SEED.
 
-    The first seed's folds choose the constants of all. All seeds train side by side and take the pictures in the first
-    one's order.
+    The first seed's folds choose the constants of all.
 
     Raises
     ------
@@ -94,18 +91,11 @@ def run_seeds(
         raise OptionError(f"option --seeds is for {', '.join(HEADS)}; {method.value} draws folds alone, see --seed.")
     if len(set(seeds)) < len(seeds):
         raise OptionError(f"option --seeds must name different seeds, got {','.join(map(str, seeds))}.")
-    folders = [out / f"{method.value}-{seed}" for seed in seeds]
-    contexts = [
-        _context(folder, own, method, seed, constants, quiet, root) for own, seed in zip(folders, seeds, strict=True)
-    ]
-    with ExitStack() as locks:
-        for context in contexts:
-            locks.enter_context(context.run.lock())
-            take_shards(RunFolder(folder), context.run, list(context.data.records))
-        train_heads_together(contexts)
-        detect.run_together(contexts)
-        for context in contexts:
-            run_stage("evaluate", context)
+    for seed in seeds:
+        own = out / f"{method.value}-{seed}"
+        run(folder, own, method, seed, constants, quiet=quiet, root=root)
+        chosen = json.loads(RunFolder(own).baseline_file.read_text(encoding="utf-8"))
+        constants = {**constants, **{f"train.{name}": (chosen[name],) for name in ("epochs", "lr")}}
 
 
 def _context(
@@ -161,7 +151,9 @@ def main(
         int | None,
         typer.Option(min=0, max=MAX_SEED, show_default="0", help="Seed of folds, first weights and order."),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of a head, as in 0,1,2: trained together, a run each in OUT.")] = "",
+    seeds: Annotated[
+        str, typer.Option(help="Seeds of a head, as in 0,1,2: a run each in OUT, with the first one's constants.")
+    ] = "",
     epochs: Annotated[str, typer.Option(help="Passes of the heads to choose from, as in 5,10,20.")] = "",
     lr: Annotated[str, typer.Option(help="Steps of the heads to choose from, as in .003,.01.")] = "",
     weight_decay: Annotated[float | None, typer.Option(min=0, help="Weight of |w|^2 / 2 in each step.")] = None,

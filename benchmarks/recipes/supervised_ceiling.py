@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from lapsvm.pipelines.fitting.training_bags import stored_bags
-from lapsvm.pipelines.results.detections import detect_runs
+from lapsvm.pipelines.results.detections import detect_set
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
@@ -107,7 +107,7 @@ def _models(context: RunContext, pictures: Pictures, seen: np.ndarray, C: float)
 def _detected(context: RunContext, set_name: str, score) -> dict[str, Detections]:
     """Return class -> detections in a set; `score(shard)` are the scores (windows, classes)."""
     shards, names = open_shards(context.run.shards(set_name)), context.data.classes
-    (found,) = detect_runs([context], shards, names, lambda shard: [score(shard)], set_name)
+    found = detect_set(context, shards, names, score, set_name)
     return {name: Detections.from_images(images) for name, images in found.items()}
 
 

@@ -5,8 +5,7 @@ from lapsvm.evaluation.average_precision import (
     average_precision_area,
     image_average_precision,
 )
-from lapsvm.evaluation.coco import as_coco, coco_evaluation
-from lapsvm.evaluation.coco_metrics import COCO_MEASURES, coco_rows
+from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
 from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc

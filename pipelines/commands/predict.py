@@ -15,8 +15,7 @@ from lapsvm.errors import ImageError, MissingError, WriteError
 
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
-from .draw import draw_boxes
-from .drawn_boxes import PROBABLE, drawn_boxes
+from .draw import PROBABLE, draw_boxes, drawn_boxes
 from .prediction_files import drawing_files, picture_files
 
 

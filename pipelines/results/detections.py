@@ -127,25 +127,20 @@ def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) ->
     return exist and read_regular(path, "file", SMALL_FILE) == stamp_with_results(stamp, files).encode()
 
 
-def detect_runs(
-    contexts: Sequence[RunContext], shards: ShardSet, names: Sequence[str],
-    score: Callable[[Shard], Sequence[Float64]], set_name: str,
-) -> list[dict[str, list[ImageDetections]]]:  # fmt: skip
-    """Return class -> (picture, boxes, scores) over all shards, for each of several runs on them.
-
-    `score` returns the scores (windows, classes) of a shard by each run. The shards are read once.
-    """
-    first = contexts[0]
-    found: list[dict[str, list[ImageDetections]]] = [{name: [] for name in names} for _ in contexts]
+def detect_set(
+    context: RunContext, shards: ShardSet, names: Sequence[str], score: Callable[[Shard], Float64], set_name: str
+) -> dict[str, list[ImageDetections]]:
+    """Return class -> (picture, boxes, scores) over all shards; `score` returns a shard's scores (windows, classes)."""
+    found: dict[str, list[ImageDetections]] = {name: [] for name in names}
     with (
-        first.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
-        ThreadPoolExecutor(first.threads) as pool,
+        context.reporter.bar(f"detect {set_name}", shards.n_images, "pictures") as bar,
+        ThreadPoolExecutor(context.threads) as pool,
     ):
         for index in range(len(shards)):
             shard = shards.read(index, verify=True)
-            for context, detections, scores in zip(contexts, found, score(shard), strict=True):
-                for column, name in enumerate(names):
-                    detections[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
+            scores = score(shard)
+            for column, name in enumerate(names):
+                found[name] += _detect_class(shard, scores[:, column], context.settings.detect, pool)
             bar.step(len(shard.image_ids), windows=len(shard.boxes))
     return found
 

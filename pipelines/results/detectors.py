@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.bags import Bags
 from lapsvm.detection import Calibration, Detector, score_many
 from lapsvm.errors import MissingError, ModelFileError, StageError
 from lapsvm.features import Shard
 from lapsvm.nn import TrainedHeads, load_heads
-from lapsvm.nn.baselines.stacks import score_together
 
 from ..fitting.tasks import FitTask, stored_provenance, training_difference
 from ..fitting.training_bags import Halves
@@ -93,22 +91,18 @@ def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector | 
     return {name: HeadOfClass(name, heads.provenance.get(name, {})) for name in heads.classes}
 
 
-def shard_scorers(contexts: Sequence[RunContext], stage: str) -> Callable[[Shard], list[Float64]]:
-    """Return the function shard -> scores (n, classes) of its windows by the models of each of several runs.
+def shard_scorer(context: RunContext, stage: str) -> Callable[[Shard], Float64]:
+    """Return the function shard -> scores (n, classes) of its windows by the models of a run."""
+    if context.settings.train.learner not in HEADS:
+        detectors = load_detectors(context, stage)
+        return lambda shard: score_many(detectors, shard.features)
+    heads = load_run_heads(context, stage)
+    contrast = _contrast(context, heads)
 
-    Of several runs with heads, each window is read and converted once. They need equal settings of features.
-    """
-    if any(context.settings.train.learner not in HEADS for context in contexts):
-        groups: list[Sequence[Detector]] = [load_detectors(context, stage) for context in contexts]
-        return lambda shard: [score_many(detectors, shard.features) for detectors in groups]
-    runs = [load_run_heads(context, stage) for context in contexts]
-    contrast, models = _contrast(contexts[0], runs[0]), [heads.model for heads in runs]
-
-    def score(shard: Shard) -> list[Float64]:
+    def score(shard: Shard) -> Float64:
         extractor = shard.provenance["features"]["extractor"]
         halves = Halves(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
-        features = halves.combine(shard.features) if any(halves.halved) else shard.features
-        return score_together(models, Bags(features, shard.offsets, runs[0].scale))
+        return heads.score(halves.combine(shard.features) if any(halves.halved) else shard.features, shard.offsets)
 
     return score
 

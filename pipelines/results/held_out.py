@@ -7,26 +7,26 @@ is in one fold; its score and box are those of a model that never saw that fold 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Array, Float64, Index, as_floats, as_whole_numbers, check_finite
+from lapsvm.bags import Bags
+from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
 from lapsvm.errors import InputError, LapsvmError, MissingError, ModelFileError
 from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
 from lapsvm.model_files import read_model, write_model
 
-from ..fitting.fold_models import FoldModels, fold_numbers
-from ..fitting.fold_scores import FoldScores
+from ..fitting.fold_models import FoldModels, fold_numbers, without_folds
+from ..fitting.fold_scores import fold_scores
 from ..fitting.tasks import FitTask, is_done
 from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
-from ..run.dataset import Labels
 from ..run.folder import RunFolder
-from .held_out_rows import check_rows
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
@@ -69,7 +69,7 @@ class HeldOut:
         wrong = {name: count for name, count in rows.items() if count != len(self.ids)}
         if wrong:
             raise InputError(f"held-out scores must have one row per picture, {len(self.ids)}, got {wrong}.")
-        check_rows(self)
+        _check_rows(self)
 
     @property
     def image_ap(self) -> float | None:
@@ -176,34 +176,66 @@ def _has_fold_models(context: RunContext, task: FitTask, detector: Detector) -> 
         return not fold_numbers(context.settings, task.y).any()
 
 
-def save_held_out(
-    context: RunContext, detector: Detector, y: Labels, ids: Sequence[str], fold: Index, scores: FoldScores
-) -> Detector:
+class ScoredPictures(NamedTuple):
+    """The training pictures: their windows' features and boxes (n_windows, 4), and their names."""
+
+    bags: Bags
+    boxes: Array
+    ids: Sequence[str]
+
+
+def calibrated(
+    context: RunContext, task: FitTask, detector: Detector, pictures: ScoredPictures, fold: Index,
+    weights: Sequence[Float64],
+) -> Detector:  # fmt: skip
     """Write the held-out scores of a final detector, and return it with the calibration that is fitted on them.
 
     Parameters
     ----------
     context : RunContext
+    task : FitTask
     detector : Detector
-    y : (n,) int8
-        Labels of the training pictures.
-    ids : sequence of str
-        Their names.
+    pictures : ScoredPictures
     fold : (n,) intp
-        Their folds.
-    scores : FoldScores
+        Their folds; all 0 for a class without folds, whose detector has no calibration.
+    weights : sequence of (d,)
+        Those of the detector for the features in `pictures`, and those of the models without each fold.
     """
+    path = context.run.held_out(task.name)
+    if not fold.any():
+        stage = "refine" if "refine" in task.provenance["training"] else "train"
+        context.run.remove([path])
+        context.reporter.say(f"{stage}: {without_folds(context.settings.train, task.name, task.y)}")
+        return detector
+    final, *others = weights
+    coef = np.column_stack(others)
+    scores = fold_scores(pictures.bags, pictures.boxes, fold, coef, final, context.settings.detect)
     rows = scores.rows
     held_out = HeldOut(
-        ids=tuple(ids[row] for row in rows),
-        y=y[rows],
+        ids=tuple(pictures.ids[row] for row in rows),
+        y=task.y[rows],
         fold=fold[rows],
         score=scores.score + detector.intercept,
         boxes=scores.boxes,
         agreement=scores.agreement,
         model=weights_hash(detector),
     )
-    path = context.run.held_out(detector.class_name)
     context.run.files.claim([path])
     held_out.save(path)
     return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
+
+
+def _check_rows(held_out: HeldOut) -> None:
+    """Raise InputError unless every row has an id of its own, a label, a fold, and finite numbers."""
+    ids = held_out.ids
+    if not ids or not all(isinstance(name, str) for name in ids) or len(set(ids)) < len(ids):
+        raise InputError("ids of held-out scores must be texts, each there once, and at least one.")
+    if not isinstance(held_out.model, str):
+        raise InputError(f"model of held-out scores must be a hash, got {held_out.model!r}.")
+    if not np.isin(as_whole_numbers("y", held_out.y), (-1, 1)).all():
+        raise InputError("labels of held-out scores must be +1 or -1.")
+    if as_whole_numbers("fold", held_out.fold).min() < 1:
+        raise InputError("folds of held-out scores must be numbered from 1.")
+    as_floats("score", held_out.score, 1)
+    as_floats("agreement", held_out.agreement, 1)
+    check_finite("boxes", as_boxes(held_out.boxes))

@@ -24,7 +24,7 @@ import platform
 import shlex
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -54,10 +54,6 @@ class Timing:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     counts: dict[str, Any] = field(default_factory=dict)
-
-    def shared(self, count: int, counts: Mapping[str, Any]) -> "Timing":
-        """Return the share of one of `count` runs that worked together, with its own counts."""
-        return Timing(self.seconds / count, self.cpu_seconds / count, dict(counts))
 
 
 @contextmanager

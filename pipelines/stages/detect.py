@@ -1,16 +1,17 @@
 """Stage 4: score all windows, suppress overlaps, write result files."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
+from lapsvm.detection.model_sources import DETECTION
+from lapsvm.errors import ModelFileError
 from lapsvm.features import Shard, ShardSet
 
-from ..results.detection_record import outdated_models
 from ..results.detections import (
-    detect_runs,
+    detect_set,
     detection_stamp,
     is_up_to_date,
     publish_results,
@@ -18,9 +19,10 @@ from ..results.detections import (
     stamp_with_results,
     write_temporary_results,
 )
-from ..results.detectors import shard_scorers
+from ..results.detectors import shard_scorer
 from ..run.context import RunContext
-from ..run.folder import STAMP, Timing, measured
+from ..run.folder import STAMP, RunFolder, Timing, measured
+from ..run.settings import DetectSettings
 from ..shards.finished import finished_shards
 
 
@@ -35,39 +37,28 @@ class SetResults:
 def run(context: RunContext) -> None:
     """Write the result files of every set, and replace none before all sets are scored.
 
-    The detection settings in the models are updated to those of the run (see `detection_record`).
+    The detection settings in the models are updated to those of the run (see `outdated_models`).
     """
-    run_together([context])
-
-
-def run_together(contexts: Sequence[RunContext]) -> None:
-    """Do what `run` does for each of several runs on the same shards, which are read once.
-
-    The time of each run is its share.
-    """
-    score, first = shard_scorers(contexts, "detect"), contexts[0]
-    shards = {name: finished_shards(first, "detect", name) for name in first.data.records}
-    outdated = [outdated_models(own.run, own.data.classes, own.settings.detect) for own in contexts]
-    for context, models in zip(contexts, outdated, strict=True):
-        context.run.files.check(models)
-    results: dict[str, list[SetResults]] = {}
+    score = shard_scorer(context, "detect")
+    shards = {name: finished_shards(context, "detect", name) for name in context.data.records}
+    outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
+    context.run.files.check(outdated)
+    results: dict[str, SetResults] = {}
     try:
         for name, shard_set in shards.items():
-            if not all(is_up_to_date(own, name, shard_set) and not own.redo for own in contexts):
-                results[name] = _detect_set(contexts, name, shard_set, score)
-        for number, (context, models) in enumerate(zip(contexts, outdated, strict=True)):
-            _finish(context, models, shards, {name: found[number] for name, found in results.items()})
+            if context.redo or not is_up_to_date(context, name, shard_set):
+                results[name] = _detect_set(context, name, shard_set, score)
+        _finish(context, outdated, shards, results)
     finally:
-        for found in results.values():
-            for result in found:
-                remove_temporary_files(result.files)
+        for result in results.values():
+            remove_temporary_files(result.files)
 
 
 def _finish(
     context: RunContext, outdated: Mapping[Path, Detector], shards: Mapping[str, ShardSet],
     results: Mapping[str, SetResults],
 ) -> None:  # fmt: skip
-    """Put the models and result files of one run in their places."""
+    """Put the models and result files in their places."""
     context.run.files.claim(outdated)
     for path, detector in outdated.items():
         detector.save(path)
@@ -80,17 +71,12 @@ def _finish(
         context.save_settings()
 
 
-def _detect_set(
-    contexts: Sequence[RunContext], set_name: str, shards: ShardSet, score: Callable[[Shard], list[Float64]]
-) -> list[SetResults]:
+def _detect_set(context: RunContext, set_name: str, shards: ShardSet, score: Callable[[Shard], Float64]) -> SetResults:
     with measured() as timing:
-        found = detect_runs(contexts, shards, contexts[0].data.classes, score, set_name)
-        counts = {"pictures": shards.n_images, "windows": shards.n_windows}
-        files = [
-            write_temporary_results(context.run, set_name, own) for context, own in zip(contexts, found, strict=True)
-        ]
-    share = timing.shared(len(contexts), counts)
-    return [SetResults(own, share) for own in files]
+        found = detect_set(context, shards, context.data.classes, score, set_name)
+        files = write_temporary_results(context.run, set_name, found)
+    timing.counts |= {"pictures": shards.n_images, "windows": shards.n_windows}
+    return SetResults(files, timing)
 
 
 def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, results: SetResults) -> None:
@@ -99,3 +85,22 @@ def _put_in_place(context: RunContext, set_name: str, shards: ShardSet, results:
     stamp = stamp_with_results(detection_stamp(context, shards), list(results.files.values()))
     context.run.write(context.run.detections(set_name) / STAMP, stamp)
     context.run.save_timing(f"detect {set_name}", results.timing, context.reporter.say)
+
+
+def outdated_models(run: RunFolder, classes: tuple[str, ...], settings: DetectSettings) -> dict[Path, Detector]:
+    """Return the run's models that record other detection settings than `settings`, with `settings` instead."""
+    expected = asdict(settings)
+    outdated = {}
+    for path in [file_of(name) for file_of in (run.first_model, run.model) for name in classes]:
+        detector = _load(path)
+        if detector is not None and detector.provenance.get(DETECTION) != expected:
+            outdated[path] = replace(detector, provenance={**detector.provenance, DETECTION: expected})
+    return outdated
+
+
+def _load(path: Path) -> Detector | None:
+    """Return the detector in a file; None if the file is missing or damaged, because training replaces it."""
+    try:
+        return Detector.load(path) if path.is_file() else None
+    except ModelFileError:
+        return None

@@ -15,8 +15,7 @@ from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import LatentSolution
 
 from ..fitting.fit import Constants
-from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels, without_folds
-from ..fitting.fold_scores import fold_scores
+from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
@@ -25,7 +24,7 @@ from ..fitting.training_bags import Halves, stored_bags
 from ..fitting.verdicts.restart import restarted
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
-from ..results.held_out import is_complete, save_held_out
+from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks
 from ..run.context import RunContext
 from ..shards.finished import finished_shards
@@ -87,7 +86,9 @@ def _refine(
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result"))}
         detector = _detector(context, task, pictures, chains[0], result, projection)
-        _calibrated(context, task, detector, pictures, chains, folds[task.name]).save(task.path)
+        weights = [detector.coef, *(chain.weights for chain in chains[1:])]
+        shown, fold = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids), folds[task.name].fold
+        calibrated(context, task, detector, shown, fold, weights).save(task.path)
 
 
 def _stored_pictures(context: RunContext, shards: ShardSet) -> StoredPictures:
@@ -97,11 +98,12 @@ def _stored_pictures(context: RunContext, shards: ShardSet) -> StoredPictures:
     return StoredPictures(bags, boxes, scale, shards.image_ids, halves.inside)
 
 
-def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels | None:
-    """Return the fold models of a trained class, None if it has none; StageError if they belong to other weights."""
+def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels:
+    """Return the fold models of a trained class, perhaps none; StageError if they belong to other weights."""
     path = context.run.fold_models(task.name)
-    if not fold_numbers(context.settings, task.y).any():
-        return None
+    fold = fold_numbers(context.settings, task.y)
+    if not fold.any():
+        return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
     if not path.is_file():
         raise StageError(f"refine needs fold models, but {path} is not there; run lapsvm train first.")
     models = FoldModels.load(path)
@@ -114,15 +116,13 @@ def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldMod
 
 
 def _refined_chains(
-    context: RunContext, task: FitTask, pictures: StoredPictures, first: Detector, folds: FoldModels | None
+    context: RunContext, task: FitTask, pictures: StoredPictures, first: Detector, folds: FoldModels
 ) -> tuple[list[Chain], list[dict[str, Any]]]:
     """Return the chains after the last round, that of all pictures first, and the rows of its history."""
     settings, rows = context.settings, []
     rounds = Rounds(settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known)
-    fold = np.zeros(len(task.y), dtype=np.intp) if folds is None else folds.fold
-    stored = first.coef * first.scale
-    columns = [stored] if folds is None else [stored, *folds.coef.T]
-    labels = [task.y, *seen_labels(task.y, fold)]
+    columns = [first.coef * first.scale, *folds.coef.T]
+    labels = [task.y, *seen_labels(task.y, folds.fold)]
     chains = [
         rounds.begin(y, _scaled(weights, pictures.scale), first.intercept)
         for y, weights in zip(labels, columns, strict=True)
@@ -131,7 +131,7 @@ def _refined_chains(
     for number in range(1, settings.refine.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
         if number > 1:
-            chains = rounds.with_new_windows(chains, fold)
+            chains = rounds.with_new_windows(chains, folds.fold)
         chains = rounds.refined(chains, title, context.reporter)
         rows += history_rows(task.name, f"round {number}", Constants(settings.refine.C), _last_solution(chains[0]))
     return [chain._replace(weights=rounds.lowered(chain.weights)) for chain in chains], rows
@@ -163,24 +163,6 @@ def _detector(
         context.reporter.say(f"refine: {task.name} keeps {share}: no certificate.")
     solution = replace(_last_solution(whole), coef=whole.weights, intercept=whole.intercept)
     return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=not is_lowered)
-
-
-def _calibrated(
-    context: RunContext,
-    task: FitTask,
-    detector: Detector,
-    pictures: StoredPictures,
-    chains: Sequence[Chain],
-    folds: FoldModels | None,
-) -> Detector:
-    """Return a refined detector with its calibration, if it has folds."""
-    if folds is None:
-        context.run.remove([context.run.held_out(task.name)])
-        context.reporter.say(f"refine: {without_folds(context.settings.train, task.name, task.y)}")
-        return detector
-    coef = np.column_stack([chain.weights for chain in chains[1:]])
-    scores = fold_scores(pictures.bags, pictures.boxes, folds.fold, coef, detector.coef, context.settings.detect)
-    return save_held_out(context, detector, task.y, pictures.ids, folds.fold, scores)
 
 
 def _move(final: Path, trained: Path) -> None:

@@ -31,14 +31,14 @@ from lapsvm.report.next_steps import SCENE
 from ..fitting.history import read_history
 from ..fitting.mean_probe import choice_warnings, scene_warnings
 from ..results.detectors import HeadOfClass, trained_classes
-from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.evaluation import SetEvaluation, best_scores, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
-from ..results.findings import options_in_use, unseen_image_ap
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
+from ..run.settings import Settings
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
 
@@ -304,3 +304,41 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         hits=int(located.hits.sum()) if located else None,
         **class_examples(source.shown),
     )
+
+
+def options_in_use(settings: Settings) -> set[str]:
+    """Return the options of `lapsvm.report.RULES` that a run has already."""
+    windows, features, train, detect = settings.windows, settings.features, settings.train, settings.detect
+    in_use = {
+        "--recipe best": settings.refine.rounds > 0 and features.contrast > 0,
+        "--set windows.max_area=0.5": windows.max_area <= 0.5,
+        "--set train.top=20": train.top >= 20,
+        "--set detect.box_voting=0.7": detect.box_voting > 0,
+        "--sizes 640,960": len(features.sizes) > 1,
+        "--set windows.mode=quality": windows.mode == "quality",
+        "--max-windows 4000": windows.max_windows >= 4000 or windows.max_windows == 0,
+    }
+    return {option for option, is_used in in_use.items() if is_used}
+
+
+def unseen_image_ap(
+    name: str, test: SetEvaluation | None, records: Sequence[ImageRecord], held_out: HeldOut | None
+) -> tuple[float | None, float | None]:
+    """Return the image AP of unseen pictures and that of a random order; None where it is not known.
+
+    Parameters
+    ----------
+    name : str
+    test : SetEvaluation or None
+        Of the test set, if there is one.
+    records : sequence of ImageRecord
+        The pictures of the test set.
+    held_out : HeldOut or None
+        Used without a test set.
+    """
+    if test is None:
+        return (None, None) if held_out is None else (held_out.image_ap, held_out.chance)
+    best = best_scores(test.detections[name])
+    labels = label_vector([record for record in records if record.id in best], name)
+    labels = labels[labels != 0]
+    return test.image_ap[name], float((labels > 0).mean()) if len(labels) else None

@@ -5,21 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float64, Index
-from lapsvm.bags import Bags
-from lapsvm.detection import Detector
+from lapsvm.arrays import Index
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
 from ..fitting.agreement import Proposals
 from ..fitting.fit import Constants, FitRequest, fit_requests
-from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels, without_folds
-from ..fitting.fold_scores import fold_scores
+from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import CONSTANTS, history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
@@ -27,7 +24,7 @@ from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, check_other_learners, decisive, files_of_other_learners, fit_tasks, fitted_detector
 from ..fitting.training_bags import training_bags
 from ..fitting.window_subset import WindowSubset, weights_hash, window_subsets
-from ..results.held_out import is_complete, save_held_out
+from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
@@ -112,7 +109,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         rows += history_rows(name, "final", request.constants, solutions[name][0])
     write_history(context.run, rows, context.reporter.say)
     context.save_settings()
-    pictures = _Pictures(bags, Proposals.of(shards).boxes, shards.image_ids)
+    pictures = ScoredPictures(bags, Proposals.of(shards).boxes, shards.image_ids)
     for task in tasks:
         solution, *of_folds = solutions[task.name]
         result = _result(choices[task.name], probe_aps.get(task.name))
@@ -125,17 +122,10 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
             stored = np.stack([halves.unfold(one.coef * scale) for one in of_folds], axis=1)
             _save_fold_models(context, task.name, FoldModels(fold, stored, weights_hash(detector)))
         if not context.settings.refine.rounds:  # which has held-out scores of its own
-            detector = _calibrated(context, task, detector, pictures, folds[task.name], solutions[task.name])
+            weights = [one.coef for one in solutions[task.name]]
+            detector = calibrated(context, task, detector, pictures, folds[task.name], weights)
         detector.save(task.path)
     context.run.remove_training()
-
-
-class _Pictures(NamedTuple):
-    """The training pictures: combined windows, their boxes (n_windows, 4), and their names."""
-
-    bags: Bags
-    boxes: Float64
-    ids: Sequence[str]
 
 
 def _requests(y: Labels, fold: Index, choice: Choice) -> list[FitRequest]:
@@ -154,21 +144,6 @@ def _save_fold_models(context: RunContext, class_name: str, models: FoldModels) 
     path = context.run.fold_models(class_name)
     context.run.files.claim([path])
     models.save(path)
-
-
-def _calibrated(
-    context: RunContext, task: FitTask, detector: Detector, pictures: _Pictures, fold: Index,
-    solutions: Sequence[LatentSolution],
-) -> Detector:  # fmt: skip
-    """Return the final detector of a class with its calibration, if it has folds."""
-    if not fold.any():
-        context.run.remove([context.run.held_out(task.name)])
-        context.reporter.say(f"train: {without_folds(context.settings.train, task.name, task.y)}")
-        return detector
-    final, *others = (solution.coef for solution in solutions)
-    coef = np.column_stack(others)
-    scores = fold_scores(pictures.bags, pictures.boxes, fold, coef, final, context.settings.detect)
-    return save_held_out(context, detector, task.y, pictures.ids, fold, scores)
 
 
 def _solutions(

@@ -5,15 +5,14 @@ from pathlib import Path
 
 from lapsvm.errors import LapsvmError, SettingsError
 from lapsvm.evaluation import write_json
-from lapsvm.features import ShardSet, open_shards
-from lapsvm.nn import TrainedHeads, load_heads
+from lapsvm.features import ShardSet
+from lapsvm.nn import load_heads
 
-from ..fitting.baselines.heads import HeadPictures, Record, fit_heads, fit_seeds
+from ..fitting.baselines.heads import HeadPictures, Record, fit_heads
 from ..fitting.baselines.mi_svm import fit_mi_svm
-from ..fitting.tasks import FitTask, files_of_other_learners, fit_tasks, is_done, training_difference
+from ..fitting.tasks import FitTask, files_of_other_learners, is_done, training_difference
 from ..fitting.training_bags import training_bags
 from ..run.context import RunContext
-from ..run.folder import measured
 from ..run.settings import HEADS
 from ..shards.projection import projection_of
 
@@ -49,39 +48,15 @@ def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTas
     if heads:
         pictures = HeadPictures(bags, shards, scale)
         trained, more = fit_heads(context.settings.train, tasks, pictures, context.reporter)
-        _save_heads(context, trained, more)
+        _prepare(context, files)
+        trained.save(context.run.heads)
+        _save_record(context, more)
         return
     projection = projection_of(context.run, shards)
     detectors, more = fit_mi_svm(context.settings.train, tasks, bags, scale, halves, projection, context.reporter)
     _prepare(context, files)
     for detector, path in zip(detectors, files, strict=True):
         detector.save(path)
-    _save_record(context, more)
-
-
-def train_heads_together(contexts: Sequence[RunContext]) -> None:
-    """Train the heads of several runs on the same shards that differ in their seed, and write their files.
-
-    See `lapsvm.pipelines.fitting.baselines.heads.fit_seeds`. The time of each run is its share.
-    """
-    first = contexts[0]
-    shards = open_shards(first.run.shards(first.settings.data.train_set))
-    tasks = [fit_tasks(context, shards) for context in contexts]
-    for context in contexts:
-        context.run.files.check([context.run.heads, context.run.baseline_file])
-    with measured() as timing:
-        bags, scale, _ = training_bags(first, shards)
-        trains = [context.settings.train for context in contexts]
-        results = fit_seeds(trains, tasks, HeadPictures(bags, shards, scale), first.reporter)
-    for context, own, result in zip(contexts, tasks, results, strict=True):
-        _save_heads(context, *result)
-        share = timing.shared(len(contexts), {"nothing_to_do": False, "classes": len(own)})
-        context.run.save_timing("train", share, context.reporter.say)
-
-
-def _save_heads(context: RunContext, trained: TrainedHeads, more: Record) -> None:
-    _prepare(context, [context.run.heads])
-    trained.save(context.run.heads)
     _save_record(context, more)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lapsvm.errors import InputError
 from lapsvm.nn import OICR, WSDDN, AttentionMIL
-from lapsvm.nn.baselines.stacks import HeadStack, score_together
+from lapsvm.nn.baselines.stacks import HeadStack
 
 from .planted import BOXES, FEATURES, Y
 
@@ -67,12 +67,6 @@ def test_scores_are_those_of_each_head(kind):
         np.testing.assert_allclose(images[number], model.decision_function(BAGS), rtol=1e-4, atol=1e-5)
     wanted = np.array([HELD_OUT, ~HELD_OUT])
     np.testing.assert_array_equal(np.isnan(stack.decision_function(BAGS, wanted)).all(axis=2), ~wanted)
-
-
-def test_heads_of_all_kinds_score_together_as_each_alone():
-    models = [alone(kind(epochs=1), Y) for kind in KINDS]
-    for model, scores in zip(models, score_together(models, BAGS), strict=True):
-        np.testing.assert_array_equal(scores, model.score_windows(BAGS))
 
 
 def test_the_heads_of_every_epoch_can_be_scored():

@@ -8,7 +8,7 @@ import pytest
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
 from lapsvm.nn import OICR
-from lapsvm.nn.baselines.pseudo_labels import pseudo_labels
+from lapsvm.nn.baselines.oicr import pseudo_labels
 
 from ..twins import pseudo_labels as reference
 from .planted import BOXES, FEATURES, PLACES, Y, softmax

@@ -140,22 +140,6 @@ class HeadStack:
         return _stack([model._tensors() for model in self.models])
 
 
-def score_together(models: Sequence[WindowHeads], bags: BagsLike) -> list[Float64]:
-    """Return the logarithm of every window's score of each class (n_windows, k) by each head, of any kinds.
-
-    The scores are those of `WindowHeads.score_windows`, bit for bit; each picture is read once.
-    """
-    data = as_unrestricted_bags(bags)
-    parameters, pictures = [model._tensors() for model in models], Pictures(data)
-    found: list[list[Array]] = [[] for _ in models]
-    with import_torch("score_together").no_grad(), threadpool_limits(1):
-        for bag in range(len(data)):
-            windows = pictures.windows(bag)
-            for model, own, scores in zip(models, parameters, found, strict=True):
-                scores.append(model._log_scores_of(own, windows).numpy())
-    return [np.concatenate(scores).astype(np.float64) for scores in found]
-
-
 def _shared(model: WindowHeads) -> tuple[Any, ...]:
     """Return the kind and the parameters that all heads of a stack share."""
     params = model.get_params(deep=False)

@@ -49,27 +49,6 @@ def fit_heads(
     return _trained(model, tasks, pictures.scale), _record(model, candidates)
 
 
-def fit_seeds(
-    trains: Sequence[TrainSettings], tasks: Sequence[Sequence[FitTask]], pictures: HeadPictures, reporter: Reporter
-) -> list[tuple[TrainedHeads, Record]]:
-    """Return the heads of several seeds, trained side by side with the constants that the first one's folds choose.
-
-    `trains` are settings that differ in the seed. All seeds take the pictures in the order of the first one; their
-    first weights are their own.
-    """
-    first = trains[0]
-    chosen, candidates = choose_constants(first, tasks[0], pictures, reporter)
-    models = [new_head(train, chosen, None) for train in trains]
-    with reporter.bar(f"train {first.learner}", chosen.epochs, "epochs") as bar:
-        models[0].set_params(callback=partial(_step, bar))
-        HeadStack(models).fit(pictures.bags, [_labels(own) for own in tasks], _boxes(first, pictures.shards))
-    shared = {"order_seed": first.head_seed, "constants_seed": first.head_seed}
-    return [
-        (_trained(model, own, pictures.scale), {**_record(model, candidates), **shared})
-        for model, own in zip(models, tasks, strict=True)
-    ]
-
-
 class HeadConstants(NamedTuple):
     """What is chosen for the heads: the passes over the pictures and Adam's step."""
 

@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.box_captions import LabelStyle, place_label, shown_name
-from lapsvm.pipelines.commands.draw import COLOURS, DrawnBox, draw_boxes, line_width
-from lapsvm.pipelines.commands.drawn_boxes import drawn_boxes
+from lapsvm.pipelines.commands.draw import COLOURS, DrawnBox, draw_boxes, drawn_boxes, line_width
 from PIL import Image
 
 from lapsvm.detection.detected import Detected

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fold_models import FoldModels
-from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures
-from lapsvm.pipelines.fitting.voted_windows import voted_windows
+from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures, voted_windows
 from lapsvm.pipelines.run.settings import RefineSettings, Settings
 
 from lapsvm.bags import Bags

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.window_subset import weights_hash
 from lapsvm.pipelines.results import page_examples
-from lapsvm.pipelines.results.findings import options_in_use
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements, median_area
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.stages.report import options_in_use
 
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector
