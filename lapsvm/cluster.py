@@ -230,8 +230,8 @@ class Cluster:
                 f"the scheduler at {self.address} has no worker after {timeout:g} s; start some with "
                 f"dask worker {self.address}."
             ) from None
-        here = _version()
-        for worker, call in [(worker, self.submit(_version, worker=worker)) for worker in self.workers()]:
+        here = installed_version()
+        for worker, call in [(worker, self.submit(installed_version, worker=worker)) for worker in self.workers()]:
             try:
                 version = call.result()
             except (ImportError, AttributeError, RuntimeError):  # RuntimeError: the scheduler lacks the module
@@ -289,7 +289,8 @@ def _execute(content: bytes) -> bytes:
     return pickle.dumps(function(*arguments), protocol=5)
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """Return the version of lapsvm here, or on the worker that runs this."""
     import lapsvm
 
     return lapsvm.__version__

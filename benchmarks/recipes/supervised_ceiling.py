@@ -97,7 +97,7 @@ def _models(context: RunContext, pictures: Pictures, seen: np.ndarray, C: float)
 
     def fitted(sides):
         own = [(one[0][: len(one[0]) * s], one[1] & s) for one, s in zip(sides, seen, strict=True)]
-        return _fitted(pictures.bags, own, C)
+        return fit_classifier(pictures.bags, own, C)
 
     with ThreadPoolExecutor(context.threads) as pool:
         models = list(pool.map(fitted, pictures.sides.values()))
@@ -122,7 +122,7 @@ def _sides(boxes: np.ndarray, objects) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(np.array(positive, dtype=int)), overlaps.max(axis=1, initial=0) < NEGATIVE_IOU
 
 
-def _fitted(bags, sides, C: float) -> tuple[np.ndarray, float]:
+def fit_classifier(bags, sides, C: float) -> tuple[np.ndarray, float]:
     """Return the weights and the bias of one class."""
     owners = np.concatenate([np.full(len(positive), bag) for bag, (positive, _) in enumerate(sides)])
     positives = bags.rows(owners, np.concatenate([positive for positive, _ in sides]))

@@ -19,8 +19,8 @@ from lapsvm.errors import StageError
 from lapsvm.features import ShardSet, open_shards
 
 _CACHE_SHARE = 8  # one part in 8 of the memory caches single windows that were used lately
-_PREFETCH_BYTES = 64 << 20  # blocks that are read ahead, at most a few chunks
-_INDEX_BYTES = 4  # per window, for its slot in the cache
+PREFETCH_BYTES = 64 << 20  # blocks that are read ahead, at most a few chunks
+INDEX_BYTES = 4  # per window, for its slot in the cache
 
 
 def open_folder(
@@ -90,5 +90,5 @@ def _budget(files: Sequence[FilePart], memory: int | None) -> tuple[int, int]:
     if memory is None or ends[-1] * row <= memory:
         return len(files), 0
     cache = memory // _CACHE_SHARE
-    left = memory - cache - _PREFETCH_BYTES - int(ends[-1]) * _INDEX_BYTES
+    left = memory - cache - PREFETCH_BYTES - int(ends[-1]) * INDEX_BYTES
     return int(np.searchsorted(ends * row, left, side="right")), max(1, cache // row)

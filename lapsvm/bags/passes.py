@@ -27,7 +27,7 @@ CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
 
 T = TypeVar("T")
 
-_WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
+WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
 _SPARE_BUFFERS = 2  # blocks that are read ahead while each thread works on one
 
 
@@ -114,7 +114,7 @@ class Pass:
 
     def _run_on_cpu(self, compute: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], products: int) -> None:
         """Compute on one thread, or on all where `products` per window are worth it."""
-        worth = int(self.selection.offsets[-1]) * products >= _WORTH_THREADS
+        worth = int(self.selection.offsets[-1]) * products >= WORTH_THREADS
         run_chunks(self.store, self.selection, chunks, compute, self.threads if worth else 1)
 
 

@@ -91,7 +91,7 @@ class PackedWeights(NamedTuple):
         ):  # a weight beyond float32 becomes infinite; the best windows are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
             rounding = 2 * _gamma(d, kind) * np.linalg.norm(weights, axis=0)
-        _pass.pack(columns, _pass.WIDEST[_LEVEL], packed)
+        _pass.pack(columns, _pass.WIDEST[LEVEL], packed)
         least = np.where(rounding > 0, 2 * d * float(np.finfo(kind).smallest_subnormal), 0.0)
         return cls(np.ascontiguousarray(weights.T), packed, rounding, least)
 
@@ -129,7 +129,7 @@ def best_in(block: Block, packed: PackedWeights, excluded: Array | None = None) 
     ties = np.empty((_TIE_ROWS, 3), dtype=np.intp)
     bags = block.starts, block.stops
     count, unsettled = _pass.best_rows(
-        stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, _LEVEL
+        stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, LEVEL
     )
     if count:
         _resolve_ties(stored, block, packed, ties[:count], index)
@@ -195,4 +195,4 @@ def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-_LEVEL = _pass.level()
+LEVEL = _pass.level()

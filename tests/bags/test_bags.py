@@ -56,7 +56,7 @@ def made(dtype, threads=None):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_pass_sees_every_half_and_bfloat16_as_the_number_that_it_is(level, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.scoring._LEVEL", level)
+    monkeypatch.setattr("lapsvm.bags.scoring.LEVEL", level)
     bits = np.arange(1 << 16, dtype=np.uint16)[:, None]
     for dtype in (np.float16, BFLOAT16):
         stored = bits.view(dtype).reshape(-1)
@@ -82,7 +82,7 @@ def test_a_pass_finds_what_the_readable_twin_finds(dtype, k):
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_number_of_threads_changes_not_a_bit(dtype, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 100)
     weights = np.random.default_rng(5).normal(size=(70, 7))
     one, three = made(dtype, threads=1), made(dtype, threads=3)

@@ -108,7 +108,7 @@ def test_windows_that_stay_in_files_may_lie_on_a_device(device, dtype, rows, tmp
 )
 def test_as_many_windows_as_fit_are_placed(device, share, placed_rows, monkeypatch):
     bags = Bags.from_arrays([np.ones((50, 8), dtype=np.float16)] * 40)
-    monkeypatch.setattr(on_gpu, "_may_have_gpu", lambda: True)
+    monkeypatch.setattr(on_gpu, "may_have_gpu", lambda: True)
     monkeypatch.setattr(on_gpu, "choose_device", lambda _: "cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(share * bags.n_windows * 16), 1 << 40))
     whole = on_gpu.GpuStore

@@ -48,7 +48,7 @@ def weights_between(arrays, k, seed=1):
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_window_is_that_of_the_float64_scores(dtype, level, seed, monkeypatch):
-    monkeypatch.setattr(scoring, "_LEVEL", level)
+    monkeypatch.setattr(scoring, "LEVEL", level)
     arrays = near_ties(dtype, seed)
     bags, weights = Bags.from_arrays(arrays), weights_between(arrays, 7, seed)
     found = bags.best(weights)

@@ -27,8 +27,8 @@ TYPES = (np.float16, BFLOAT16, np.float32)
 @pytest.fixture(autouse=True)
 def _no_room(monkeypatch):
     """Let a budget hold what it says, without the room for blocks that are read ahead."""
-    monkeypatch.setattr("lapsvm.bags.opening._PREFETCH_BYTES", 0)
-    monkeypatch.setattr("lapsvm.bags.opening._INDEX_BYTES", 0)
+    monkeypatch.setattr("lapsvm.bags.opening.PREFETCH_BYTES", 0)
+    monkeypatch.setattr("lapsvm.bags.opening.INDEX_BYTES", 0)
 
 
 class Watcher:
@@ -76,7 +76,7 @@ def test_shards_budgets_and_threads_change_not_a_bit_of_any_answer(dtype, tmp_pa
     arrays = drawn(dtype)
     scale = np.random.default_rng(2).random(21)
     expected = answers(Bags.from_arrays(arrays, scale))
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     size = sum(len(array) for array in arrays) * 21 * np.dtype(dtype).itemsize
     for per_shard in (1, 7, 30):
         run = write_run(tmp_path / str(per_shard), arrays, dtype, per_shard)
@@ -147,7 +147,7 @@ def test_rows_that_gave_way_are_read_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("harm", ["removed", "cut short"])
 def test_a_shard_that_goes_while_it_is_in_use_is_told(threads, harm, tmp_path, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 10)
     bags = Bags.open(write_run(tmp_path, drawn(np.float16), np.float16, 4), "trainval", memory=8000, threads=threads)
     path = tmp_path / "shards" / "trainval" / "0000024.safetensors"
@@ -205,7 +205,7 @@ def test_what_ends_a_pass_empties_its_list_under_the_lock(tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_the_work_ends_the_pass(threads, tmp_path, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 10)
     bags = Bags.open(write_run(tmp_path, drawn(np.float16), np.float16, 4), "trainval", memory=0, threads=threads)
 

@@ -243,7 +243,7 @@ def test_a_shard_that_goes_while_it_is_in_use_is_told(cluster, tmp_path):
 
 
 def test_what_is_not_finite_is_told(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("lapsvm.features.shards.shard_file._check_windows_are_finite", lambda _: None)
+    monkeypatch.setattr("lapsvm.features.shards.shard_file.check_windows_are_finite", lambda _: None)
     run = write_run(tmp_path, drawn(), np.float16, 30)
     (path,) = (run / "shards" / "trainval").iterdir()
     shard = read_shard(path)
@@ -341,7 +341,7 @@ def test_another_version_on_a_worker_is_told(cluster, monkeypatch):
 def test_a_worker_without_lapsvm_is_told(cluster, tmp_path, monkeypatch):
     (tmp_path / "here_alone.py").write_text("def version():\n    return '1'\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(cluster_module, "_version", __import__("here_alone").version)
+    monkeypatch.setattr(cluster_module, "installed_version", __import__("here_alone").version)
     told = r"^the scheduler at tcp://.* and worker tcp://.* must have lapsvm 1 as this process has, and one of them has"
     with pytest.raises(ClusterError, match=told), open_cluster(f"dask:{cluster.address}", 1):
         pass

@@ -134,7 +134,7 @@ def test_all_kinds_of_problems_stand_side_by_side_as_alone():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_threads_do_not_change_the_solution(dtype, monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     (one, y, places), (three, _, _) = (planted(5, dtype=dtype, threads=threads) for threads in (1, 3))
     tallies = PassCounts(), PassCounts()

@@ -178,7 +178,7 @@ def test_problems_side_by_side_are_those_alone():
 
 
 def test_neither_threads_nor_blocks_change_the_solution(monkeypatch):
-    monkeypatch.setattr("lapsvm.bags.passes._WORTH_THREADS", 0)
+    monkeypatch.setattr("lapsvm.bags.passes.WORTH_THREADS", 0)
     monkeypatch.setattr("lapsvm.bags.passes.CHUNK_ROWS", 40)
     arrays, y, _ = planted(dtype=np.float16)
     problem = LatentProblem(y, C=3.0)

@@ -50,7 +50,7 @@ def use_device(store: Store, device: str) -> None:
     DependencyError
         If the device is "cuda" and torch is not installed.
     """
-    if device == "cpu" or store.remote is not None or (device == "auto" and not _may_have_gpu()):
+    if device == "cpu" or store.remote is not None or (device == "auto" and not may_have_gpu()):
         return
     if choose_device(device) == "cpu":
         return
@@ -59,7 +59,7 @@ def use_device(store: Store, device: str) -> None:
         store.device = GpuStore(store, "cuda", free)
 
 
-def _may_have_gpu() -> bool:
+def may_have_gpu() -> bool:
     """Return whether a GPU driver and torch are installed."""
     from importlib.util import find_spec
 

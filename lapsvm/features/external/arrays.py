@@ -6,59 +6,25 @@ Pickled objects are refused, because reading them may run code.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Array, Index
+from lapsvm.arrays import Index
 from lapsvm.errors import ExternalFileError, MissingError
 from lapsvm.features.external.numpy_files import load_npy, opened_npz
-from lapsvm.features.external.windows import TRUTH_NAME, ArrayNames, BoxConvention, ExternalWindows, checked_windows
+from lapsvm.features.external.windows import (
+    TRUTH_NAME,
+    ArrayNames,
+    BoxConvention,
+    ExternalSource,
+    ExternalWindows,
+    checked_windows,
+)
 from lapsvm.files import NOT_PARSED, is_named, read_regular
 
 INDEX = "index.json"
-
-
-@dataclass(frozen=True)
-class FilePerPicture:
-    """A folder with one file per picture, whose path below the folder without its suffix is the picture's name.
-
-    Attributes
-    ----------
-    folder : Path
-    files : mapping of name to file
-    load : callable
-        (file, names, whether features are read) -> windows.
-    has_features : bool
-    names : ArrayNames
-    convention : BoxConvention
-    """
-
-    folder: Path
-    files: Mapping[str, Path]
-    load: Callable[[Path, ArrayNames, bool], ExternalWindows]
-    has_features: bool
-    names: ArrayNames
-    convention: BoxConvention
-
-    @property
-    def where(self) -> str:
-        """The folder."""
-        return str(self.folder)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The pictures' names."""
-        return tuple(self.files)
-
-    def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture."""
-        windows = self.load(self.files[key], self.names, features and self.has_features)
-        if features and self.has_features and windows.features is None:
-            raise ExternalFileError(f"{windows.where} must hold features as the other files do, got boxes alone.")
-        return windows
 
 
 def files_below(path: Path, suffix: str) -> dict[str, Path]:
@@ -69,7 +35,19 @@ def files_below(path: Path, suffix: str) -> dict[str, Path]:
     return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
 
 
-def open_npz(path: Path, names: ArrayNames) -> FilePerPicture:
+def file_per_picture(
+    path: Path, files: Mapping[str, Path], load: Callable[[Path, ArrayNames, bool], ExternalWindows],
+    has_features: bool, names: ArrayNames, convention: BoxConvention,
+) -> ExternalSource:  # fmt: skip
+    """Return the source of a folder whose `files` by picture's name `load` reads: (file, names, features or not)."""
+
+    def read(key: str, features: bool) -> ExternalWindows:
+        return load(files[key], names, features)
+
+    return ExternalSource(str(path), tuple(files), convention, has_features, read)
+
+
+def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
     """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt``.
 
     Boxes are taken as x1, y1, x2, y2, 0-based and half-open.
@@ -87,7 +65,7 @@ def open_npz(path: Path, names: ArrayNames) -> FilePerPicture:
     first = next(iter(files.values()))
     with opened_npz(first) as archive:
         has_features = names.features_in(archive, str(first)) is not None
-    return FilePerPicture(path, files, read_npz, has_features, names, BoxConvention())
+    return file_per_picture(path, files, read_npz, has_features, names, BoxConvention())
 
 
 def read_npz(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
@@ -101,43 +79,7 @@ def read_npz(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
     return checked_windows(where, boxes, values, truth)
 
 
-@dataclass(frozen=True)
-class OneArray:
-    """All pictures' windows in one array, with the offset of each picture.
-
-    Attributes
-    ----------
-    where : str
-    keys : tuple of str
-    places : mapping of name to the slice of rows
-    boxes : ndarray of shape (n, 4)
-    features : ndarray of shape (n, d), or None
-    truth : ndarray of shape (n,), or None
-    convention : BoxConvention
-    """
-
-    where: str
-    keys: tuple[str, ...]
-    places: Mapping[str, slice]
-    boxes: Array
-    features: Array | None
-    truth: Array | None
-    convention: BoxConvention = BoxConvention()  # noqa: RUF009 - frozen
-
-    @property
-    def has_features(self) -> bool:
-        """Whether there are features, not boxes alone."""
-        return self.features is not None
-
-    def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture."""
-        rows = self.places[key]
-        values = self.features[rows] if features and self.features is not None else None
-        truth = None if self.truth is None else self.truth[rows]
-        return checked_windows(f"{self.where}, picture {key}", self.boxes[rows], values, truth)
-
-
-def open_npy(path: Path, names: ArrayNames) -> OneArray:  # noqa: ARG001 - every format takes it
+def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 - every format takes it
     """Open an array of features with its companions in the same folder.
 
     These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n).
@@ -173,7 +115,13 @@ def open_npy(path: Path, names: ArrayNames) -> OneArray:  # noqa: ARG001 - every
             got = len(array) if array.ndim else "one number"
             raise ExternalFileError(f"{path} must have as many {what} as boxes, got {got} for {len(boxes)} boxes.")
     places = {key: slice(int(offsets[i]), int(offsets[i + 1])) for i, key in enumerate(ids)}
-    return OneArray(str(path), ids, places, boxes, values, truth)
+
+    def read(key: str, with_features: bool) -> ExternalWindows:
+        rows = places[key]
+        measured = values[rows] if with_features and values is not None else None
+        return checked_windows(f"{path}, picture {key}", boxes[rows], measured, None if truth is None else truth[rows])
+
+    return ExternalSource(str(path), ids, BoxConvention(), values is not None, read)
 
 
 def is_index(content: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +18,22 @@ from lapsvm.features.external.windows import (
 from lapsvm.files import NOT_PARSED, read_regular
 
 
-@dataclass(frozen=True)
-class JsonTable:
-    """A JSON object: picture -> an object with boxes and perhaps features and ``gt``, or a list of boxes.
+def _source(
+    where: str, entries: Mapping[str, Any], names: ArrayNames, convention: BoxConvention, has_features: bool
+) -> ExternalSource:
+    """Return the source of a table: name of a picture -> its boxes, or an object with arrays."""
 
-    Attributes
-    ----------
-    where : str
-    entries : mapping of name to an entry
-    names : ArrayNames
-    convention : BoxConvention
-    has_features : bool
-    """
-
-    where: str
-    entries: Mapping[str, Any]
-    names: ArrayNames
-    convention: BoxConvention
-    has_features: bool
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The pictures' names."""
-        return tuple(self.entries)
-
-    def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture."""
-        where, entry = f"{self.where}, picture {key}", self.entries[key]
+    def read(key: str, features: bool) -> ExternalWindows:
+        place, entry = f"{where}, picture {key}", entries[key]
         if isinstance(entry, list):
-            entry = {self.names.boxes or "boxes": entry}
+            entry = {names.boxes or "boxes": entry}
         if not isinstance(entry, dict):
-            raise ExternalFileError(f"{where} must be an object or a list of boxes, got {type(entry).__name__}.")
-        boxes = entry[self.names.boxes_in(entry, where)]
-        name = self.names.features_in(entry, where) if features else None
-        if features and self.has_features and name is None:
-            raise ExternalFileError(f"{where} must hold features as the other pictures do, got boxes alone.")
-        return checked_windows(where, boxes, None if name is None else entry[name], entry.get(TRUTH_NAME))
+            raise ExternalFileError(f"{place} must be an object or a list of boxes, got {type(entry).__name__}.")
+        boxes = entry[names.boxes_in(entry, place)]
+        name = names.features_in(entry, place) if features else None
+        return checked_windows(place, boxes, None if name is None else entry[name], entry.get(TRUTH_NAME))
+
+    return ExternalSource(where, tuple(entries), convention, has_features, read)
 
 
 def open_json(path: Path, names: ArrayNames) -> ExternalSource:
@@ -74,14 +53,14 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
     if is_index(content):
         return open_npy(path, names)
     if isinstance(content, list):
-        return JsonTable(str(path), _grouped(content, str(path)), names, BoxConvention("xywh"), has_features=False)
+        return _source(str(path), _grouped(content, str(path)), names, BoxConvention("xywh"), has_features=False)
     if not isinstance(content, dict) or not content:
         raise ExternalFileError(f"{path} must hold an object or a list of pictures, got {type(content).__name__}.")
     if "annotations" in content:
         raise ExternalFileError(f"{path} holds annotations, which are ground truth and no proposals.")
     first = next(iter(content.values()))
     has_features = isinstance(first, dict) and names.features_in(first, str(path)) is not None
-    return JsonTable(str(path), content, names, BoxConvention(), has_features)
+    return _source(str(path), content, names, BoxConvention(), has_features)
 
 
 def _content(path: Path) -> Any:

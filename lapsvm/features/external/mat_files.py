@@ -3,14 +3,12 @@
 Version 7.3 is another format (HDF5), which is refused with the way out.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lapsvm.arrays import Array
 from lapsvm.errors import ExternalFileError, MissingError
-from lapsvm.features.external.arrays import FilePerPicture, check_different, files_below
+from lapsvm.features.external.arrays import check_different, file_per_picture, files_below
 from lapsvm.features.external.matlab import read_mat_variables
 from lapsvm.features.external.windows import (
     BOX_NAMES,
@@ -27,42 +25,6 @@ IMAGES = "images"
 CACHE = BoxConvention("xyxy", 1, "inclusive")
 LIST = BoxConvention("yxyx", 1, "inclusive")
 EDGE_BOXES = BoxConvention("xywh", 1, "inclusive")
-
-
-@dataclass(frozen=True)
-class MatList:
-    """One file with cell arrays: the pictures' names, their boxes, and perhaps their features.
-
-    Attributes
-    ----------
-    where : str
-    places : mapping of name to number
-    boxes : sequence of arrays
-    features : sequence of arrays, or None
-    convention : BoxConvention
-    """
-
-    where: str
-    places: Mapping[str, int]
-    boxes: Sequence[Array]
-    features: Sequence[Array] | None
-    convention: BoxConvention
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The pictures' names."""
-        return tuple(self.places)
-
-    @property
-    def has_features(self) -> bool:
-        """Whether there are features, not boxes alone."""
-        return self.features is not None
-
-    def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture."""
-        place = self.places[key]
-        values = self.features[place] if features and self.features is not None else None
-        return checked_windows(f"{self.where}, picture {key}", self.boxes[place], values)
 
 
 def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
@@ -96,7 +58,7 @@ def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
     has_features = names.features_in(fields, str(first)) is not None
     boxes = names.boxes_in(fields, str(first))
     convention = CACHE if has_features else EDGE_BOXES if boxes == "bbs" else LIST
-    return FilePerPicture(path, files, read_mat, has_features, names, convention)
+    return file_per_picture(path, files, read_mat, has_features, names, convention)
 
 
 def read_mat(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
@@ -122,7 +84,7 @@ def _fields(content: Mapping[str, Any], names: ArrayNames) -> Mapping[str, Any]:
     return content
 
 
-def _list(path: Path, names: ArrayNames) -> MatList:
+def _list(path: Path, names: ArrayNames) -> ExternalSource:
     """Return the lists of a file of all pictures."""
     content, where = read_mat_variables(path), str(path)
     boxes_name, features_name = names.boxes_in(content, where), names.features_in(content, where)
@@ -135,9 +97,15 @@ def _list(path: Path, names: ArrayNames) -> MatList:
                 f"{where}: {name} must have one cell per picture, got {len(own)} for {len(cells[IMAGES])}."
             )
     keys = [_text(where, cell) for cell in cells[IMAGES]]
-    places = {key: place for place, key in enumerate(keys)}
     check_different(keys, f"{where} must name each picture once")
-    return MatList(where, places, cells[boxes_name], None if features_name is None else cells[features_name], LIST)
+    places = {key: place for place, key in enumerate(keys)}
+
+    def read(key: str, features: bool) -> ExternalWindows:
+        place = places[key]
+        values = cells[features_name][place] if features and features_name is not None else None
+        return checked_windows(f"{where}, picture {key}", cells[boxes_name][place], values)
+
+    return ExternalSource(where, tuple(keys), LIST, features_name is not None, read)
 
 
 def _text(where: str, cell: Any) -> str:

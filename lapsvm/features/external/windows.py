@@ -1,9 +1,8 @@
 """Windows, with or without features, from files of other programs, and the conversion of their boxes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,7 +91,8 @@ class ExternalWindows:
         return digest.hexdigest()
 
 
-class ExternalSource(Protocol):
+@dataclass(frozen=True)
+class ExternalSource:
     """A file or folder of another program.
 
     Attributes
@@ -103,23 +103,16 @@ class ExternalSource(Protocol):
     convention : BoxConvention
         The usual convention of such files.
     has_features : bool
+        Whether there are features, not boxes alone.
+    load : callable
+        (name, whether features are wanted) -> windows of a picture.
     """
 
-    @property
-    def where(self) -> str:
-        """The file or folder."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The pictures' names in it."""
-
-    @property
-    def convention(self) -> BoxConvention:
-        """The usual convention of such files."""
-
-    @property
-    def has_features(self) -> bool:
-        """Whether there are features, not boxes alone."""
+    where: str
+    keys: tuple[str, ...]
+    convention: BoxConvention
+    has_features: bool
+    load: Callable[[str, bool], ExternalWindows] = field(repr=False)
 
     def read(self, key: str, features: bool = True) -> ExternalWindows:
         """Return the windows of a picture; without reading its features if `features` is False.
@@ -127,8 +120,12 @@ class ExternalSource(Protocol):
         Raises
         ------
         ExternalFileError
-            If the content of the file breaks a rule.
+            If the content of the file breaks a rule, or the picture alone lacks features.
         """
+        windows = self.load(key, features and self.has_features)
+        if features and self.has_features and windows.features is None:
+            raise ExternalFileError(f"{windows.where} must hold features as the other pictures do, got boxes alone.")
+        return windows
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def write_shard(path: str | Path, shard: Shard) -> None:
     MissingError, WriteError
         If the folder does not exist, or the system refuses to write (a full disk).
     """
-    _check_windows_are_finite(shard)
+    check_windows_are_finite(shard)
     fields = {
         "format": FORMAT,
         "image_ids": list(shard.image_ids),
@@ -209,7 +209,7 @@ def _map_tensors(path: Path) -> dict[str, Array]:
     }
 
 
-def _check_windows_are_finite(shard: Shard) -> None:
+def check_windows_are_finite(shard: Shard) -> None:
     """Raise NotFiniteError, naming the picture, unless all boxes and features are finite."""
     for name in ("boxes", "features"):
         array = widened(shard.tensors[name])

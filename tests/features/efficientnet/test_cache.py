@@ -158,7 +158,7 @@ def test_a_cache_of_another_user_is_not_used(home, make, tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         path.write_bytes(CONTENT)
     monkeypatch.setattr(cache_module.os, "getuid", lambda: 12345)
-    monkeypatch.setattr(cache_module, "_SYSTEM", 54321)
+    monkeypatch.setattr(cache_module, "SYSTEM", 54321)
     with pytest.raises(WriteError, match=r"could not be kept in .*/\.cache/lapsvm: belongs to another user"):
         cached("file", DIGEST, make)
     assert make.times == 1

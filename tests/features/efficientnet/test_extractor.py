@@ -140,7 +140,7 @@ def installed(tmp_path, monkeypatch):
         path = tmp_path / "weights.pth"
         if content is not None:
             path.write_bytes(content)
-        monkeypatch.setattr(package, "_package", lambda: path)
+        monkeypatch.setattr(package, "checkpoint_path", lambda: path)
 
     return with_content
 

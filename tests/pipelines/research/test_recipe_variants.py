@@ -154,8 +154,8 @@ def open_run(path):
 
 def test_the_held_out_ceiling_sees_no_boxes_of_a_picture(recipes, finished, monkeypatch):
     context, ceiling = open_run(finished), recipes["supervised_ceiling"]
-    fitted, whole = [], ceiling._fitted
-    monkeypatch.setattr(ceiling, "_fitted", lambda bags, sides, C: fitted.append(sides) or whole(bags, sides, C))
+    fitted, whole = [], ceiling.fit_classifier
+    monkeypatch.setattr(ceiling, "fit_classifier", lambda bags, sides, C: fitted.append(sides) or whole(bags, sides, C))
     found = ceiling.held_out_detections(context, folds=2)
     n_classes, ids = len(context.data.classes), set(next(iter(found.values())).image_ids)
     assert len(fitted) == 2 * n_classes

@@ -14,7 +14,7 @@ from lapsvm.files import read_regular, write_atomically
 VARIABLE = "LAPSVM_CACHE"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST = 2**28  # bytes of a file
-_SYSTEM = 0  # the user that owns what administrators share
+SYSTEM = 0  # the user that owns what administrators share
 
 
 def cached(name: str, digest: str, make: Callable[[], bytes]) -> bytes:
@@ -123,5 +123,5 @@ def _make_folder(folder: Path) -> None:
 def _check_owner(folder: Path) -> None:
     """Raise OSError unless a folder belongs to this user or the system's; the temporary one must be no link either."""
     found = folder.lstat() if folder == _temporary() else folder.stat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.getuid(), _SYSTEM):
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.getuid(), SYSTEM):
         raise PermissionError(errno.EPERM, "belongs to another user", str(folder))

