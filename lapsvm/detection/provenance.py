@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from lapsvm.errors import ModelFileError
 
 _NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap")
-_FOLDS = ("held_out_image_ap", "held_out_agreement")
+_FOLDS = "held_out_image_ap"
 
 
 class OfClass(Protocol):
@@ -46,10 +46,9 @@ def _check_result(detector: OfClass) -> None:
     result = detector.provenance["result"]
     try:
         wrong = next((name for name in _NUMBERS if not _is_number(result.get(name))), None)
-        for name in _FOLDS:
-            for entry in result.get(name, ()):
-                if not entry["folds"] or not all(map(_is_number, entry["folds"])):
-                    wrong = name
+        for entry in result.get(_FOLDS, ()):
+            if not entry["folds"] or not all(map(_is_number, entry["folds"])):
+                wrong = _FOLDS
     except (AttributeError, KeyError, TypeError):
         wrong = "result"
     if wrong is not None:

@@ -65,7 +65,7 @@ def _mean_windows(bags: Bags) -> Bags:
 
 def inherited_results(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of a result that `data_warnings` reads, for a model made from another."""
-    names = ("mean_probe_image_ap", "held_out_image_ap", "held_out_agreement")
+    names = ("mean_probe_image_ap", "held_out_image_ap")
     return {name: result[name] for name in names if name in result}
 
 
@@ -92,11 +92,11 @@ def choice_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
     """Return a warning if image AP could not choose between several candidates."""
     candidates = result.get("held_out_image_ap", [])
     perfect = sum(mean_score(entry["folds"]) >= PERFECT for entry in candidates)
-    if perfect < 2 or "held_out_agreement" in result:
+    if perfect < 2:
         return []
     return [
         (
             f"{class_name}: held-out image AP is 1.000 for {perfect} of {len(candidates)} candidates and cannot choose "
-            "between them; --criterion agreement compares their windows."
+            "between them; --margin 0.05 takes the smallest C of those about as good."
         )
     ]

@@ -1,8 +1,6 @@
 """Choose constants on the training set by cross-validation over pictures.
 
-The criterion "image_ap" takes the highest mean image-level AP of the held-out pictures. "agreement" takes, of the
-candidates whose mean image-level AP is at most `GUARD` below the best, the one whose held-out models agree best with
-the model of all pictures on the windows of the positive pictures. With a margin, candidates at most so much below the
+The highest mean image-level AP of the held-out pictures is taken. With a margin, candidates at most so much below the
 best count as equal, and the smallest C of them is taken: the most regularised model that is about as good (the rule of
 one standard error; L. Breiman, J. Friedman, R. Olshen and C. Stone, "Classification and Regression Trees", 1984).
 """
@@ -15,29 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Index
 from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
-from lapsvm.features import open_shards
 from lapsvm.latent import LatentSolution
 
 from ..run.checks import check_choice
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.settings import Settings
-from .agreement import Proposals
 from .fit import Constants, FitRequest, fit_requests
 from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows
 from .trainer import batches
 
-GUARD = 0.02  # image-level AP; candidates of real photographs, good and bad ones, differ by about as much
-ALL = 0  # number of the training that leaves no picture out; folds count from 1
-
 
 @dataclass(frozen=True)
 class Choice:
-    """The constants of one class, the record of each candidate (see `_candidate`), and rows for history.csv.
+    """The constants of one class, the constants of each candidate with the scores of its "folds", rows for history.csv.
 
     Both lists are empty where there was only one candidate. `of_folds` has the constants of the model without each
     fold, chosen without the scores of the fold's own pictures; it is empty for a class without folds.
@@ -70,11 +62,10 @@ class Trial:
 
 
 class Outcome(NamedTuple):
-    """A trained trial: image-level AP of the held-out pictures (0 if none), and each positive's best window."""
+    """A trained trial, and the image-level AP of the held-out pictures; 0 if none."""
 
     solution: LatentSolution
     image_ap: float
-    windows: Index
 
 
 def grid(settings: Settings, y: Labels) -> list[Constants]:
@@ -90,7 +81,7 @@ def grid(settings: Settings, y: Labels) -> list[Constants]:
 def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels]) -> dict[str, Choice]:
     """Return the constants of every class.
 
-    The best by the criterion of the settings are taken; of equals the smallest C, then J, then trimmed share. Raises
+    The best are taken; of equals the smallest C, then J, then trimmed share. Raises
     OneClassError if a class has fewer positives or negatives than folds, OptionError if windows were chosen by models
     that were trained with the labels which folds hold out.
     """
@@ -100,11 +91,10 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
-    proposals = _proposals(context) if context.settings.train.criterion == "agreement" else None
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
-    return {name: _choice(name, results[name], proposals, context.settings.train.margin) for name in labels}
+    return {name: _choice(name, results[name], context.settings.train.margin) for name in labels}
 
 
 def same_everywhere(settings: Settings, y: Labels, constants: Constants) -> Choice:
@@ -118,20 +108,15 @@ def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
         held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
 
 
-def _proposals(context: RunContext) -> Proposals:
-    """Return the windows of the training pictures."""
-    return Proposals.of(open_shards(context.run.shards(context.settings.data.train_set)))
-
-
 def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: Bags) -> list[Outcome]:
     """Train every trial and return its outcome."""
     requests = [FitRequest(trial.seen, trial.constants) for trial in trials]
     solutions = fit_requests(context, title, requests, bags, [trial.class_name for trial in trials])
     outcomes: list[Outcome] = []
     for part in batches(len(trials)):
-        index, score = bags.best(np.column_stack([solution.coef for solution in solutions[part]]))
+        score = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score
         outcomes += [
-            Outcome(solution, trial.score(score[:, column]), index[trial.y > 0, column])
+            Outcome(solution, trial.score(score[:, column]))
             for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
         ]
     return outcomes
@@ -146,21 +131,16 @@ def _varied(grids: Mapping[str, Sequence[Constants]]) -> list[str]:
 def _trials(settings: Settings, name: str, y: Labels, candidates: Sequence[Constants]) -> list[Trial]:
     """Return the trials of one class, candidate by candidate."""
     held_out = held_out_folds(y, settings.train.folds, settings.seed, name, FOLDS_ADVICE)
-    folds = dict(enumerate(held_out, start=1))
-    if settings.train.criterion == "agreement":
-        folds[ALL] = np.zeros(len(y), dtype=np.bool_)
-    return [Trial(name, constants, y, fold, number) for constants in candidates for number, fold in folds.items()]
+    folds = list(enumerate(held_out, start=1))
+    return [Trial(name, constants, y, fold, number) for constants in candidates for number, fold in folds]
 
 
-def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None, margin: float) -> Choice:
-    shared: dict[Constants, list[tuple[Trial, Outcome]]] = {}
+def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], margin: float) -> Choice:
+    shared: dict[Constants, list[float]] = {}
     for trial, outcome in results:
-        shared.setdefault(trial.constants, []).append((trial, outcome))
-    candidates = [_candidate(constants, group, proposals) for constants, group in shared.items()]
-    rows = [
-        history_rows(name, f"fold {trial.number}" if trial.number != ALL else "all", trial.constants, outcome.solution)
-        for trial, outcome in results
-    ]
+        shared.setdefault(trial.constants, []).append(outcome.image_ap)
+    candidates = [{**constants.known(), "folds": image_aps} for constants, image_aps in shared.items()]
+    rows = [history_rows(name, f"fold {trial.number}", trial.constants, outcome.solution) for trial, outcome in results]
     grid = list(shared)
     of_folds = [grid[best_candidate(without_fold(candidates, k), margin)] for k in range(len(candidates[0]["folds"]))]
     return Choice(grid[best_candidate(candidates, margin)], of_folds, candidates, list(chain.from_iterable(rows)))
@@ -175,39 +155,15 @@ def without_fold(candidates: Sequence[Mapping[str, Any]], number: int) -> list[d
     return [{key: others(value) for key, value in entry.items()} for entry in candidates]
 
 
-def _candidate(
-    constants: Constants, results: Sequence[tuple[Trial, Outcome]], proposals: Proposals | None
-) -> dict[str, Any]:
-    """Return the record of one candidate: its constants and the scores of its folds."""
-    folds = [(trial, outcome) for trial, outcome in results if trial.number != ALL]
-    entry = {**constants.known(), "folds": [outcome.image_ap for _, outcome in folds]}
-    if proposals is None:
-        return entry
-    (full,) = (outcome for trial, outcome in results if trial.number == ALL)
-    return entry | {"agreement": [_agreement(proposals, *fold, full) for fold in folds]}
-
-
-def _agreement(proposals: Proposals, trial: Trial, outcome: Outcome, full: Outcome) -> float:
-    """Return the mean IoU of a fold's windows with those of the model of all pictures, over its held-out positives."""
-    positives = np.flatnonzero(trial.y > 0)
-    unseen = trial.held_out[positives]
-    overlaps = proposals.overlaps(positives[unseen], outcome.windows[unseen], full.windows[unseen])
-    return float(overlaps.mean())
-
-
 def best_candidate(candidates: Sequence[Mapping[str, Any]], margin: float = 0.0) -> int:
-    """Return the index of the candidate to take: by agreement where it is known, else by image-level AP.
+    """Return the index of the candidate to take.
 
-    Of the candidates at most `margin` below the best, the one with the smallest C is taken, then the smallest J, then
-    the smallest trimmed share. Agreement is compared only among candidates whose mean image-level AP is within `GUARD`
-    of the best.
+    Of the candidates whose mean score is at most `margin` below the best, the one with the smallest C is taken, then
+    the smallest J, then the smallest trimmed share.
     """
-    image_ap = [mean_score(entry["folds"]) for entry in candidates]
-    values = [mean_score(entry.get("agreement", entry["folds"])) for entry in candidates]
-    lowest = round(max(image_ap) - GUARD, 9) if "agreement" in candidates[0] else -np.inf
-    eligible = [index for index, value in enumerate(image_ap) if value >= lowest]
-    threshold = round(max(values[index] for index in eligible) - margin, 9)
-    good = [index for index in eligible if values[index] >= threshold]
+    values = [mean_score(entry["folds"]) for entry in candidates]
+    threshold = round(max(values) - margin, 9)
+    good = [index for index, value in enumerate(values) if value >= threshold]
     return min(good, key=lambda index: [candidates[index].get(name, 0.0) for name in Constants._fields])
 
 

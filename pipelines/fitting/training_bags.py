@@ -116,3 +116,8 @@ class _NormsWithBar(BlockNorms):
         """Add the features of one shard."""
         super().add(features)
         self._bar.step(len(features))
+
+
+def window_boxes(shards: ShardSet) -> Float64:
+    """Return the boxes (n_windows, 4) of the pictures of shards, one after another; features are not read."""
+    return np.concatenate([shard.boxes for shard in shards]).astype(np.float64)

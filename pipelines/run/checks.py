@@ -47,7 +47,6 @@ def _check_baseline(settings: Settings) -> None:
         ("--refine", settings.refine.rounds, 0),
         ("--set train.keep_windows", train.keep_windows, 0),
         ("--set train.multifold", train.multifold, 0),
-        ("--criterion", train.criterion, "image_ap"),
     ):
         if given != only:
             raise OptionError(f"option {option} must be {only} with --learner {train.learner}, got {given}.")
@@ -88,8 +87,6 @@ def _check_kept(train: TrainSettings) -> None:
             "setting train.keep_by needs train.keep_windows, and another --init than whole_image, which may not be "
             f"kept; got train.keep_windows {train.keep_windows} and --init {train.init}."
         )
-    if train.keep_by and train.criterion == "agreement":
-        raise OptionError("option --criterion agreement must not go with train.keep_by, which hides where windows lie.")
 
 
 def check_choice(train: TrainSettings) -> None:

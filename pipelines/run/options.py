@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE
 from .option import REQUIRED, SET, Option, Range, Several
-from .settings import BASELINES, CRITERIA, DTYPES, INITS, LEARNERS
+from .settings import BASELINES, DTYPES, INITS, LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -154,9 +154,6 @@ OPTIONS: tuple[Option, ...] = (
                rule=Range(2, MAX_NUMBER), verbs=FIT, main="train tune"),
         Option("margin", "--margin", float, "Take the smallest C that is at most this far below the best.",
                "train.margin", rule=Range(0, 1, below=True)),
-        Option("criterion", "--criterion", str, "What cross-validation compares: image AP, or the agreement of "
-               "windows.",
-               "train.criterion", rule=CRITERIA),
         main="tune",
     ),
     *_panel(

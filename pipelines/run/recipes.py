@@ -27,7 +27,6 @@ PLAIN: dict[str, Any] = {
     "train.learner": "latent_rank_svm",
     "train.loss": "ap",
     "train.C": (0.1, 1.0, 10.0, 100.0),
-    "train.criterion": "image_ap",
     "train.margin": 0.0,
     "train.init": "mean",
     "train.top": 1.0,

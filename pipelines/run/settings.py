@@ -21,7 +21,6 @@ LEARNERS = ("latent_rank_svm", "latent_svm")
 HEADS = ("wsddn", "oicr", "attention_mil")
 BASELINES = ("mi_svm", *HEADS)
 INITS = ("mean", "whole_image", "centre", "random")
-CRITERIA = ("image_ap", "agreement")
 DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
@@ -99,8 +98,8 @@ class TrainSettings:
     several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
     the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
     run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
-    ``candidates`` is that of `lapsvm.latent.fit_many`. ``criterion`` is what cross-validation compares, ``margin`` how
-    far below the best a candidate counts as good as that (see
+    ``candidates`` is that of `lapsvm.latent.fit_many`. ``margin`` is how far below the best a candidate of
+    cross-validation counts as good as that (see
     `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, ``lr`` its step,
     several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of a baseline.
     """
@@ -121,7 +120,6 @@ class TrainSettings:
     keep_windows: int = 0
     keep_by: str = ""
     folds: int = 3
-    criterion: str = "image_ap"
     margin: float = 0.0
     epochs: tuple[int, ...] = (5, 10, 20)
     lr: tuple[float, ...] = (0.01, 0.03, 0.1)
@@ -130,7 +128,7 @@ class TrainSettings:
 
     @property
     def needs_folds(self) -> bool:
-        """Whether folds are trained to choose constants: there are several candidates, and the criterion compares."""
+        """Whether folds are trained to choose constants: there are several candidates."""
         constants: tuple[tuple[float, ...], ...] = (self.C,)
         if self.learner in HEADS:
             constants = (self.epochs, self.lr)

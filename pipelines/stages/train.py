@@ -14,15 +14,14 @@ from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
 from ..fitting import trainer
-from ..fitting.agreement import Proposals
 from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
-from ..fitting.history import CONSTANTS, history_rows, write_history
+from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.starts import check_start
 from ..fitting.tasks import FitTask, check_other_learners, decisive, files_of_other_learners, fit_tasks, fitted_detector
-from ..fitting.training_bags import training_bags
+from ..fitting.training_bags import training_bags, window_boxes
 from ..fitting.window_subset import WindowSubset, weights_hash, window_subsets
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
@@ -109,7 +108,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         rows += history_rows(name, "final", request.constants, solutions[name][0])
     write_history(context.run, rows, context.reporter.say)
     context.save_settings()
-    pictures = ScoredPictures(bags, Proposals.of(shards).boxes, shards.image_ids)
+    pictures = ScoredPictures(bags, window_boxes(shards), shards.image_ids)
     for task in tasks:
         solution, *of_folds = solutions[task.name]
         result = _result(choices[task.name], probe_aps.get(task.name))
@@ -186,8 +185,7 @@ def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, An
 def batches(train: TrainSettings, subsets: Sequence[WindowSubset]) -> Iterator[WindowSubset]:
     """Yield as many classes at a time as train side by side; their choice is stored before the next ones."""
     hinge = train.learner == "latent_svm"
-    trials = train.folds + (train.criterion == "agreement")
-    paths = trials * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
+    paths = train.folds * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
     size = max(1, trainer.SIDE_BY_SIDE // paths)
     for bags, names in subsets:
         for first in range(0, len(names), size):
@@ -218,17 +216,4 @@ def _choice_key(task: FitTask) -> str:
 
 def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:
     """Return what a model's provenance records of its constants, of the candidates, and of the mean probe."""
-    return {**choice.constants.known(), **_held_out(choice.candidates), "mean_probe_image_ap": probe_ap}
-
-
-def _held_out(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the scores of the candidates in the folds: image-level AP, and agreement if that is the criterion."""
-
-    def scores(key: str) -> list[dict[str, Any]]:
-        entries = [entry for entry in candidates if key in entry]
-        return [
-            {**{name: entry[name] for name in CONSTANTS if name in entry}, "folds": entry[key]} for entry in entries
-        ]
-
-    agreement = scores("agreement")
-    return {"held_out_image_ap": scores("folds"), **({"held_out_agreement": agreement} if agreement else {})}
+    return {**choice.constants.known(), "held_out_image_ap": choice.candidates, "mean_probe_image_ap": probe_ap}

@@ -26,7 +26,7 @@ from ..run.context import RunContext
 from ..run.settings import BASELINES, Settings
 from .train import run as train_classes
 
-COLUMNS = ("class", *CONSTANTS, "fold", "image_ap", "agreement")
+COLUMNS = ("class", *CONSTANTS, "fold", "image_ap")
 
 
 def run(context: RunContext) -> None:
@@ -61,7 +61,6 @@ def tuning_table(settings: Settings, results: Mapping[str, Mapping[str, Any]]) -
     return {
         "learner": train.learner,
         "folds": train.folds,
-        "criterion": train.criterion,
         "margin": train.margin,
         "seed": settings.seed,
         "classes": {name: _class_entry(result) for name, result in results.items()},
@@ -73,9 +72,6 @@ def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
         {**entry, "mean": statistics.fmean(entry["folds"]), "std": statistics.stdev(entry["folds"])}
         for entry in result["held_out_image_ap"]
     ]
-    for entry, agreement in zip(candidates, result.get("held_out_agreement", ()), strict=False):
-        values = agreement["folds"]
-        entry |= {"agreement": values, "agreement_mean": statistics.fmean(values)}
     return {"chosen": {name: result[name] for name in CONSTANTS if name in result}, "candidates": candidates}
 
 
@@ -86,10 +82,8 @@ def tuning_csv(table: Mapping[str, Any]) -> str:
     writer.writeheader()
     for name, entry in table["classes"].items():
         for candidate in entry["candidates"]:
-            agreements = candidate.get("agreement", [""] * len(candidate["folds"]))
-            for fold, (value, agreement) in enumerate(zip(candidate["folds"], agreements, strict=True), start=1):
-                row = {"class": name, **candidate, "fold": fold, "image_ap": value, "agreement": agreement}
-                writer.writerow(row)
+            for fold, value in enumerate(candidate["folds"], start=1):
+                writer.writerow({"class": name, **candidate, "fold": fold, "image_ap": value})
     return text.getvalue()
 
 
@@ -103,13 +97,12 @@ def print_tuning(table: Mapping[str, Any]) -> None:
 
 def _rich_table(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
     printed = Table(title=title, title_justify="left")
-    agreement = ["agreement"] if "agreement_mean" in candidates[0] else []
-    for column in (*chosen, "mean", "std", *agreement):
+    for column in (*chosen, "mean", "std"):
         printed.add_column(column, justify="right")
     printed.add_column("")
     for candidate in candidates:
         constants = {name: candidate[name] for name in chosen}
         numbers = [f"{value:.4g}" for value in constants.values()]
-        numbers += [f"{candidate[key]:.3f}" for key in ("mean", "std", "agreement_mean") if key in candidate]
+        numbers += [f"{candidate[key]:.3f}" for key in ("mean", "std")]
         printed.add_row(*numbers, "*" if constants == chosen else "")
     return printed

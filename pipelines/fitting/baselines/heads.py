@@ -20,10 +20,10 @@ from lapsvm.nn.baselines.window_heads import WindowHeads
 
 from ...run.progress import Bar, Reporter
 from ...run.settings import TrainSettings
-from ..agreement import Proposals
 from ..fold_models import FOLDS_ADVICE
 from ..selection import mean_score
 from ..tasks import FitTask, decisive
+from ..training_bags import window_boxes
 
 KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR, "attention_mil": AttentionMIL}
 Record = Mapping[str, Any]
@@ -151,7 +151,7 @@ def _labels(tasks: Sequence[FitTask]) -> NDArray[np.integer]:
 
 def _boxes(train: TrainSettings, shards: ShardSet) -> Float64 | None:
     """Return the boxes of all windows of training for a head that learns with them, else None."""
-    return Proposals.of(shards).boxes if train.learner == "oicr" else None
+    return window_boxes(shards) if train.learner == "oicr" else None
 
 
 def _fit(model: WindowHeads, bags: Bags, labels: Array, boxes: Float64 | None) -> None:

@@ -75,7 +75,6 @@ def entry(*folds):
             {"mean_probe_image_ap": 1.0, "held_out_image_ap": [entry(1.0), entry(1.0), entry(0.5)]},
             [PROBE, "2 of 3"],
         ),
-        ({"held_out_image_ap": [entry(1.0), entry(1.0)], "held_out_agreement": [entry(0.8), entry(0.9)]}, []),
     ],
 )
 def test_what_is_perfect_is_told_in_a_sentence_each(result, words):

@@ -49,7 +49,6 @@ RUNS = {
         "--set",
         "refine.box_voting=true",
     ],
-    "agreement": ["--recipe", "plain", "--C", "1,100", "--set=train.criterion=agreement"],
     "hinge": ["--recipe", "plain", "--learner", "latent_svm", "--C", ".01,1", "--J", "1", "--refine", "1"],
     "multifold": ["--recipe", "plain", "--C", "10", "--set=train.multifold=3", "--set=train.tol=.01"],
 }

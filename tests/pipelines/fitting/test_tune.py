@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.commands.tune import C_GRID, J_GRID, TRIM_GRID, _defaults
 from lapsvm.pipelines.fitting.fit import Constants
-from lapsvm.pipelines.fitting.selection import Trial, choose_constants, grid, held_out_folds
+from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.checks import check_choice
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
@@ -49,7 +49,6 @@ def test_the_grids_are_the_thesiss():
     assert _defaults(with_train(learner="latent_svm"))["train.J_relative"] is True
     assert _defaults(with_train(learner="latent_svm"))["train.trim"] == TRIM_GRID
     assert "train.J" not in _defaults(with_train(learner="latent_rank_svm"))
-    assert "train.criterion" not in _defaults(with_train(criterion="agreement"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,6 @@ def test_the_grids_are_the_thesiss():
     [
         ({"C": (1.0, 2.0)}, True),
         ({"C": (1.0, 1.0), "J": (1.0, 3.0), "epochs": (1, 2)}, False),
-        ({"C": (1.0, 2.0), "criterion": "agreement"}, True),
         ({"learner": "latent_svm", "C": (1.0,), "trim": (0.0, 0.1)}, True),
         ({"learner": "mi_svm", "C": (1.0,), "J": (1.0, 3.0)}, True),
         ({"learner": "mi_svm", "C": (1.0,), "trim": (0.0, 0.1)}, False),
@@ -217,3 +215,19 @@ def test_tune_refuses_in_one_line_and_leaves_what_is_there(run_copy, refused, ma
 
 def test_tune_needs_a_run(tmp_path, refused):
     assert "tune needs a run folder" in refused("tune", "--out", tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("image_aps", "margin", "chosen"),
+    [
+        ([0.90, 0.93, 0.95], 0.0, 2),
+        ([0.90, 0.93, 0.95], 0.02, 1),
+        ([0.90, 0.93, 0.95], 0.05, 0),
+        ([0.40, 0.93, 0.95], 0.05, 1),
+        ([1.0, 1.0, 1.0], 0.0, 0),
+    ],
+)
+def test_with_a_margin_the_smallest_C_of_those_about_as_good_is_taken(image_aps, margin, chosen):
+    candidates = [{"C": C, "folds": [value, value]} for C, value in enumerate(image_aps, start=1)]
+    assert best_candidate(candidates, margin) == chosen
+    assert candidates[::-1][best_candidate(candidates[::-1], margin)]["C"] == chosen + 1

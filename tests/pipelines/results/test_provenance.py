@@ -21,7 +21,6 @@ CHANGES = [
     {"held_out_image_ap": [{"folds": 3}]},
     {"held_out_image_ap": [{"folds": []}]},
     {"held_out_image_ap": [{"folds": ["x"]}]},
-    {"held_out_agreement": [[]]},
 ]
 
 
