@@ -33,7 +33,6 @@ OPTIONS = {
     "contrast": {"contrast": 0.5},
     "beside": {"surroundings": "beside"},
     "beside, not normalised": {"surroundings": "beside", "norm": "none"},
-    "mirror": {"flip": True, "surroundings": "beside"},
     "cells": {"cells": ((1, 1), (2, 2)), "surroundings": "beside"},
 }
 EXTRACTORS = {
@@ -61,7 +60,7 @@ class TestPrepared:
         assert prepared(made, PICTURE).project([], components).shape == (0, expected.shape[1])
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": "none"}, {"surroundings": "beside"}, {"contrast": 0.5, "flip": True}])
+@pytest.mark.parametrize("options", [{}, {"norm": "none"}, {"surroundings": "beside"}, {"contrast": 0.5}])
 def test_the_bits_of_a_window_do_not_depend_on_the_others(options):
     made = network(**options)
     picture, components = prepared(made, PICTURE), [np.eye(7, 4, dtype=np.float32), np.eye(9, 5, dtype=np.float32)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import OptionError
-from lapsvm.features import open_extractor, settings_difference
+from lapsvm.features import open_extractor
 
 from ..twins import extractors as reference
 
@@ -37,13 +37,12 @@ def test_pooled_features_of_a_factory_are_the_formula(nets):
 
 
 def test_pooled_options_are_those_of_other_networks(nets):
-    text = "torch:tiny_nets:colours?size=128&cells=1x1,2x2&flip=yes&contrast=.3&order=bgr&mean=1,2,3&scale=1/100"
+    text = "torch:tiny_nets:colours?size=128&cells=1x1,2x2&contrast=.3&order=bgr&mean=1,2,3&scale=1/100"
     extractor = open_extractor(text)
     assert extractor.dim == 25
     described = extractor.describe()
-    assert (described["cells"], described["flip"], described["contrast"], described["order"]) == (
+    assert (described["cells"], described["contrast"], described["order"]) == (
         "1x1,2x2",
-        True,
         0.3,
         "bgr",
     )
@@ -102,18 +101,6 @@ def test_a_window_without_area_gives_zeros_and_none_give_none(nets):
     found = extractor(PICTURE, [[5, 5, 5, 9], [0, 0, 20, 20], [200, 0, 300, 50]])
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [0, 1, 0], atol=1e-6)
     assert extractor(PICTURE, np.zeros((0, 4))).shape == (0, 7)
-
-
-def test_flipped_warped_features_do_not_change_with_a_mirror(nets):
-    plain, flip = (
-        open_extractor(f"torch:tiny_nets:vectors?way=warped&size=32&context=2&flip={flip}") for flip in ("no", "yes")
-    )
-    mirrored = BOXES.copy()
-    mirrored[:, [0, 2]] = 128 - BOXES[:, [2, 0]]
-    expected = (plain(PICTURE, BOXES) + plain(PICTURE[:, ::-1], mirrored)) / 2
-    np.testing.assert_array_equal(flip(PICTURE, BOXES), expected)
-    np.testing.assert_array_equal(flip(PICTURE[:, ::-1], mirrored), expected)
-    assert "flip True instead of False" in settings_difference(flip.describe(), plain.describe())
 
 
 @pytest.mark.parametrize("query", ["size=128&output=low", "way=warped&size=32&context=2&batch=3&output=flat"])

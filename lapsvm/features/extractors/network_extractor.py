@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.features.extractors.networks import Network
-from lapsvm.features.extractors.picture import Colours, check_pixels, l2_normalise, mean_with_mirror
+from lapsvm.features.extractors.picture import Colours, check_pixels, l2_normalise
 
 
 class NetworkExtractor(ABC):
@@ -21,12 +21,10 @@ class NetworkExtractor(ABC):
     colours : Colours
     norm : "l2" or "none"
         Whether each window's features are normalised to length 1.
-    flip : bool
-        Whether the features are the mean of those in the picture and in its mirror image.
     """
 
-    def __init__(self, network: Network, weights: str, colours: Colours, norm: str, flip: bool) -> None:
-        self._network, self._weights, self._colours, self._norm, self._flip = network, weights, colours, norm, flip
+    def __init__(self, network: Network, weights: str, colours: Colours, norm: str) -> None:
+        self._network, self._weights, self._colours, self._norm = network, weights, colours, norm
 
     @property
     @abstractmethod
@@ -59,11 +57,11 @@ class NetworkExtractor(ABC):
     def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
         """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
         check_pixels(pixels)
-        return mean_with_mirror(self._measure, pixels, boxes) if self._flip else self._measure(pixels, boxes)
+        return self._measure(pixels, boxes)
 
     @abstractmethod
     def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        """Return the features in one picture, without its mirror image."""
+        """Return the features in a picture that is one."""
 
     def _normalised(self, features: Float32) -> Float32:
         return l2_normalise(features) if self._norm == "l2" else features

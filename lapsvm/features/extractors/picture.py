@@ -1,6 +1,5 @@
-"""Operations that extractors share: checks of pictures and windows, colours, mirror images, normalisation."""
+"""Operations that extractors share: checks of pictures and windows, colours, normalisation."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,20 +42,6 @@ class Colours:
         scales = [float(value) for value in self.scale]
         scale = scales[0] if len(set(scales)) == 1 else scales
         return {"order": self.order, "mean": [float(value) for value in self.mean], "scale": scale}
-
-
-def mean_with_mirror(measure: Callable[[Array, Array], Float32], pixels: Array, boxes: ArrayLike) -> Float32:
-    """Return the mean of the windows' features and those of their mirror images in the mirrored picture."""
-    mirrored = mirrored_boxes(boxes, pixels.shape[1])
-    return np.asarray((measure(pixels, as_boxes(boxes)) + measure(pixels[:, ::-1], mirrored)) / np.float32(2))
-
-
-def mirrored_boxes(boxes: ArrayLike, width: int) -> Float64:
-    """Return boxes (n, 4) as they lie in the mirror image of a picture of this width."""
-    windows = as_boxes(boxes)
-    mirrored = windows.copy()
-    mirrored[:, [0, 2]] = width - windows[:, [2, 0]]
-    return mirrored
 
 
 def check_pixels(pixels: Array) -> None:

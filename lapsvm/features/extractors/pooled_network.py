@@ -30,7 +30,6 @@ from lapsvm.features.extractors.maps.prepared import (
     WHOLE,
     PoolingRules,
     PreparedMaps,
-    PreparedMirror,
     PreparedPicture,
 )
 from lapsvm.features.extractors.network_extractor import NetworkExtractor
@@ -46,7 +45,6 @@ from lapsvm.features.extractors.specs import (
     one_or_three_positive_numbers,
     read_options,
     share,
-    switch,
     whole_number,
     word,
 )
@@ -61,7 +59,6 @@ OPTIONS = {
     "size": _read_size,
     "norm": choice("l2", "none"),
     "cells": cell_grids,
-    "flip": switch,
     "contrast": share,
     "surroundings": choice("none", "beside"),
     "patch": whole_number(1, 1024),
@@ -98,8 +95,6 @@ class PooledNetwork(NetworkExtractor):
     cells : sequence of (int, int), default 1 x 1
         Rows and columns into which a window is cut, see `lapsvm.features.extractors.pooling.pool_cells`. All cells
         share the surroundings of the window.
-    flip : bool, default False
-        Whether the features are the mean of those in the picture and in its mirror image.
     name : str, optional
         Name of the network, if its weights do not identify it.
     patch, prefix : int, optional
@@ -134,7 +129,6 @@ class PooledNetwork(NetworkExtractor):
         contrast: float = 0.0,
         surroundings: str = "none",
         cells: Grids = WHOLE,
-        flip: bool = False,
         name: str | None = None,
         patch: int | None = None,
         prefix: int | None = None,
@@ -144,7 +138,7 @@ class PooledNetwork(NetworkExtractor):
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
-        super().__init__(network, weights, colours, norm, flip)
+        super().__init__(network, weights, colours, norm)
         self._contrast, self._grids, self._name = contrast, tuple(cells), name
         self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
@@ -219,7 +213,6 @@ class PooledNetwork(NetworkExtractor):
         cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
         settings: dict[str, Any] = {
             "cells": None if self._grids == WHOLE else cells,
-            "flip": self._flip or None,
             "network": self._name,
             "fit": "letterbox" if self.fixed_size else None,
         }
@@ -245,16 +238,11 @@ class PooledNetwork(NetworkExtractor):
             As calling the extractor.
         """
         check_pixels(pixels)
-        if not self._flip:
-            return self._prepare_one(pixels)
-        return PreparedMirror(self._prepare_one(pixels), self._prepare_one(pixels[:, ::-1]), pixels.shape[1])
-
-    def _prepare_one(self, pixels: Array) -> PreparedMaps:
         rules = PoolingRules(self._grids, self._contrast, self._beside, self._norm == "l2")
         return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], rules)
 
     def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
-        return self._prepare_one(pixels)(boxes)
+        return self.prepare(pixels)(boxes)
 
     def feature_map(self, pixels: Array) -> Float32:
         """Return the network's map of a picture, the first of several; see `feature_maps`."""
@@ -318,7 +306,6 @@ def pooling_options(description: Mapping[str, Any]) -> str:
     beside = all(description["halves"])
     texts |= {"surroundings": "beside"} if beside else {"contrast": repr(description["contrast"])}
     texts |= {"cells": description["cells"]} if "cells" in description else {}
-    texts |= {"flip": "yes"} if "flip" in description else {}
     return "&".join(f"{name}={text}" for name, text in texts.items())
 
 

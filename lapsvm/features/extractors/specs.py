@@ -188,13 +188,6 @@ def word(text: str) -> str:
     return text
 
 
-def switch(text: str) -> bool:
-    """Read yes or no."""
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
 def one_or_three_positive_numbers(text: str) -> tuple[float, float, float]:
     """Read a number greater than 0 for all channels, or one for each."""
     rule = "one finite number greater than 0, or three with commas between them"

@@ -22,7 +22,6 @@ from lapsvm.features.extractors.specs import (
     choice,
     one_or_three_numbers,
     one_or_three_positive_numbers,
-    switch,
     whole_number,
     word,
 )
@@ -38,7 +37,6 @@ OPTIONS = {
     "context": whole_number(0, 1024),
     "batch": whole_number(1, 65536),
     "norm": choice("l2", "none"),
-    "flip": switch,
 }
 
 
@@ -64,8 +62,6 @@ class WarpedNetwork(NetworkExtractor):
         Windows per batch; when memory runs out it is halved, and the log says so.
     norm : "none" or "l2"
         Whether each window's features are normalised to length 1.
-    flip : bool, default False
-        Whether the features are the mean of those in the picture and in its mirror image.
 
     Raises
     ------
@@ -87,11 +83,10 @@ class WarpedNetwork(NetworkExtractor):
         context: int = 16,
         batch: int = 64,
         norm: str = "none",
-        flip: bool = False,
     ) -> None:
         if 2 * context >= size:
             raise OptionError(f"context must be less than half of the size {size}, got {context}.")
-        super().__init__(network, weights, colours, norm, flip)
+        super().__init__(network, weights, colours, norm)
         self._torch_network, self._name, self._size, self._context = network, name, size, context
         self._first_batch = self._batch = batch
         self._shrinking = Lock()
@@ -112,7 +107,6 @@ class WarpedNetwork(NetworkExtractor):
             "output": self._output,
             "size": self._size,
             "context": self._context,
-            "flip": self._flip,
             "runtime": {**self._network.runtime, "batch": self._first_batch},
         }
 

@@ -120,7 +120,6 @@ def test_weights_of_a_network_are_stored_once(network):
     [
         ("hog", "extractor 'hog' is no network"),
         ("onnx:FILE?output=coarse&cells=2x2", "uses cells"),
-        ("onnx:FILE?output=coarse&flip=yes", "uses mirror images"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence(network, spec, words):

@@ -24,7 +24,7 @@ def numbers():
     return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * 64, 9), nn.ReLU())
 """
 OPTIONS = [
-    *("--extractor", "torch:run_nets:map_of_colours?size=128&cells=1x1,2x2&flip=yes"),
+    *("--extractor", "torch:run_nets:map_of_colours?size=128&cells=1x1,2x2"),
     *("--extractor", "torch:run_nets:numbers?way=warped&size=32&context=2&batch=7"),
     *("--sizes", "96", "--set=features.contrast=0.3", "--device", "cpu", "--quiet"),
 ]

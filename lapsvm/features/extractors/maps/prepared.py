@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise, mirrored_boxes
+from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise
 from lapsvm.features.extractors.pooling import (
     Grids,
     pool_cells,
@@ -227,39 +227,6 @@ class PreparedMaps:
         rows, columns = feature_map.shape[1:]
         scales = np.array([columns / self.width, rows / self.height])
         return np.asarray(windows * np.tile(scales, 2))
-
-
-@dataclass(frozen=True)
-class PreparedMirror:
-    """A picture and its mirror image; features are the means of both.
-
-    Attributes
-    ----------
-    picture, mirrored : PreparedPicture
-    width : int
-        Of the picture in pixels.
-    """
-
-    picture: PreparedPicture
-    mirrored: PreparedPicture
-    width: int
-
-    def __call__(self, boxes: ArrayLike) -> Float32:
-        """Return the features of windows."""
-        return np.asarray((self.picture(boxes) + self.mirrored(self._mirror(boxes))) / np.float32(2))
-
-    def project(self, boxes: ArrayLike, components: Sequence[Float32]) -> Float32:
-        """Return the projected features of windows."""
-        first, second = self.picture.project(boxes, components), self.mirrored.project(self._mirror(boxes), components)
-        return np.asarray((first + second) / np.float32(2))
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of both."""
-        return self.picture.nbytes + self.mirrored.nbytes
-
-    def _mirror(self, boxes: ArrayLike) -> Float64:
-        return mirrored_boxes(boxes, self.width)
 
 
 def project_parts(features: Float32, components: Sequence[Float32], halves: Sequence[bool]) -> Float32:

@@ -1,4 +1,4 @@
-"""Windows cut into cells, and means with the mirror image, pooled from a network's map."""
+"""Windows cut into cells, pooled from a network's map."""
 
 import numpy as np
 import pytest
@@ -76,34 +76,15 @@ def test_every_cell_loses_the_windows_surroundings(path):
     np.testing.assert_allclose(own - 0.5 * around, contrast, atol=1e-5)
 
 
-def test_flipped_features_are_the_mean_of_both_pictures(path):
-    plain = open_extractor(f"onnx:{path}?size=128&cells=2x2")
-    flip = open_extractor(f"onnx:{path}?size=128&cells=2x2&flip=yes")
-    mirrored = BOXES.copy()
-    mirrored[:, [0, 2]] = 128 - BOXES[:, [2, 0]]
-    expected = (plain(PICTURE, BOXES) + plain(PICTURE[:, ::-1], mirrored)) / 2
-    np.testing.assert_array_equal(flip(PICTURE, BOXES), expected)
-    np.testing.assert_array_equal(flip(PICTURE[:, ::-1], mirrored), expected)
-    assert flip.dim == plain.dim
-    assert not np.allclose(flip(PICTURE, BOXES), plain(PICTURE, BOXES))
-
-
-def test_cells_and_flip_are_told(path):
-    plain = open_extractor(f"onnx:{path}").describe()
-    assert open_extractor(f"onnx:{path}?flip=no").describe() == plain
-    other = open_extractor(f"onnx:{path}?flip=yes&cells=1x1,3x3").describe()
-    assert (other["flip"], other["cells"], other["blocks"]) == (True, "1x1,3x3", [50])
+def test_cells_are_recorded(path):
+    other = open_extractor(f"onnx:{path}?cells=1x1,3x3").describe()
+    assert (other["cells"], other["blocks"]) == ("1x1,3x3", [50])
 
 
 @pytest.mark.parametrize("value", ["4x4", "0x1", "2", "1x1,1x1", "2x2,", "2X2"])
 def test_bad_cells_are_named(path, value):
     with pytest.raises(OptionError, match=r"cells must be ROWSxCOLUMNS of 1 to 3 each, or several .*, got '"):
         open_extractor(f"onnx:{path}?cells={value}")
-
-
-def test_a_flip_is_yes_or_no(path):
-    with pytest.raises(OptionError, match="flip must be yes or no, got 'true'"):
-        open_extractor(f"onnx:{path}?flip=true")
 
 
 def test_channels_may_have_scales_of_their_own(path):
