@@ -1,6 +1,7 @@
-"""The house stays small: no long file, no crowded folder, no function with a crowd of parameters."""
+"""The house stays small: no long file, no crowded folder, no crowd of parameters, no circle of imports."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,35 @@ def test_no_function_has_more_than_7_parameters():
     paths = [path for room in ("lapsvm", "pipelines", "datasets") for path in sources(room) if path.suffix == ".py"]
     found = {name for path in paths for name in crowded(ast.parse(path.read_text(encoding="utf-8")))}
     assert found == {f"{name}.__init__" for name in ESTIMATORS} | PUBLIC
+
+
+def modules():
+    """Return the dotted name of every module of the package -> its file."""
+    paths = [path for room in ("lapsvm", "datasets", "pipelines") for path in sources(room) if path.suffix == ".py"]
+    named = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
+    inside = {path: parts if parts[0] == "lapsvm" else ("lapsvm", *parts) for path, parts in named.items()}
+    return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in inside.items()}
+
+
+def imported(name, path, known):
+    """Yield the modules that a module imports, for its types as well, but not inside of its functions."""
+    todo = [ast.parse(path.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.ImportFrom):
+            parts = name.split(".") + ([] if path.stem != "__init__" else [""])
+            base = ".".join(parts[: len(parts) - node.level]) + "." if node.level else ""
+            source = (base + (node.module or "")).rstrip(".")
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                yield inner if inner in known else source
+        elif not isinstance(node, ast.FunctionDef):
+            todo += ast.iter_child_nodes(node)
+
+
+def test_imports_run_in_no_circle():
+    """A folder's own `__init__` is left out: its files may name the files beside them."""
+    known = modules()
+    graph = {name: {one for one in imported(name, path, known) if one in known} for name, path in known.items()}
+    doors = {name for name, path in known.items() if path.stem == "__init__"}
+    assert list(TopologicalSorter({name: graph[name] - doors for name in graph if name not in doors}).static_order())

@@ -1,8 +1,18 @@
 """The result page of a run: `write_page` and the values that it shows."""
 
-from lapsvm.report.contents import CccpStep, ClassSummary, Contents, Curve, Example, LabelCounts, RunSummary, SetSummary
+from lapsvm.report.contents import (
+    CccpStep,
+    ClassSummary,
+    Contents,
+    Curve,
+    Example,
+    LabelCounts,
+    NextStep,
+    RunSummary,
+    SetSummary,
+)
 from lapsvm.report.misses import MissKind, miss_kind
-from lapsvm.report.next_steps import RULES, Findings, NextStep, next_steps
+from lapsvm.report.next_steps import RULES, Findings, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     Column,

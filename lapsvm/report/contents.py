@@ -19,7 +19,6 @@ from lapsvm.evaluation import check_entry
 
 if TYPE_CHECKING:
     from lapsvm.detection import Reliability
-    from lapsvm.report.next_steps import NextStep
 
 
 @dataclass(frozen=True)
@@ -251,6 +250,28 @@ class ClassSummary:
         return len(self.steps) or None
 
 
+@dataclass(frozen=True)
+class NextStep:
+    """One finding, and what to do.
+
+    Attributes
+    ----------
+    finding : str
+        A noun phrase, such as "Boxes are too large".
+    classes : tuple of (str, str)
+        The classes, each with the number that shows it.
+    advice : str
+        One or two sentences.
+    options : tuple of str
+        Options, or a command, that address it.
+    """
+
+    finding: str
+    classes: tuple[tuple[str, str], ...]
+    advice: str
+    options: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Contents:
     """All values that one page shows.
@@ -280,7 +301,7 @@ class Contents:
     warnings: tuple[str, ...] = ()
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
-    next_steps: "tuple[NextStep, ...]" = ()
+    next_steps: tuple[NextStep, ...] = ()
     verified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ docs/howto/what_now.md.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lapsvm.report.contents import check_numbers
+from lapsvm.report.contents import NextStep, check_numbers
 from lapsvm.report.misses import MissKind
 
 FEW_PICTURES = 30
@@ -91,28 +91,6 @@ class Findings:
     def uses_gradients(self) -> bool:
         """Whether the features come from gradients alone."""
         return bool(self.extractors) and all(name.startswith(GRADIENTS) for name in self.extractors)
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """One finding, and what to do.
-
-    Attributes
-    ----------
-    finding : str
-        A noun phrase, such as "Boxes are too large".
-    classes : tuple of (str, str)
-        The classes, each with the number that shows it.
-    advice : str
-        One or two sentences.
-    options : tuple of str
-        Options, or a command, that address it.
-    """
-
-    finding: str
-    classes: tuple[tuple[str, str], ...]
-    advice: str
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Annotations of a set of pictures for export."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -106,6 +106,14 @@ class Annotations:
     def n_boxes(self) -> int:
         """Number of boxes in all pictures."""
         return sum(len(picture.boxes) for picture in self.pictures)
+
+    def check_names(self, format_name: str, rule: Callable[[str], bool]) -> None:
+        """Raise InputError for the first set, class or picture whose name the format cannot hold."""
+        pictures = [picture.name for picture in self.pictures]
+        for what, names in (("set", [self.set_name]), ("class", self.classes), ("picture", pictures)):
+            for name in names:
+                if not rule(name):
+                    raise InputError(f"format {format_name} cannot hold the {what} name {name!r}.")
 
     @property
     def class_numbers(self) -> Mapping[str, int]:

@@ -1,14 +1,10 @@
 """What a name may hold in the files of each format."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from lapsvm.errors import InputError
-
-if TYPE_CHECKING:
-    from lapsvm.detection.export.annotations import Annotations
 
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -26,15 +22,6 @@ def is_line(name: str) -> bool:
 def is_xml_line(name: str) -> bool:
     """Return whether a name can stand in XML, where a reader may turn line breaks and tabs into spaces."""
     return is_line(name) and _NOT_IN_XML.search(name) is None and "\t" not in name
-
-
-def check_names(annotations: "Annotations", format_name: str, rule: Callable[[str], bool]) -> None:
-    """Raise InputError for the first set, class or picture whose name the format cannot hold."""
-    pictures = [picture.name for picture in annotations.pictures]
-    for what, names in (("set", [annotations.set_name]), ("class", annotations.classes), ("picture", pictures)):
-        for name in names:
-            if not rule(name):
-                raise InputError(f"format {format_name} cannot hold the {what} name {name!r}.")
 
 
 def check_unique(names: Iterable[str], rule: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.boxes import to_voc
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import check_names, check_unique, is_xml_line, without_suffix
+from lapsvm.detection.export.names import check_unique, is_xml_line, without_suffix
 from lapsvm.detection.export.placing import place_picture
 
 _OBJECT = (
@@ -30,10 +30,9 @@ _ANNOTATION = (
 
 def check_voc(annotations: Annotations) -> None:
     """Raise InputError for a name that XML or a file name cannot hold, or two pictures that would share an id."""
-    check_names(annotations, "voc", is_xml_line)
-    check_names(
-        Annotations(annotations.set_name, annotations.classes, ()), "voc", lambda name: not set(name) & set("/\\")
-    )
+    annotations.check_names("voc", is_xml_line)
+    without_pictures = Annotations(annotations.set_name, annotations.classes, ())
+    without_pictures.check_names("voc", lambda name: not set(name) & set("/\\"))
     check_unique(voc_ids(annotations).values(), "format voc must name each picture's file once")
 
 

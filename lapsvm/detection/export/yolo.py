@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import check_names, check_unique, is_line, without_suffix
+from lapsvm.detection.export.names import check_unique, is_line, without_suffix
 from lapsvm.detection.export.placing import place_picture
 
 VAL_SHARE = 0.1
@@ -29,7 +29,7 @@ _HEADER = "# Paths are relative to this file. Programs that look elsewhere need 
 
 def check_yolo(annotations: Annotations) -> None:
     """Raise InputError for a name that is no line of text, or two pictures that would share a file of labels."""
-    check_names(annotations, "yolo", is_line)
+    annotations.check_names("yolo", is_line)
     places = (without_suffix(_place(picture)) for picture in annotations.pictures)
     check_unique(places, "format yolo must name each picture's file once")
 
