@@ -18,11 +18,11 @@ import numpy as np
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector, nms, score_many
 from lapsvm.evaluation import corloc, evaluate_voc, matching, read_results, result_name, write_results
-from lapsvm.testing.detections import made_up_detections
 
 sys.path.append(str(Path(__file__).parents[2]))  # the slow twins are the tests' own
 from tests.twins import detection as suppression
 from tests.twins import evaluation as reference
+from tests.twins.made_up_detections import made_up_detections
 
 PICTURES, CLASSES, OBJECTS, DETECTIONS = 4952, 20, 600, 20_000
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from cell_tables import Results, label, markdown, protocol_table
 from cells import Cells
-from lapsvm.pipelines.cli.parameters import taking, with_defaults
+from lapsvm.pipelines.cli.parameters import taking
 from lapsvm.pipelines.cli.parsing import named_extractors, setting_values
 from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.checks import check_settings
@@ -91,9 +91,8 @@ def command(name: str, about: str, **defaults: Any) -> Callable[..., None]:
         run_protocol(protocol_options(name, options), options)
 
     protocol.__doc__ = about
-    return study_command(
-        taking(protocol, with_defaults((*TAKEN, *PROTOCOL), defaults), name=name, settings=settings_of("extract"))
-    )
+    options = [replace(one, default=defaults.get(one.name, one.default)) for one in (*TAKEN, *PROTOCOL)]
+    return study_command(taking(protocol, options, name=name, settings=settings_of("extract")))
 
 
 def protocol_options(name: str, options: dict[str, Any]) -> ProtocolOptions:

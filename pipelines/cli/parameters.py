@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -156,10 +155,3 @@ def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -
 def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     """Return what completes a value in a shell."""
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
-
-
-def with_defaults(options: Sequence[Option], defaults: Mapping[str, Any]) -> tuple[Option, ...]:
-    """Return options with other defaults, by name."""
-    return tuple(
-        replace(option, default=defaults[option.name]) if option.name in defaults else option for option in options
-    )

@@ -9,11 +9,8 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import OptionError
@@ -22,6 +19,7 @@ from lapsvm.evaluation import write_json
 from ..fitting.history import CONSTANTS
 from ..results.detectors import load_detectors
 from ..results.inputs import trained_tasks, training_shards
+from ..results.tables import print_rows
 from ..run.context import RunContext
 from ..run.settings import BASELINES, Settings
 from .train import run as train_classes
@@ -89,20 +87,15 @@ def tuning_csv(table: Mapping[str, Any]) -> str:
 
 def print_tuning(table: Mapping[str, Any]) -> None:
     """Print the candidates of every class on standard output, the chosen one with a star."""
-    console = Console(highlight=False, markup=False, emoji=False)
     for name, entry in table["classes"].items():
-        title = f"{name}: held-out image AP, {table['folds']} folds"
-        console.print(_rich_table(title, entry["chosen"], entry["candidates"]))
-
-
-def _rich_table(title: str, chosen: Mapping[str, float], candidates: Sequence[Mapping[str, Any]]) -> Table:
-    printed = Table(title=title, title_justify="left")
-    for column in (*chosen, "mean", "std"):
-        printed.add_column(column, justify="right")
-    printed.add_column("")
-    for candidate in candidates:
-        constants = {name: candidate[name] for name in chosen}
-        numbers = [f"{value:.4g}" for value in constants.values()]
-        numbers += [f"{candidate[key]:.3f}" for key in ("mean", "std")]
-        printed.add_row(*numbers, "*" if constants == chosen else "")
-    return printed
+        title, chosen = f"{name}: held-out image AP, {table['folds']} folds", entry["chosen"]
+        rows = [
+            [
+                *(f"{one[key]:.4g}" for key in chosen),
+                one["mean"],
+                one["std"],
+                "*" if chosen.items() <= one.items() else "",
+            ]
+            for one in entry["candidates"]
+        ]
+        print_rows(title, [*chosen, "mean", "std", ""], rows, has_means=False)

@@ -6,9 +6,9 @@ import pytest
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import corloc, evaluate_voc, matching
-from lapsvm.testing.detections import made_up_detections
 
 from ..twins import evaluation as reference
+from ..twins.made_up_detections import made_up_detections
 
 CLASSES = 20
 
