@@ -19,6 +19,14 @@ from lapsvm.evaluation.matching import truth_of
 from lapsvm.evaluation.results import Detections
 from lapsvm.evaluation.tables import Row
 
+SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
+MAX_DETECTIONS = (1, 10, 100)  # limits per picture and category
+COCO_MEASURES = (
+    "coco_ap", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large",
+    "coco_ar1", "coco_ar10", "coco_ar100", "coco_ar_small", "coco_ar_medium", "coco_ar_large",
+)  # fmt: skip
+"""In the order of COCO's own summary."""
+
 
 def coco_evaluation(
     truth: CocoFile, results: Sequence[CocoResult]
@@ -117,15 +125,6 @@ def _objects(file: CocoFile, category: Hashable) -> dict[str, GroundTruth]:
 def _image_id(key: Hashable) -> str:
     """Return an id as text; 12 and "12" remain different."""
     return repr(key)
-
-
-SIZES = ("", "_small", "_medium", "_large")  # all; areas up to 32^2, up to 96^2, and above, in square pixels
-MAX_DETECTIONS = (1, 10, 100)  # limits per picture and category
-COCO_MEASURES = (
-    "coco_ap", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large",
-    "coco_ar1", "coco_ar10", "coco_ar100", "coco_ar_small", "coco_ar_medium", "coco_ar_large",
-)  # fmt: skip
-"""In the order of COCO's own summary."""
 
 
 def coco_rows(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, Row]:

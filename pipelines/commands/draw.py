@@ -15,6 +15,8 @@ from lapsvm.files import write_atomically
 
 from .box_captions import LabelStyle, Rectangle, place_label, shown_name
 
+PROBABLE = 0.5
+"""Least probability of a drawn box where no threshold is given."""
 SOFTWARE = ("Software", "lapsvm predict")
 """Keyword and text of the first text chunk of a PNG; they identify drawings of this program."""
 COLOURS = (
@@ -135,10 +137,6 @@ def is_drawing(path: Path) -> bool:
     text = b"tEXt" + "\0".join(SOFTWARE).encode("latin-1")
     with path.open("rb") as file:
         return file.read(_BEFORE_TEXT + len(text))[_BEFORE_TEXT:] == text
-
-
-PROBABLE = 0.5
-"""Least probability of a drawn box where no threshold is given."""
 
 
 def drawn_boxes(detected: Mapping[str, Detected], least: float) -> list[DrawnBox]:

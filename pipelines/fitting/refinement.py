@@ -26,6 +26,8 @@ from .fit import Constants, FitRequest, problem
 from .trainer import training_progress
 from .verdicts.settled_windows import settled_windows
 
+MIN_IOU = 0.45  # of the windows that vote
+
 
 @dataclass(frozen=True, eq=False)
 class StoredPictures:
@@ -176,9 +178,6 @@ class Rounds:
         bags, y = self._pictures.bags, chain.y
         counts = np.where(y > 0, np.diff(bags.offsets), np.where(y < 0, count, 1))
         return bags.top_mask(counts, chain.weights)
-
-
-MIN_IOU = 0.45
 
 
 def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, smoothing: float) -> Index:

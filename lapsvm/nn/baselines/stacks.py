@@ -103,7 +103,7 @@ class HeadStack:
                     values = training.step(active, pictures.windows(bag), labels[active, bag], of_picture)
                     for head, value in zip(active, values, strict=True):
                         losses[head].append(value)
-            training.tell(epoch, going, losses)
+            training.end_epoch(epoch, going, losses)
             if visit is not None:
                 visit(epoch)
         return self
@@ -190,7 +190,7 @@ class _Training:
         spread = (square / (1 - 0.999**steps)).sqrt_().add_(1e-8)
         return own - self._lr[active].reshape(shape) / (1 - 0.9**steps) * mean / spread
 
-    def tell(self, epoch: int, going: Array, losses: Sequence[Sequence[float]]) -> None:
+    def end_epoch(self, epoch: int, going: Array, losses: Sequence[Sequence[float]]) -> None:
         """Give the heads that are still `going` their parameters and the record of an epoch."""
         for number in np.flatnonzero(going).tolist():
             model = self._models[number]
