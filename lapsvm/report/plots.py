@@ -224,12 +224,12 @@ def _axis(low: float, high: float) -> _Axis:
         low, high = 0.0, 1.0
     elif high - low <= 1e-12 * size:
         low, high = low - 0.05 * size, high + 0.05 * size
-    step = _round_step((high - low) / 4)
+    step = round_step((high - low) / 4)
     ticks = tuple(step * i for i in range(floor(low / step + 1e-9), ceil(high / step - 1e-9) + 1))
     return _Axis(ticks[0], ticks[-1], ticks, _labels(ticks, step))
 
 
-def _round_step(raw: float) -> float:
+def round_step(raw: float) -> float:
     """Return the smallest of 1, 2, 5, 10 times a power of ten that is at least `raw`."""
     power = 10.0 ** floor(log10(raw))
     return next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= raw)

@@ -41,18 +41,21 @@ def chosen_form(options: Mapping[str, Any]) -> str:
 
 def evaluate_files(options: Mapping[str, Any]) -> None:
     """Evaluate result files of any program, in VOC layout or as COCO files."""
-    iou = 0.5 if options["iou"] is None else options["iou"]
-    results, json_file, quiet = options["results"], options["json_file"], options["quiet"]
+    iou, results, quiet = 0.5 if options["iou"] is None else options["iou"], options["results"], options["quiet"]
     if options["coco"] is None:
-        evaluate_voc_files(options["root"], options["set_name"] or "test", results, iou, json_file, quiet)
+        set_name = options["set_name"] or "test"
+        table, title = evaluate_voc_files(options["root"], set_name, results, iou, quiet), f"{set_name} set"
     else:
-        evaluate_coco(options["coco"], results, iou, json_file, quiet, chosen_metrics(options["metrics"] or "voc"))
+        metrics = chosen_metrics(options["metrics"] or "voc")
+        table, title = evaluate_coco(options["coco"], results, iou, metrics), results.name
+    if options["json_file"] is not None:
+        write_json(options["json_file"], table)
+    if not quiet:
+        print_table(table, f"{title}, IoU {iou:g}")
 
 
-def evaluate_voc_files(
-    root: Path, set_name: str, results: Path, iou: float, json_file: Path | None, quiet: bool
-) -> None:
-    """Evaluate comp3/comp4 files against a ground truth in VOC layout.
+def evaluate_voc_files(root: Path, set_name: str, results: Path, iou: float, quiet: bool) -> dict[str, Any]:
+    """Return the table of comp3/comp4 files against a ground truth in VOC layout.
 
     Parameters
     ----------
@@ -62,7 +65,6 @@ def evaluate_voc_files(
     results : Path
         The classes are those of its files; others that have objects in the set are named.
     iou : float
-    json_file : Path or None
     quiet : bool
     """
     found = read_results(results, set_name)
@@ -74,10 +76,7 @@ def evaluate_voc_files(
     if missing:
         table["missing"] = missing
         Reporter(quiet).warn(f"{results} has no result file of {', '.join(missing)}; means are without them")
-    if json_file is not None:
-        write_json(json_file, table)
-    if not quiet:
-        print_table(table, f"{set_name} set, IoU {iou:g}")
+    return table
 
 
 def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
@@ -86,10 +85,8 @@ def _annotated_classes(root: Path, image_ids: Iterable[str]) -> set[str]:
     return {item.name for file in files for item in read_objects(file)}
 
 
-def evaluate_coco(
-    truth: Path, results: Path, iou: float, json_file: Path | None, quiet: bool, metrics: Sequence[str] = ("voc",)
-) -> None:
-    """Evaluate COCO results against COCO annotations.
+def evaluate_coco(truth: Path, results: Path, iou: float, metrics: Sequence[str] = ("voc",)) -> dict[str, Any]:
+    """Return the table of COCO results against COCO annotations.
 
     Parameters
     ----------
@@ -97,16 +94,10 @@ def evaluate_coco(
         JSON files; the classes are the categories of `truth`.
     iou : float
         For the figures of VOC.
-    json_file : Path or None
-    quiet : bool
     metrics : sequence of "voc", "coco"
     """
     file = read_coco(truth, boxes=True)
     rows = read_coco_results(results, file)
     columns = [evaluate_voc(*coco_evaluation(file, rows), iou).rows()] if "voc" in metrics else []
     columns += [coco_rows(file, rows)] if "coco" in metrics else []
-    table = class_table(*columns)
-    if json_file is not None:
-        write_json(json_file, table)
-    if not quiet:
-        print_table(table, f"{results.name}, IoU {iou:g}")
+    return class_table(*columns)

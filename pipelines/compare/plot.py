@@ -6,8 +6,10 @@ Cross-validation, if there is any, is one more measure.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor
 from typing import Any
+
+from lapsvm.report.plots import round_step
 
 from ..results.tables import TITLES
 
@@ -68,9 +70,7 @@ def _scale(differences: list[Mapping[str, float]]) -> _Scale:
     high = max([0.0, *(max(entry["high"], entry["difference"]) for entry in differences)])
     if high - low < 1e-6:
         low, high = low - 0.1, high + 0.1
-    raw = (high - low) / 5
-    power = 10.0 ** floor(log10(raw))
-    step = next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= raw)
+    step = round_step((high - low) / 5)
     return _Scale(step * floor(low / step), step * ceil(high / step), step)
 
 

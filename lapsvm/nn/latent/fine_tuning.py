@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -336,12 +337,7 @@ def _equally_wide(*windows: Tensor) -> list[Tensor]:
 
 def _line(record: dict[str, Any], epochs: int, spent: float, each: float) -> str:
     """Return the line of an epoch."""
-    left = f", about {_clock(each * (epochs - record['epoch']))} left" if record["epoch"] < epochs else ""
+    before, left = (timedelta(seconds=round(value)) for value in (spent, each * (epochs - record["epoch"])))
+    ahead = f", about {left} left" if record["epoch"] < epochs else ""
     objective = f"objective {record['objective']:.6g}"
-    return f"fine-tuning: epoch {record['epoch']} of {epochs}, {objective}, {_clock(spent)} so far{left}"
-
-
-def _clock(seconds: float) -> str:
-    """Return a duration as h:mm:ss."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+    return f"fine-tuning: epoch {record['epoch']} of {epochs}, {objective}, {before} so far{ahead}"
