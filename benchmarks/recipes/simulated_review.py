@@ -3,7 +3,7 @@
 The person answers from true boxes: takes the first candidate with an IoU of at least .6 with an object, draws the
 largest object where there is none, and is wrong once in twenty (takes the first box, or none if that is right). Chains
 without a fold are refined once for each way of using the verdicts; CorLoc is over the pictures of these folds, whose
-labels and verdicts their chain has not seen. Before it, how often Wilson's interval of so many verdicts without
+labels and verdicts their chain has not seen. Before it, how often the interval of so many verdicts without
 mistakes holds the share of all pictures.
 
     python benchmarks/recipes/simulated_review.py RUN --verdicts 20 --seeds 0,1,2 --folds 1,2,3
@@ -24,7 +24,7 @@ from lapsvm.pipelines.fitting.training_bags import Halves, stored_bags
 from lapsvm.pipelines.fitting.verdicts import restart
 from lapsvm.pipelines.fitting.verdicts.reviewed import ReviewedClass, Reviews
 from lapsvm.pipelines.results.boxes.known import known_boxes
-from lapsvm.pipelines.results.verified import wilson
+from lapsvm.pipelines.results.verified import share_interval
 from lapsvm.pipelines.review.order import random_order
 from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.run.verdicts import Verdict
@@ -75,7 +75,8 @@ def coverage(held_out, truth, count, seed) -> float:
     boxes = dict(zip(held_out.ids, held_out.boxes, strict=True))
     right = np.array([is_hit(boxes[name], of.boxes) for name, of in truth.items() if name in boxes and len(of.boxes)])
     rng, count = np.random.default_rng(seed), min(count, len(right))
-    held = [wilson(int(rng.choice(right, count, replace=False).sum()), count) for _ in range(DRAWS)]
+    drawn = (int(rng.choice(right, count, replace=False).sum()) for _ in range(DRAWS))
+    held = [share_interval(hits, count, len(right)) for hits in drawn]
     return float(np.mean([low <= right.mean() <= high for low, high in held]))
 
 

@@ -7,10 +7,10 @@ pictures that were chosen in another way never count.
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
-from scipy.special import ndtri
+import numpy as np
+from scipy.stats import hypergeom
 
 from lapsvm.features import open_shards
 
@@ -30,15 +30,18 @@ class Verified:
     Attributes
     ----------
     right, of : int
+    among : int
+        Pictures that show the class, from which `of` were drawn.
     """
 
     right: int
     of: int
+    among: int
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's interval of the share at 95 %."""
-        return wilson(self.right, self.of)
+        """The interval of the share among all pictures, at 95 %."""
+        return share_interval(self.right, self.of, self.among)
 
     def row(self) -> dict[str, Any]:
         """Return the entry of evaluation.json."""
@@ -50,25 +53,28 @@ class Verified:
         return f"{self.right} of {self.of} right: {100 * low:.0f} to {100 * high:.0f} %"
 
 
-def wilson(right: int, of: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return Wilson's score interval of a share.
+def share_interval(right: int, of: int, among: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the mid-P interval of a share: `right` of `of` pictures drawn without replacement from `among`.
+
+    Numbers of right pictures among all are left out if so many or more (so few or fewer) in the draw are too unlikely,
+    the drawn number itself counted by half (hypergeometric distribution).
 
     Parameters
     ----------
-    right, of : int
-        `right` of `of` >= 1 independent draws.
+    right, of, among : int
+        0 <= `right` <= `of` <= `among`, `of` >= 1.
     level : float, default 0.95
 
     Returns
     -------
     tuple of 2 floats
-        In [0, 1].
+        In [right / among, 1].
     """
-    z = float(ndtri((1 + level) / 2))
-    share, unit = right / of, z * z / of
-    middle = (share + unit / 2) / (1 + unit)
-    half = z / (1 + unit) * sqrt(share * (1 - share) / of + unit / (4 * of))
-    return (0.0 if right == 0 else max(0.0, middle - half)), (1.0 if right == of else min(1.0, middle + half))
+    numbers = np.arange(right, among - of + right + 1)
+    drawn = hypergeom(among, numbers, of)
+    half, least = drawn.pmf(right) / 2, (1 - level) / 2
+    likely = numbers[(drawn.sf(right) + half > least) & (drawn.cdf(right - 1) + half > least)]
+    return float(likely[0] / among), float(likely[-1] / among)
 
 
 def verified(reviewed: ReviewedClass, held_out: HeldOut) -> Verified | None:
@@ -83,7 +89,9 @@ def verified(reviewed: ReviewedClass, held_out: HeldOut) -> Verified | None:
         for picture, one in reviewed.verdicts.items()
         if one.order == "random" and one.verdict in ("boxes", "none") and picture in box_of
     ]
-    return Verified(sum(said), len(said)) if said else None
+    absent = sum(one.verdict == "absent" for one in reviewed.verdicts.values())
+    among = max(len(said), int((held_out.y > 0).sum()) - absent)
+    return Verified(sum(said), len(said), among) if said else None
 
 
 def verified_classes(context: RunContext) -> dict[str, Verified]:
@@ -108,7 +116,7 @@ def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
     """Return the entry "verified" of evaluation.json."""
     return {
         "level": LEVEL,
-        "interval": "wilson",
+        "interval": "mid-P, hypergeometric",
         "boxes": "held out",
         "classes": {name: figure.row() for name, figure in figures.items()},
     }
