@@ -4,13 +4,11 @@ A figure is of held-out boxes alone: a box of a model that saw neither the pictu
 pictures that were chosen in another way never count.
 """
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from scipy.stats import hypergeom
 
 from lapsvm.features import open_shards
 
@@ -20,6 +18,7 @@ from ..run.settings import BASELINES
 from .held_out import HeldOut, read_held_out
 
 LEVEL = 0.95
+NORMAL = 1.959964  # quantile of the normal distribution at (1 + LEVEL) / 2
 ADVICE = "not verified: look at, or mark, 20 boxes"
 
 
@@ -53,28 +52,28 @@ class Verified:
         return f"{self.right} of {self.of} right: {100 * low:.0f} to {100 * high:.0f} %"
 
 
-def share_interval(right: int, of: int, among: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return the mid-P interval of a share: `right` of `of` pictures drawn without replacement from `among`.
+def share_interval(right: int, of: int, among: int) -> tuple[float, float]:
+    """Return the interval of a share at 95 %: `right` of `of` pictures drawn without replacement from `among`.
 
-    Numbers of right pictures among all are left out if so many or more (so few or fewer) in the draw are too unlikely,
-    the drawn number itself counted by half (hypergeometric distribution).
+    E. B. Wilson's interval (JASA 22, 1927) with the finite-population correction: the draw counts as one of
+    of (among - 1) / (among - of) pictures with replacement. It ends where the pictures that were not drawn do.
 
     Parameters
     ----------
     right, of, among : int
         0 <= `right` <= `of` <= `among`, `of` >= 1.
-    level : float, default 0.95
 
     Returns
     -------
     tuple of 2 floats
-        In [right / among, 1].
+        In [right / among, 1 - (of - right) / among].
     """
-    numbers = np.arange(right, among - of + right + 1)
-    drawn = hypergeom(among, numbers, of)
-    half, least = drawn.pmf(right) / 2, (1 - level) / 2
-    likely = numbers[(drawn.sf(right) + half > least) & (drawn.cdf(right - 1) + half > least)]
-    return float(likely[0] / among), float(likely[-1] / among)
+    share, least, most = right / of, right / among, 1 - (of - right) / among
+    if among == of:
+        return share, share
+    inverse = NORMAL**2 * (among - of) / (of * (among - 1))  # z^2 / n
+    centre, half = share + inverse / 2, math.sqrt(inverse * (share * (1 - share) + inverse / 4))
+    return max(least, (centre - half) / (1 + inverse)), min(most, (centre + half) / (1 + inverse))
 
 
 def verified(reviewed: ReviewedClass, held_out: HeldOut) -> Verified | None:
@@ -116,7 +115,7 @@ def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
     """Return the entry "verified" of evaluation.json."""
     return {
         "level": LEVEL,
-        "interval": "mid-P, hypergeometric",
+        "interval": "wilson, finite population",
         "boxes": "held out",
         "classes": {name: figure.row() for name, figure in figures.items()},
     }
