@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, Index
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import StageError
@@ -21,6 +21,7 @@ from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
 from ..fitting.training_bags import Halves, stored_bags
+from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, variants
 from ..fitting.verdicts.restart import restarted
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
@@ -82,9 +83,9 @@ def _refine(
     context.save_settings()
     for task in tasks:
         first = detectors[task.name]
-        chains, rows = _refined_chains(context, task, pictures, first, folds[task.name])
+        chains, rows, chosen = _refined_chains(context, task, pictures, first, folds[task.name])
         write_history(context.run, rows, context.reporter.say, role="round")
-        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result"))}
+        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
         detector = _detector(context, task, pictures, chains[0], result, projection)
         weights = [detector.coef, *(chain.weights for chain in chains[1:])]
         shown, fold = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids), folds[task.name].fold
@@ -117,24 +118,35 @@ def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldMod
 
 def _refined_chains(
     context: RunContext, task: FitTask, pictures: StoredPictures, first: Detector, folds: FoldModels
-) -> tuple[list[Chain], list[dict[str, Any]]]:
-    """Return the chains after the last round, that of all pictures first, and the rows of its history."""
-    settings, rows = context.settings, []
-    rounds = Rounds(settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known)
+) -> tuple[Sequence[Chain], list[dict[str, Any]], dict[str, Any]]:
+    """Return the final chains, that of all pictures first, the rows of its history, and what verdicts chose."""
+    rounds = Rounds(context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known)
     columns = [first.coef * first.scale, *folds.coef.T]
     labels = [task.y, *seen_labels(task.y, folds.fold)]
     chains = [
         rounds.begin(y, _scaled(weights, pictures.scale), first.intercept)
         for y, weights in zip(labels, columns, strict=True)
     ]
-    chains = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
+    found, rows = _variants(context, task, rounds, chains, folds.fold)
+    anew = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
+    if any(one is not other for one, other in zip(anew, chains, strict=True)):
+        found += [one.named("reviewed pictures first") for one in _variants(context, task, rounds, anew, folds.fold)[0]]
+    taken, chosen = chosen_by_verdicts(found, folds.fold, task, pictures, context.settings, context.reporter)
+    return taken, rows, chosen
+
+
+def _variants(
+    context: RunContext, task: FitTask, rounds: Rounds, begun: Sequence[Chain], fold: Index
+) -> tuple[list[Variant], list[dict[str, Any]]]:
+    """Return the models of a class that rounds give, those of the settings first, and the rows of their history."""
+    settings, chains, rows = context.settings, list(begun), []
     for number in range(1, settings.refine.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
         if number > 1:
-            chains = rounds.with_new_windows(chains, folds.fold)
+            chains = rounds.with_new_windows(chains, fold)
         chains = rounds.refined(chains, title, context.reporter)
         rows += history_rows(task.name, f"round {number}", Constants(settings.refine.C), _last_solution(chains[0]))
-    return [chain._replace(weights=rounds.lowered(chain.weights)) for chain in chains], rows
+    return variants(settings, rounds, begun, chains), rows
 
 
 def _last_solution(chain: Chain) -> LatentSolution:
@@ -157,12 +169,11 @@ def _detector(
     projection: Projection | None,
 ) -> Detector:
     """Return the final detector of a class, and report what has no certificate."""
-    is_lowered = context.settings.refine.surroundings < 1 and not pictures.inside.all()
-    if is_lowered:
-        share = f"{context.settings.refine.surroundings:g} of the weights of surroundings"
-        context.reporter.say(f"refine: {task.name} keeps {share}: no certificate.")
+    is_certified = np.array_equal(whole.weights, _last_solution(whole).coef)
+    if not is_certified:
+        context.reporter.say(f"refine: {task.name} changes weights after training: no certificate.")
     solution = replace(_last_solution(whole), coef=whole.weights, intercept=whole.intercept)
-    return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=not is_lowered)
+    return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=is_certified)
 
 
 def _move(final: Path, trained: Path) -> None:

@@ -2,7 +2,8 @@
 
 Labels alone cannot say whether a part, the object or its surroundings is meant. Where the model of the labels has
 chosen something else than the person means in most pictures, a few true boxes among many wrong ones change little. So
-refinement then begins with a model of the reviewed pictures alone, which chooses the windows of the others.
+refinement is then also begun with a model of the reviewed pictures alone, which chooses the windows of the others, and
+verdicts choose between the two (`choice`): on some pictures refinement settles by itself what the labels leave wrong.
 
 A chain without a fold decides by the verdicts that it may see, so its boxes in the fold stay held out.
 """
@@ -43,7 +44,7 @@ def restarted(rounds: Rounds, chain: Chain, pictures: StoredPictures, task: FitT
         return chain
     reporter.say(
         f"refine: {task.name}: labels alone choose the right box in {right} of {len(seen)} reviewed pictures, so "
-        "refinement begins with these."
+        "refinement is also begun with these."
     )
     alone = np.where((chain.y > 0) & ~np.isin(np.arange(len(chain.y)), seen), 0, chain.y).astype(np.int8)
     (begun,) = rounds.refined([chain._replace(y=alone)], f"refine {task.name}, reviewed pictures", reporter)

@@ -82,12 +82,15 @@ class Reviews:
         What a model's provenance records of mended labels and of known boxes; empty where the verdicts say nothing.
     notes : tuple of str
         Sentences on verdicts that do not count.
+    random : tuple of int
+        The rows of `known` whose pictures were drawn at random.
     """
 
     known: Mapping[int, KnownBoxes] = field(default_factory=dict)
     labels_key: Mapping[str, object] = field(default_factory=dict)
     boxes_key: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    random: tuple[int, ...] = ()
 
 
 def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tuple[Labels, Reviews]:
@@ -97,7 +100,8 @@ def mended_labels(reviewed: ReviewedClass, y: Labels, ids: Sequence[str]) -> tup
     changed = [(ids[row], int(labels[row])) for row in np.flatnonzero(y != labels).tolist()]
     settled = [(ids[row], boxes.true.tolist(), boxes.wrong.tolist()) for row, boxes in sorted(known.items())]
     keys = _key("mended_labels", changed), _key("reviewed_pictures", settled)
-    return labels, Reviews(known, *keys, reviewed.notes)
+    random = tuple(row for row in sorted(known) if reviewed.verdicts[ids[row]].order == "random")
+    return labels, Reviews(known, *keys, reviewed.notes, random)
 
 
 def settled_boxes(verdict: Verdict) -> KnownBoxes:

@@ -1,0 +1,117 @@
+"""Which of a class's models a person means, by verdicts on random pictures.
+
+Labels alone cannot say whether a part, the object or more than it is meant. A run has several models at hand that
+differ in just this: refinement's with the lowered weights of surroundings or with all of them, those before refinement,
+and the same begun with the reviewed pictures. The one with the most right boxes in the reviewed pictures is taken, that
+of the settings where no other is better by more than a standard error.
+
+Boxes are held out: a picture counts by the model without its fold, and the model without a fold is chosen by the
+verdicts of the other folds.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lapsvm.arrays import Float64, Index
+from lapsvm.detection.picture_scores import best_boxes
+from lapsvm.latent import KnownBoxes
+
+from ...run.progress import Reporter
+from ...run.settings import Settings
+from ..refinement import Chain, Rounds, StoredPictures
+from ..tasks import FitTask
+from .restart import LEAST
+from .reviewed import SAME
+
+UNKNOWN = 0.5
+"""What a box counts that is unlike the rejected ones: right or wrong."""
+
+
+class Variant(NamedTuple):
+    """Models that a class may take: settings that differ from the run's, the chains, and how they began."""
+
+    values: Mapping[str, float]
+    chains: Sequence[Chain]
+    start: str = ""
+
+    def named(self, start: str) -> "Variant":
+        """Return the same models with a name of their start."""
+        return self._replace(start=start)
+
+    def __str__(self) -> str:
+        changed = [f"{name} {value:g}" for name, value in self.values.items()]
+        return ", ".join([self.start, *changed] if self.start else changed) or "the settings"
+
+
+def variants(settings: Settings, rounds: Rounds, first: Sequence[Chain], last: Sequence[Chain]) -> list[Variant]:
+    """Return the models that may be meant, those of the settings first.
+
+    `first` and `last` are the chains before and after refinement, with all weights of surroundings.
+    """
+    own = [chain._replace(weights=rounds.lowered(chain.weights)) for chain in last]
+    unrefined = [chain._replace(solution=refined.solution) for chain, refined in zip(first, last, strict=True)]
+    all_weights = [Variant({"refine.surroundings": 1.0}, last)] if settings.refine.surroundings < 1 else []
+    return [Variant({}, own), *all_weights, Variant({"refine.rounds": 0}, unrefined)]
+
+
+def chosen_by_verdicts(
+    found: Sequence[Variant], fold: Index, task: FitTask, pictures: StoredPictures, settings: Settings,
+    reporter: Reporter,
+) -> tuple[Sequence[Chain], dict[str, Any]]:  # fmt: skip
+    """Return the chains that verdicts choose, and what provenance records of the choice.
+
+    Those of the settings, and no record, where fewer than `LEAST` random pictures of a fold have a verdict.
+
+    Parameters
+    ----------
+    found : sequence of Variant
+    fold : (n_bags,) intp
+        The fold of every picture, from 1; 0 for none.
+    task : FitTask
+    pictures : StoredPictures
+    settings : Settings
+    reporter : Reporter
+    """
+    judged = np.array([row for row in task.reviews.random if fold[row]], dtype=np.intp)
+    if len(judged) < LEAST:
+        return found[0].chains, {}
+    right = np.array([_right_of_folds(one.chains, fold, judged, task, pictures, settings) for one in found])
+    counts = right.sum(axis=1)
+    taken = found[_surely_best(counts, len(judged))]
+    chains = [taken.chains[0]]
+    for number, own in enumerate(right.T, start=1):
+        others = len(judged) - int((fold[judged] == number).sum())
+        chains.append(found[_surely_best(counts - own, others)].chains[number])
+    said = ", ".join(f"{count:g} by {one}" for count, one in zip(counts, found, strict=True))
+    reporter.say(f"refine: {task.name}: right boxes in {len(judged)} reviewed pictures: {said}; it takes {taken}.")
+    candidates = {str(one): float(count) for count, one in zip(counts, found, strict=True)}
+    return chains, {"chosen_by_verdicts": {"taken": str(taken), "of": len(judged), "right": candidates}}
+
+
+def _surely_best(counts: Float64, judged: int) -> int:
+    """Return which model has most right boxes, the first unless another is better by more than a standard error.
+
+    That of a number of right boxes among so many pictures is at most half of the root of their number.
+    """
+    best = int(np.argmax(counts))
+    return best if counts[best] - counts[0] > math.sqrt(judged) / 2 else 0
+
+
+def _right_of_folds(
+    chains: Sequence[Chain], fold: Index, judged: Index, task: FitTask, pictures: StoredPictures, settings: Settings
+) -> list[float]:
+    """Return how many boxes are right in the reviewed pictures of each fold, by the model without it."""
+    found = []
+    for number, chain in enumerate(chains[1:], start=1):
+        rows = judged[fold[judged] == number]
+        boxes, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, rows, settings.detect)
+        known = [task.reviews.known[row] for row in rows.tolist()]
+        found.append(sum(_rightness(box, of) for box, of in zip(boxes, known, strict=True)))
+    return found
+
+
+def _rightness(box: Float64, known: KnownBoxes) -> float:
+    return float(known.right(box[None], SAME)[0]) * (1.0 if len(known.true) else UNKNOWN)
