@@ -21,7 +21,7 @@ from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
 from ..fitting.training_bags import Halves, stored_bags
-from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, variants
+from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
 from ..fitting.verdicts.restart import restarted
 from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
@@ -128,9 +128,11 @@ def _refined_chains(
         for y, weights in zip(labels, columns, strict=True)
     ]
     found, rows = _variants(context, task, rounds, chains, folds.fold)
-    anew = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
-    if any(one is not other for one, other in zip(anew, chains, strict=True)):
-        found += [one.named("reviewed pictures first") for one in _variants(context, task, rounds, anew, folds.fold)[0]]
+    if len(judged_pictures(task, folds.fold)):
+        anew = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
+        if any(one is not other for one, other in zip(anew, chains, strict=True)):
+            more, _ = _variants(context, task, rounds, anew, folds.fold)
+            found += [one._replace(start="reviewed pictures first") for one in more]
     taken, chosen = chosen_by_verdicts(found, folds.fold, task, pictures, context.settings, context.reporter)
     return taken, rows, chosen
 

@@ -37,10 +37,6 @@ class Variant(NamedTuple):
     chains: Sequence[Chain]
     start: str = ""
 
-    def named(self, start: str) -> "Variant":
-        """Return the same models with a name of their start."""
-        return self._replace(start=start)
-
     def __str__(self) -> str:
         changed = [f"{name} {value:g}" for name, value in self.values.items()]
         return ", ".join([self.start, *changed] if self.start else changed) or "the settings"
@@ -57,13 +53,19 @@ def variants(settings: Settings, rounds: Rounds, first: Sequence[Chain], last: S
     return [Variant({}, own), *all_weights, Variant({"refine.rounds": 0}, unrefined)]
 
 
+def judged_pictures(task: FitTask, fold: Index) -> Index:
+    """Return the pictures by whose verdicts models are chosen: random ones of a fold; none if fewer than `LEAST`."""
+    rows = [row for row in task.reviews.random if fold[row]]
+    return np.array(rows if len(rows) >= LEAST else [], dtype=np.intp)
+
+
 def chosen_by_verdicts(
     found: Sequence[Variant], fold: Index, task: FitTask, pictures: StoredPictures, settings: Settings,
     reporter: Reporter,
 ) -> tuple[Sequence[Chain], dict[str, Any]]:  # fmt: skip
     """Return the chains that verdicts choose, and what provenance records of the choice.
 
-    Those of the settings, and no record, where fewer than `LEAST` random pictures of a fold have a verdict.
+    Those of the settings, and no record, where there are no `judged_pictures`.
 
     Parameters
     ----------
@@ -75,8 +77,8 @@ def chosen_by_verdicts(
     settings : Settings
     reporter : Reporter
     """
-    judged = np.array([row for row in task.reviews.random if fold[row]], dtype=np.intp)
-    if len(judged) < LEAST:
+    judged = judged_pictures(task, fold)
+    if not len(judged):
         return found[0].chains, {}
     right = np.array([_right_of_folds(one.chains, fold, judged, task, pictures, settings) for one in found])
     counts = right.sum(axis=1)

@@ -11,11 +11,11 @@ A chain without a fold decides by the verdicts that it may see, so its boxes in 
 import numpy as np
 
 from lapsvm.arrays import Index
-from lapsvm.boxes import iou
 
 from ...run.progress import Reporter
 from ..refinement import Chain, Rounds, StoredPictures
 from ..tasks import FitTask
+from .reviewed import SAME
 
 LEAST = 5
 """Pictures with known objects that a chain must see."""
@@ -56,6 +56,4 @@ def _right(windows: Index, rows: Index, pictures: StoredPictures, task: FitTask)
     offsets = pictures.bags.offsets
     chosen = np.asarray(pictures.boxes[offsets[rows] + windows[rows]], dtype=np.float64)
     known = task.reviews.known
-    return sum(
-        bool(iou(box[None], known[row].true).max() > 0.5) for box, row in zip(chosen, rows.tolist(), strict=True)
-    )
+    return sum(bool(known[row].right(box[None], SAME)[0]) for box, row in zip(chosen, rows.tolist(), strict=True))
