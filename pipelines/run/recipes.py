@@ -142,8 +142,8 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
 
 
 def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Say whether the sizes are those of recipe best, of which a user has `given` none."""
-    fixed = {"features.sizes", "windows.proposal_side"} & given.keys()
+    """Say whether the sizes are those of recipe best, and a user has `given` none, nor a limit that holds for them."""
+    fixed = {"features.sizes", "windows.proposal_side", "windows.max_side"} & given.keys()
     return not fixed and values.get("features.sizes") == BEST["features.sizes"]
 
 

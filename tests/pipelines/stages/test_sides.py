@@ -59,6 +59,7 @@ def test_a_picture_that_does_not_open_does_not_count(pictures):
         ({}, True),
         ({"features.sizes": BEST["features.sizes"]}, False),
         ({"windows.proposal_side": 512}, False),
+        ({"windows.max_side": 1200}, False),
         ({"features.extractors": ("hog",)}, False),
     ],
 )
