@@ -10,7 +10,6 @@ below .5 tells a person nothing.
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,22 +28,21 @@ def main() -> None:
     warnings.simplefilter("ignore")
     known = [one for path in sys.argv[1:] for one in findings_of(Path(path)) if one.corloc is not None]
     bands = [[one for one in known if low <= (one.corloc or 0.0) < high] for low, high in BANDS.values()]
-    print(
-        "| step without boxes |", " | ".join(f"{name} ({len(of)})" for name, of in zip(BANDS, bands, strict=True)), "|"
-    )
+    heads = [f"{name} ({len(of)})" for name, of in zip(BANDS, bands, strict=True)]
+    print("| step without boxes |", " | ".join(heads), "|")
     print("|---" * (1 + len(bands)) + "|")
-    for rule in RULES:
-        shown = [sum(rule.holds(without_boxes(one)) for one in of) for of in bands]
+    held = [[{rule.finding for rule in RULES if rule.holds(without_boxes(one))} for one in of] for of in bands]
+    for finding in (rule.finding for rule in RULES):
+        shown = [sum(finding in own for own in of) for of in held]
         if any(shown):
-            print(f"| {rule.finding} |", " | ".join(map(str, shown)), "|")
-    none = [sum(not any(rule.holds(without_boxes(one)) for rule in RULES) for one in of) for of in bands]
-    print("| none |", " | ".join(map(str, none)), "|")
+            print(f"| {finding} |", " | ".join(map(str, shown)), "|")
+    print("| none |", " | ".join(str(sum(not own for own in of)) for of in held), "|")
 
 
-def findings_of(path: Path) -> Iterator[Findings]:
-    """Yield what the rules know of the classes of a run."""
+def findings_of(path: Path) -> list[Findings]:
+    """Return what the rules know of the classes of a run."""
     run = RunFolder(path)
-    yield from class_findings(RunContext(run, run.settings(), os.cpu_count() or 1, Reporter(True)))
+    return class_findings(RunContext(run, run.settings(), os.cpu_count() or 1, Reporter(True)))
 
 
 def without_boxes(found: Findings) -> Findings:

@@ -8,6 +8,7 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from lapsvm.features import open_shards
@@ -18,7 +19,7 @@ from ..run.settings import BASELINES
 from .held_out import HeldOut, read_held_out
 
 LEVEL = 0.95
-NORMAL = 1.959964  # quantile of the normal distribution at (1 + LEVEL) / 2
+NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 ADVICE = "not verified: look at, or mark, 20 boxes"
 
 
