@@ -171,6 +171,16 @@ def test_an_output_must_be_chosen_among_several(tmp_path, write_network):
         open_extractor(f"onnx:{path}?output=third")
 
 
+def test_several_outputs_stand_side_by_side(tmp_path, write_network):
+    path = write_network(tmp_path / "net.onnx", WEIGHTS, also=["second"])
+    together, *alone = (open_extractor(f"onnx:{path}?output={names}") for names in ("map,second", "map", "second"))
+    boxes = list(BOXES.values())
+    assert together.blocks == (5, 5)
+    np.testing.assert_array_equal(together(PICTURE, boxes), np.hstack([one(PICTURE, boxes) for one in alone]))
+    with pytest.raises(OptionError, match="several with commas between them, none twice, got 'map,map'"):
+        open_extractor(f"onnx:{path}?output=map,map")
+
+
 def test_a_network_without_a_map_is_refused(tmp_path, write_network):
     path = write_network(tmp_path / "net.onnx", WEIGHTS, flat=True)
     with pytest.raises(DataError, match=r"needs an output with 4 dimensions, or 3 for tokens; there are map \(1, 5\)"):

@@ -46,13 +46,13 @@ from lapsvm.features.extractors.specs import (
     read_options,
     share,
     whole_number,
-    word,
+    words,
 )
 
 DEFAULT_SIZE = 640
 _read_size = whole_number(MULTIPLE, 8192)
 OPTIONS = {
-    "output": word,
+    "output": words,
     "order": choice("rgb", "bgr"),
     "mean": one_or_three_numbers,
     "scale": one_or_three_positive_numbers,

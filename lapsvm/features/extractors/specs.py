@@ -188,6 +188,14 @@ def word(text: str) -> str:
     return text
 
 
+def words(text: str) -> str | tuple[str, ...]:
+    """Read a name, or several with commas between them."""
+    found = tuple(text.split(","))
+    if not all(found) or len(set(found)) != len(found):
+        raise ValueError("a name, or several with commas between them, none twice")
+    return found if len(found) > 1 else text
+
+
 def one_or_three_positive_numbers(text: str) -> tuple[float, float, float]:
     """Read a number greater than 0 for all channels, or one for each."""
     rule = "one finite number greater than 0, or three with commas between them"
