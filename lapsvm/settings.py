@@ -57,4 +57,4 @@ class DetectSettings:
     demotion: float = 0.0
     score_smoothing: float = 0.0
     box_voting: float = 0.0
-    box_voting_iou: float = 0.4
+    box_voting_iou: float = 0.45

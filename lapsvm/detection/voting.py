@@ -10,7 +10,7 @@ from lapsvm.detection.suppression import scored_boxes
 from lapsvm.errors import InputError
 
 TEMPERATURE = 0.7
-MIN_IOU = 0.4
+MIN_IOU = 0.45
 
 
 def box_voting(
@@ -36,7 +36,7 @@ def box_voting(
     scores : array-like of shape (n,)
     temperature : float, default 0.7
         Above 0. A low temperature gives all weight to the best overlapping window, a high one weighs all equally.
-    min_iou : float, default 0.4
+    min_iou : float, default 0.45
         In (0, 1]. Windows with at least this IoU with a detection take part in its mean. A detection without any
         window of positive weight stays unchanged.
 

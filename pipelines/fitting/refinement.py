@@ -26,8 +26,6 @@ from .fit import Constants, FitRequest, problem
 from .trainer import training_progress
 from .verdicts.settled_windows import settled_windows
 
-MIN_IOU = 0.45  # of the windows that vote
-
 
 @dataclass(frozen=True, eq=False)
 class StoredPictures:
@@ -201,6 +199,6 @@ def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, s
     for picture, values in zip(pictures, scores, strict=True):
         own = boxes[bags.offsets[picture] : bags.offsets[picture + 1]]
         best = int(np.argmax(smooth_scores(own, values, smoothing)))
-        box = box_voting(own[[best]], own, values, min_iou=MIN_IOU)
+        box = box_voting(own[[best]], own, values)
         moved[picture] = int(np.argmax(iou(own, box)[:, 0]))
     return moved

@@ -16,30 +16,7 @@ from lapsvm.features.extractors.specs import parse_spec
 from .folder import RunFolder
 from .settings import IMPORTED, Settings
 
-PLAIN: dict[str, Any] = {
-    "windows.method": "selective_search",
-    "windows.max_windows": 2000,
-    "windows.max_area": 1.0,
-    "features.pca": 0.0,
-    "features.contrast": 0.0,
-    "features.beside": False,
-    "features.sizes": (),
-    "train.learner": "latent_rank_svm",
-    "train.loss": "ap",
-    "train.C": (0.1, 1.0, 10.0, 100.0),
-    "train.margin": 0.0,
-    "train.init": "mean",
-    "train.top": 1.0,
-    "train.tol": 0.001,
-    "train.candidates": 20,
-    "refine.rounds": 0,
-    "detect.demotion": 0.0,
-    "detect.score_smoothing": 0.0,
-    "detect.box_voting": 0.0,
-}
-"""The papers' latent AP-SVM: every window's own features, one window for a positive picture."""
-
-BEST: dict[str, Any] = PLAIN | {
+BEST: dict[str, Any] = {
     "windows.method": "mixed",
     "windows.max_windows": 1000,
     "windows.max_area": 0.9,
@@ -52,21 +29,14 @@ BEST: dict[str, Any] = PLAIN | {
     "train.tol": 0.01,
     "train.candidates": 0,
     "refine.rounds": 2,
-    "refine.C": 2.0,
-    "refine.top": 5.0,
-    "refine.box_voting": True,
-    "refine.score_smoothing": 0.5,
-    "refine.surroundings": 0.8,
-    "refine.neg_iou": 0.4,
-    "refine.neg_min_iou": 0.1,
-    "refine.neg_part_iou": 0.1,
-    "refine.candidates": 300,
     "detect.demotion": 1.0,
     "detect.score_smoothing": 0.5,
     "detect.box_voting": 0.7,
-    "detect.box_voting_iou": 0.45,
 }
 """What measured best on photographs, see docs/measurements/results.md."""
+
+PLAIN = {name: Settings().flat()[name] for name in BEST}
+"""The papers' latent AP-SVM, which the defaults are: every window's own features, one window for a positive picture."""
 
 RECIPES = {"plain": PLAIN, "best": BEST}
 AUTO = "auto"  # best where features come from a network, else plain; see `resolved`

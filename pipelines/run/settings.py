@@ -151,16 +151,16 @@ class RefineSettings:
     """
 
     rounds: int = 0
-    C: float = 30.0
+    C: float = 2.0
     pos_iou: float = 0.7
-    neg_iou: float = 0.3
-    neg_min_iou: float = 0.0
-    neg_part_iou: float = 1.0
-    top: float = 1.0
-    candidates: int = 0
-    box_voting: bool = False
-    score_smoothing: float = 0.0
-    surroundings: float = 1.0
+    neg_iou: float = 0.4
+    neg_min_iou: float = 0.1
+    neg_part_iou: float = 0.1
+    top: float = 5.0
+    candidates: int = 300
+    box_voting: bool = True
+    score_smoothing: float = 0.5
+    surroundings: float = 0.8
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def box_voting(
     boxes: Sequence[Box],
     scores: Sequence[float],
     temperature: float = 0.7,
-    min_iou: float = 0.4,
+    min_iou: float = 0.45,
 ) -> list[list[float]]:
     """Return the detections, each moved to the mean of the overlapping windows; see `lapsvm.detection.box_voting`."""
     spread = statistics.pstdev(scores) if scores else 0.0

@@ -90,7 +90,7 @@ def test_other_constants_are_refused(refined, command):
     [
         (["--refine", "-1"], "option --refine must be from 0 to 2147483647, got -1."),
         (["--set=refine.candidates=-2"], "setting refine.candidates must be from 0 to 2147483647, got -2."),
-        (["--set=refine.neg_iou=0.8"], "must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1, got 0, 0.8, 0.7."),
+        (["--set=refine.neg_iou=0.8"], "must be 0 <= neg_min_iou < neg_iou <= pos_iou <= 1, got 0.1, 0.8, 0.7."),
         (["--set=refine.neg_part_iou=1.5"], "setting refine.neg_part_iou must be from 0 to 1, got 1.5."),
         (["--refine-C", "0"], "refine-C must be a finite number greater than 0, got 0."),
     ],
@@ -101,7 +101,8 @@ def test_constants_that_break_their_rule_are_refused(refined, command, options, 
 
 
 def test_windows_inside_the_chosen_one_may_be_spared(run_copy, command):
-    options = ("--refine", "1", "--quiet", "--redo")
+    changed = {"C": 30, "neg_iou": 0.3, "neg_min_iou": 0, "top": 1, "candidates": 0, "box_voting": "false"}
+    options = ("--refine", "1", "--quiet", "--redo", *(f"--set=refine.{key}={value}" for key, value in changed.items()))
     weights = []
     for given in ("1", "0.3", "0"):  # an IoU of 0.3 is that below which a window is negative anyway
         assert command("refine", "--out", run_copy, *options, f"--set=refine.neg_part_iou={given}").status == 0
@@ -119,7 +120,7 @@ def test_detection_says_which_stage_is_missing(run_copy, command):
 
 
 def test_with_as_many_candidates_as_windows_nothing_changes(run_copy, refined, command, made):
-    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--set=refine.candidates=60").status == 0
+    assert command("refine", "--out", run_copy, "--quiet", *REFINEMENT, "--set=refine.candidates=0").status == 0
     for path in (refined / "models").glob("*.safetensors"):
         found = Detector.load(run_copy / "models" / path.name)
         np.testing.assert_allclose(found.coef, Detector.load(path).coef, atol=1e-6)

@@ -2,7 +2,7 @@
 
 import pytest
 from lapsvm.pipelines.run.checks import check_settings
-from lapsvm.pipelines.run.recipes import BEST, RECIPES, recipe_values
+from lapsvm.pipelines.run.recipes import RECIPES, recipe_values
 from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.detection import Detector
@@ -27,7 +27,7 @@ def test_a_run_takes_a_shipped_recipe_and_options_win(digits, fast, command, tmp
     assert (settings.refine.rounds, settings.features.pca, settings.windows.max_windows) == (1, 30, 60)
     assert (settings.train.top, settings.windows.max_area, settings.features.sizes) == (20.0, 0.9, (640, 960))
     training = Detector.load(tmp_path / "RUN" / "models" / "six.safetensors").provenance["training"]
-    assert training["refine"]["C"] == BEST["refine.C"]
+    assert training["refine"]["C"] == Settings().refine.C
 
 
 def test_a_recipe_may_be_a_file(digits, fast_extraction, command, tmp_path):
