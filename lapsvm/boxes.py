@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import boxes as _kernel
-from lapsvm.arrays import Array, Float64, Index, as_floats, as_numbers, as_whole_numbers, check_same_length
+from lapsvm.arrays import Array, Float64, as_numbers, check_same_length
 from lapsvm.errors import ShapeError
 
 _VOC_SHIFT = np.array([1.0, 1.0, 0.0, 0.0])
@@ -99,38 +99,3 @@ def paired_iou(first: ArrayLike, second: ArrayLike) -> Float64:
 def whole_image(height: int, width: int) -> Array:
     """Return the box that covers a picture, float32 of shape (4,)."""
     return np.array([0, 0, width, height], dtype=np.float32)
-
-
-def central_windows(boxes: ArrayLike, offsets: ArrayLike, sizes: ArrayLike) -> Index:
-    """Return each picture's most central window: the one with the largest IoU with the picture's middle.
-
-    The middle is the box with the picture's centre and proportions and half its area.
-
-    Parameters
-    ----------
-    boxes : array-like of shape (n, 4)
-        The windows of picture 0, then those of picture 1, ...
-    offsets : array-like of shape (m + 1,), int
-        The windows of picture i are ``offsets[i]`` to ``offsets[i + 1] - 1``, at least one.
-    sizes : array-like of shape (m, 2)
-        Height and width of each picture.
-
-    Returns
-    -------
-    ndarray of shape (m,), intp
-        0-based within the picture; the first of equally central ones.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not fit, or a picture has no window.
-    """
-    windows, bounds, pixels = as_boxes(boxes), as_whole_numbers("offsets", offsets), as_floats("sizes", sizes, ndim=2)
-    if pixels.shape[1] != 2 or bounds.shape != (len(pixels) + 1,):
-        raise ShapeError(f"sizes must have shape (m, 2) for m + 1 offsets, got {pixels.shape} and {bounds.shape}.")
-    if bounds[-1] != len(windows) or bounds[0] != 0 or (bounds[1:] <= bounds[:-1]).any():
-        raise ShapeError(f"offsets must rise from 0 to the number of boxes {len(windows)}, got {bounds.tolist()}.")
-    middle, half = pixels[:, ::-1] / 2, pixels[:, ::-1] * np.sqrt(1 / 8)
-    centred = np.hstack([middle - half, middle + half])
-    pairs = zip(np.split(windows, bounds[1:-1]), centred, strict=True)
-    return np.array([int(iou(picture, box[None]).argmax()) for picture, box in pairs], dtype=np.intp)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.boxes import areas, central_windows, from_voc, iou, paired_iou, to_voc
+from lapsvm.boxes import areas, from_voc, iou, paired_iou, to_voc
 from lapsvm.errors import ShapeError
 
 
@@ -65,45 +65,3 @@ def test_no_boxes():
 def test_wrong_shape_is_named():
     with pytest.raises(ShapeError, match=r"boxes must have shape \(n, 4\), got \(2, 3\)"):
         iou(np.zeros((2, 3)), [])
-
-
-def test_the_central_window_is_the_one_that_overlaps_most_with_the_middle_half():
-    side = 100 * np.sqrt(0.5)
-    exact = [50 - side / 2, 50 - side / 2, 50 + side / 2, 50 + side / 2]
-    boxes = [[0, 0, 100, 100], [10, 10, 50, 50], exact, [20, 20, 80, 80]]
-    assert central_windows(boxes, [0, 4], [[100, 100]]).tolist() == [2]
-
-
-def test_central_windows_are_counted_within_each_picture_and_the_first_of_equals_wins():
-    wide = [[0, 0, 80, 20], [0, 0, 5, 5], [15, 4, 65, 16], [15, 4, 65, 16]]
-    tall = [[0, 0, 20, 80], [4, 15, 16, 65]]
-    found = central_windows(wide + tall, [0, 4, 6], [[20, 80], [80, 20]])
-    assert found.tolist() == [plain_argmax(wide, 80, 20), plain_argmax(tall, 20, 80)]
-    assert found[0] == 2
-    assert found.dtype == np.intp
-
-
-def plain_argmax(boxes, width, height):
-    share = (1 - np.sqrt(0.5)) / 2
-    half = (share * width, share * height, (1 - share) * width, (1 - share) * height)
-    overlaps = [plain_iou(box, half) for box in boxes]
-    return overlaps.index(max(overlaps))
-
-
-def test_where_no_window_meets_the_middle_it_is_the_first():
-    assert central_windows([[0, 0, 2, 2], [0, 0, 1, 1]], [0, 2], [[100, 100]]).tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    ("offsets", "sizes", "message"),
-    [
-        ([0, 1, 1], [[5, 5], [5, 5]], "offsets must rise from 0 to the number of boxes 1"),
-        ([0, 2], [[5, 5]], "offsets must rise from 0 to the number of boxes 1, got"),
-        ([0, 1], [[5, 5], [5, 5]], r"sizes must have shape \(m, 2\) for m \+ 1 offsets, got \(2, 2\) and \(2,\)"),
-        ([0, 1], [[5, 5, 3]], r"sizes must have shape \(m, 2\)"),
-        ([0, 1], [5, 5], r"sizes must have 2 dimension"),
-    ],
-)
-def test_pictures_that_do_not_fit_the_windows_are_refused(offsets, sizes, message):
-    with pytest.raises(ShapeError, match=message):
-        central_windows([[0, 0, 1, 1]], offsets, sizes)

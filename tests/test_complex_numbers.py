@@ -29,8 +29,6 @@ DOORS = {
     "areas": lambda: boxes.areas(bad(BOXES)),
     "iou": lambda: boxes.iou(BOXES, bad(BOXES)),
     "from_voc": lambda: boxes.from_voc(bad(BOXES)),
-    "central_windows boxes": lambda: boxes.central_windows(bad(BOXES), [0, 2], [[9, 9]]),
-    "central_windows offsets": lambda: boxes.central_windows(BOXES, bad([0, 2]), [[9, 9]]),
     "nms boxes": lambda: detection.nms(bad(BOXES), SCORES),
     "nms scores": lambda: detection.nms(BOXES, bad(SCORES)),
     "detect": lambda: detection.detect(bad(SCORES), BOXES),

@@ -52,8 +52,6 @@ VARIANTS: dict[str, Values] = {
     "C-by-margin": {"train.C": _CONSTANTS, "train.margin": 0.05},
     "C-0.3": {"train.C": (0.3,)},
     "C-10": {"train.C": (10.0,)},
-    "centre-init": {"train.init": "centre"},
-    "multifold": {"train.multifold": 5},
     "no-refinement": {"refine.rounds": 0},
     "one-refinement": {"refine.rounds": 1},
     "two-refinements": {"refine.rounds": 2},

@@ -123,7 +123,6 @@ def baseline_settings(settings: Settings, method: Method, seed: int, constants: 
                 f"option --{name.partition('.')[2].replace('_', '-')} is not one of --method {method.value}."
             )
     values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
-    values |= {"train.keep_windows": 0, "train.keep_by": "", "train.multifold": 0}
     if method.value in HEADS:
         values |= {"detect.demotion": 0.0}
     else:

@@ -4,7 +4,6 @@ from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.cccp.risks import HingeRisk, RankRisk
 from lapsvm.latent.cccp.structural import StructuralProblem
 from lapsvm.latent.known_boxes import KnownBoxes
-from lapsvm.latent.multifold import fit_multifold
 from lapsvm.latent.refinement import refine
 from lapsvm.latent.scheduling.many import fit_many
 from lapsvm.latent.scheduling.passes import PassCounts
@@ -21,7 +20,6 @@ __all__ = [
     "ReplayLog",
     "StructuralProblem",
     "fit_many",
-    "fit_multifold",
     "fit_paths",
     "refine",
 ]

@@ -43,13 +43,8 @@ class LatentRankSVM(LatentEstimator):
     n_init : int, default 1
         Number of random restarts with the seeds random_state, random_state + 1, ...; the solution with the lowest
         objective is kept. Values above 1 need ``init="random"``.
-    folds : int, optional
-        Number of folds of multi-fold relocalisation, see `lapsvm.latent.fit_multifold`: each positive image's window
-        is chosen by a model trained without this image. `history_` then describes the last convex problem, in which
-        one window represents each positive image.
     callback : callable, optional
-        Called after every outer step with its `history_` record and "restart", 0 .. n_init - 1; not called with
-        `folds`.
+        Called after every outer step with its `history_` record and "restart", 0 .. n_init - 1.
     candidates : int, default 20
         Number of parts of every image whose best windows training keeps between passes over all windows, see
         `lapsvm.latent.fit_many`; with 0, every plane takes a pass. The certificate holds in both cases.
@@ -98,11 +93,10 @@ class LatentRankSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
-        folds: int | None = None,
         callback: Callback | None = None,
         candidates: int = CANDIDATES,
     ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
         self.candidates = candidates
         self.loss = loss
         self.top = top
@@ -131,7 +125,7 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`; 1 is MI-SVM.
     fit_intercept : bool, default False
         Whether to learn an intercept. It is regularised like the weight of a constant feature 1.
-    tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback, candidates
+    tol, init, scale, max_iter, max_calls, random_state, n_init, callback, candidates
         As for `LatentRankSVM`.
 
     Attributes
@@ -155,11 +149,10 @@ class LatentSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
-        folds: int | None = None,
         callback: Callback | None = None,
         candidates: int = CANDIDATES,
     ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
         self.candidates = candidates
         self.J = J
         self.c = c

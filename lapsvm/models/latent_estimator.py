@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from lapsvm.arrays import Array, Float64, Index, as_floats, check_count, check_positive, check_same_length
 from lapsvm.bags import Bags, as_bags
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
-from lapsvm.latent import LatentProblem, LatentSolution, fit_many, fit_multifold
+from lapsvm.latent import LatentProblem, LatentSolution, fit_many
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.ranking import average_precision
 
@@ -81,7 +81,6 @@ class LatentEstimator(BagClassifier):
         max_calls: int,
         random_state: int,
         n_init: int,
-        folds: int | None,
         callback: Callback | None,
     ):
         self.C = C
@@ -92,7 +91,6 @@ class LatentEstimator(BagClassifier):
         self.max_calls = max_calls
         self.random_state = random_state
         self.n_init = n_init
-        self.folds = folds
         self.callback = callback
 
     @abstractmethod
@@ -175,9 +173,7 @@ class LatentEstimator(BagClassifier):
         return min(self._solve(restarts, bags), key=lambda solution: solution.objective)
 
     def _solve(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
-        callback, folds = self.callback, self.folds
-        if folds is not None:
-            return [fit_multifold(problem, bags, folds, candidates=self.candidates) for problem in problems]
+        callback = self.callback
         report = None if callback is None else lambda restart, record: callback({"restart": restart, **record})
         return fit_many(problems, bags, report, candidates=self.candidates)
 

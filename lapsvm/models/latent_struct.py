@@ -30,7 +30,7 @@ class LatentStructSVM(LatentEstimator):
     init : str or array, default "mean"
         Choice of the first windows, as for `LatentRankSVM`. An array of windows applies to the positives; the
         negatives then start from their window 0.
-    scale, max_iter, max_calls, random_state, n_init, folds, callback
+    scale, max_iter, max_calls, random_state, n_init, callback
         As for `LatentRankSVM`.
 
     Attributes
@@ -77,10 +77,9 @@ class LatentStructSVM(LatentEstimator):
         max_calls: int = 1000,
         random_state: int = 0,
         n_init: int = 1,
-        folds: int | None = None,
         callback: Callback | None = None,
     ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, folds, callback)
+        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
         self.loss = loss
         self.truth = truth
 

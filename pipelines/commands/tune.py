@@ -5,7 +5,6 @@ from typing import Any
 
 from ..cli.parsing import setting_values
 from ..run.folder import RunFolder
-from ..run.settings import Settings
 from ..stages.registry import run_stages
 
 C_GRID = tuple(10.0**power for power in range(-3, 5))
@@ -18,13 +17,13 @@ def tune(options: Mapping[str, Any]) -> None:
     """Choose the constants of a run's classes, train with them and tell how every candidate did."""
     run = RunFolder(options["out"])
     given = setting_values(options)
-    settings = run.require_settings("tune").with_values(given)
-    run_stages(options, ("tune",), _defaults(settings) | given)
+    learner = run.require_settings("tune").with_values(given).train.learner
+    run_stages(options, ("tune",), defaults(learner) | given)
 
 
-def _defaults(settings: Settings) -> dict[str, Any]:
+def defaults(learner: str) -> dict[str, Any]:
     """Return the thesis's grids as settings, J and c where the learner has them."""
-    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": not settings.train.multifold}
-    if settings.train.learner == "latent_svm":
+    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": FOLDS, "train.path": True}
+    if learner == "latent_svm":
         values |= {"train.J": J_GRID, "train.J_relative": True, "train.trim": TRIM_GRID}
     return values

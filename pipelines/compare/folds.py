@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
-from lapsvm.errors import SettingsError
 from lapsvm.features import open_shards
 
 from ..fitting.fit import Constants
 from ..fitting.fold_models import held_out_folds
 from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
-from ..fitting.window_subset import window_subsets
 from ..results.detectors import load_detectors
 from ..results.inputs import trained_tasks
 from ..run.context import RunContext
@@ -42,8 +40,7 @@ def compare_folds(
     StageError
         If a run has no shards or no trained model of a class.
     SettingsError
-        If the settings of a run differ from those of its models, or its windows were kept by models that know the
-        labels of held-out pictures.
+        If the settings of a run differ from those of its models.
     """
     chosen = [_chosen(context, classes) for context in contexts]
     held_out = _class_folds(contexts[0], classes, folds, seeds, seed)
@@ -80,25 +77,18 @@ def _held_out_scores(
     """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     labels = _labels(context, shards.image_ids, classes)
-    bags, scale, _ = training_bags(context, shards)
-    scores: list[float] = []
-    for kept, names in window_subsets(context.settings.train, shards, bags, scale, classes):
-        trials = [
-            Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
-            for name in names
-            for number, fold in enumerate(held_out[name], start=1)
-        ]
-        scores += [fit.image_ap for fit in fit_trials(context, f"{context.run.path.name}: folds", trials, kept)]
+    bags = training_bags(context, shards)[0]
+    trials = [
+        Trial(name, chosen[name], labels[name], np.array([image in fold for image in shards.image_ids]), number)
+        for name in classes
+        for number, fold in enumerate(held_out[name], start=1)
+    ]
+    scores = [fit.image_ap for fit in fit_trials(context, f"{context.run.path.name}: folds", trials, bags)]
     return np.array(scores).reshape(len(classes), -1)
 
 
 def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
     """Return the constants that training, not refinement, chose for each class."""
-    if context.settings.train.keep_by:
-        raise SettingsError(
-            f"compare --folds cannot use run {context.run.path}: its windows were kept by models that know the "
-            "labels of all pictures (train.keep_by)."
-        )
     shards = open_shards(context.run.shards(context.settings.data.train_set))
     detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
     models = {detector.class_name: detector for detector in detectors}

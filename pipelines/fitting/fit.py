@@ -1,28 +1,21 @@
-"""Training for requested constants: along paths of C, from several starts."""
+"""Training for requested constants, along paths of C."""
 
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lapsvm.bags import Bags
 from lapsvm.features import open_shards
-from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, ReplayLog, fit_multifold
+from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, ReplayLog
 
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..run.settings import Settings, TrainSettings
-from .starts import with_initial_weights
 from .trainer import Trainer, training_progress
-
-Item = TypeVar("Item")
-_Start: TypeAlias = tuple[LatentProblem, list[float]]  # a problem and its values of C
-_Solutions: TypeAlias = list[list[LatentSolution]]
-_NAMED_STARTS = {"centre": "whole_image"}
-"""What problems begin with before `starts` sets their initial weights."""
 
 
 class Constants(NamedTuple):
@@ -51,7 +44,7 @@ def problem(settings: Settings, request: FitRequest) -> LatentProblem:
         y=request.y,
         risk=RankRisk(train.loss) if constants.J is None else HingeRisk(constants.J),
         C=constants.C,
-        init=_NAMED_STARTS.get(train.init, train.init),
+        init=train.init,
         tol=train.tol,
         top=train.top,
         seed=settings.seed,
@@ -66,27 +59,23 @@ def fit_requests(
     """Return the solutions of all requests, trained side by side; `names` are their classes.
 
     With ``train.path`` a training begins where that with the next larger C of the settings ended, requested or not;
-    requests that differ in C alone share a path. Of ``train.n_init`` starts the lowest objective is kept for each C.
+    requests that differ in C alone share a path.
     """
-    settings, n_init, paths = context.settings, context.settings.train.n_init, _paths(context.settings.train, requests)
-    starts = [
-        (replace(problem(settings, requests[indices[0]]), seed=settings.seed + number), values)
-        for indices, values in paths
-        for number in range(n_init)
-    ]
-    classes = [names[indices[0]] for indices, _ in paths for _ in range(n_init)]
-    with replay_log(context, title, requests, bags) as log:
-        begun = with_initial_weights(context, starts, bags, log)
+    settings, paths = context.settings, _paths(context.settings.train, requests)
+    problems = [problem(settings, requests[indices[0]]) for indices, _ in paths]
+    classes = [names[indices[0]] for indices, _ in paths]
+    tol = None if settings.train.path else settings.train.tol
+    with (
+        replay_log(context, title, requests, bags) as log,
+        training_progress(context.reporter, title, classes, tol, len(requests)) as progress,
+    ):
         options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
-        tol = None if settings.train.path else settings.train.tol
-        with training_progress(context.reporter, title, classes, tol, len(requests)) as progress:
-            solved = _solve(settings.train, begun, bags, Trainer(progress, **options))
-    solutions: dict[int, LatentSolution] = {}
-    for number, (indices, values) in enumerate(paths):
-        restarts = solved[number * n_init : (number + 1) * n_init]
-        for index in indices:
-            step = values.index(requests[index].constants.C)
-            solutions[index] = min((path[step] for path in restarts), key=lambda solution: solution.objective)
+        solved = Trainer(progress, **options).fit_paths(problems, [values for _, values in paths], bags)
+    solutions = {
+        index: solved[number][values.index(requests[index].constants.C)]
+        for number, (indices, values) in enumerate(paths)
+        for index in indices
+    }
     return [solutions[index] for index in range(len(requests))]
 
 
@@ -120,14 +109,3 @@ def replay_log(
     path = context.run.training / f"{key[:16]}.answers"
     context.run.files.claim([path])
     return ReplayLog(path)
-
-
-def _solve(train: TrainSettings, starts: Sequence[_Start], bags: Bags, trainer: Trainer) -> _Solutions:
-    if not train.multifold:
-        return trainer.fit_paths([problem for problem, _ in starts], [values for _, values in starts], bags)
-    solved = []
-    for start, values in starts:
-        solved.append([fit_multifold(replace(start, C=C), bags, train.multifold, **trainer.options) for C in values])
-        if trainer.progress is not None:
-            trainer.progress.bar.step(1, f"objective {solved[-1][-1].objective:.4g}")
-    return solved

@@ -20,7 +20,7 @@ from lapsvm.errors import InputError, ModelFileError, OneClassError
 from lapsvm.model_files import read_model, write_model
 
 from ..run.dataset import Labels
-from ..run.settings import Settings, TrainSettings
+from ..run.settings import Settings
 
 FORMAT, VERSION = "lapsvm fold models", 1
 FOLDS_ADVICE = "lower --folds or give one value of every constant"
@@ -80,13 +80,9 @@ def held_out_folds(y: Labels, folds: int, seed: int, class_name: str, advice: st
 
 
 def fold_numbers(settings: Settings, y: Labels) -> Index:
-    """Return the fold of every picture, from 1; all 0 where a class has too few pictures or no model is held out.
-
-    With ``train.keep_windows`` no model is held out: other models, which know all labels, have chosen the windows, or
-    folds keep other windows than detection scores.
-    """
+    """Return the fold of every picture, from 1; all 0 where a class has too few pictures."""
     numbers = np.zeros(len(y), dtype=np.intp)
-    if settings.train.keep_windows or too_few_pictures("", y, settings.train.folds):
+    if too_few_pictures("", y, settings.train.folds):
         return numbers
     for number, held_out in enumerate(held_out_folds(y, settings.train.folds, settings.seed, "", ""), start=1):
         numbers[held_out] = number
@@ -107,10 +103,3 @@ def too_few_pictures(class_name: str, y: Labels, least: int) -> str:
         f"scores of {class_name} have no probabilities, which need {least} pictures with it and {least} without, got "
         f"{positives} and {negatives}."
     )
-
-
-def without_folds(train: TrainSettings, class_name: str, y: Labels) -> str:
-    """Return a sentence that says why a class has no held-out scores."""
-    if train.keep_windows:
-        return f"scores of {class_name} have no probabilities, because folds kept other windows than detection scores."
-    return too_few_pictures(class_name, y, train.folds)

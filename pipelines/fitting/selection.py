@@ -17,7 +17,6 @@ from lapsvm.bags import Bags
 from lapsvm.evaluation import image_average_precision
 from lapsvm.latent import LatentSolution
 
-from ..run.checks import check_choice
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.settings import Settings
@@ -82,13 +81,11 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     """Return the constants of every class.
 
     The best are taken; of equals the smallest C, then J, then trimmed share. Raises
-    OneClassError if a class has fewer positives or negatives than folds, OptionError if windows were chosen by models
-    that were trained with the labels which folds hold out.
+    OneClassError if a class has fewer positives or negatives than folds.
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
         return {name: same_everywhere(context.settings, labels[name], grids[name][0]) for name in labels}
-    check_choice(context.settings.train)
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}

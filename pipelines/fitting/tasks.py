@@ -18,7 +18,6 @@ from ..run.files import is_of_another_program
 from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
 from .verdicts.reviewed import ReviewedClass, Reviews, mended_labels
-from .window_subset import subset_provenance
 
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""
@@ -58,7 +57,6 @@ def _class_task(
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
             **labels_provenance(y),
             **imported_content(shards.headers),
-            **subset_provenance(context.settings.train, name),
         },
         "shards": shards.provenance,
         "detection": asdict(context.settings.detect),
@@ -90,12 +88,12 @@ def training_settings(context: RunContext) -> dict[str, Any]:
 
 
 def _is_used(learner: str, name: str) -> bool:
-    """Return whether a learner depends on a setting of training; ``keep_by`` is recorded by its models' hashes."""
+    """Return whether a learner depends on a setting of training."""
     if learner in BASELINES:
         constants = ("epochs", "lr", "weight_decay") if learner in HEADS else ("C", "J", "J_relative")
         return name in ("learner", "folds", "margin", "head_seed", *constants)
     unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[learner]
-    return name not in (*unused, "keep_by", "epochs", "lr", "weight_decay", "head_seed")
+    return name not in (*unused, "epochs", "lr", "weight_decay", "head_seed")
 
 
 def is_done(task: FitTask) -> bool:
@@ -155,6 +153,11 @@ def stored_provenance(path: Path) -> Mapping[str, Any] | None:
 def training_difference(stored: Mapping[str, Any], task: FitTask) -> str:
     """Return how a model's provenance differs from that of a task; "" if it does not."""
     return settings_difference(decisive(stored), decisive(task.provenance))
+
+
+def weights_hash(detector: Detector) -> str:
+    """Return the hash of a model's weights, for the provenance of models that depend on it."""
+    return content_hash(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
 
 
 def decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:

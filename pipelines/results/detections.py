@@ -17,7 +17,7 @@ from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
 
-from ..fitting.window_subset import weights_hash
+from ..fitting.tasks import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
 from ..run.settings import DetectSettings

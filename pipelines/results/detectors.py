@@ -13,9 +13,8 @@ from lapsvm.errors import MissingError, ModelFileError, StageError
 from lapsvm.features import Shard
 from lapsvm.nn import TrainedHeads, load_heads
 
-from ..fitting.tasks import FitTask, stored_provenance, training_difference
+from ..fitting.tasks import FitTask, stored_provenance, training_difference, weights_hash
 from ..fitting.training_bags import Halves
-from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.settings import HEADS
 from .inputs import final_task, trained_tasks, training_shards

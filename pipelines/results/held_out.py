@@ -21,10 +21,9 @@ from lapsvm.errors import InputError, LapsvmError, MissingError, ModelFileError
 from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
 from lapsvm.model_files import read_model, write_model
 
-from ..fitting.fold_models import FoldModels, fold_numbers, without_folds
+from ..fitting.fold_models import FoldModels, fold_numbers, too_few_pictures
 from ..fitting.fold_scores import fold_scores
-from ..fitting.tasks import FitTask, is_done
-from ..fitting.window_subset import weights_hash
+from ..fitting.tasks import FitTask, is_done, weights_hash
 from ..run.context import RunContext
 from ..run.folder import RunFolder
 
@@ -205,7 +204,7 @@ def calibrated(
     if not fold.any():
         stage = "refine" if "refine" in task.provenance["training"] else "train"
         context.run.remove([path])
-        context.reporter.say(f"{stage}: {without_folds(context.settings.train, task.name, task.y)}")
+        context.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, context.settings.train.folds)}")
         return detector
     final, *others = weights
     coef = np.column_stack(others)

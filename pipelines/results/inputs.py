@@ -18,12 +18,11 @@ from ..fitting.tasks import (
     stored_provenance,
     training_difference,
     training_settings,
+    weights_hash,
 )
-from ..fitting.window_subset import weights_hash
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.files import is_of_another_program
-from ..run.folder import RunFolder
 
 
 def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]:
@@ -37,10 +36,9 @@ def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]
 
 
 def training_shards(context: RunContext) -> ShardSet | None:
-    """Return the shards of the training set; None if they, or models that chose their windows, are gone."""
-    name, scorers = context.settings.data.train_set, context.settings.train.keep_by
-    is_whole = not scorers or all(RunFolder(scorers).model(one).is_file() for one in context.data.classes)
-    return open_shards(context.run.shards(name)) if is_whole and context.run.has_shards(name) else None
+    """Return the shards of the training set; None if they are gone."""
+    name = context.settings.data.train_set
+    return open_shards(context.run.shards(name)) if context.run.has_shards(name) else None
 
 
 def final_task(context: RunContext, trained: FitTask) -> FitTask:

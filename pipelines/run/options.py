@@ -123,16 +123,8 @@ OPTIONS: tuple[Option, ...] = (
                "tune does.", "train.path"),
         Option("tol", "--tol", float, "The relative duality gap at which training stops.", "train.tol",
                rule=POSITIVE, verbs="train tune", main="train tune"),
-        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, the "
-               "central window, or a random one.", "train.init", rule=INITS, main="train"),
-        Option("n_init", SET, int, "The number of random starts; the lowest objective is kept.",
-               "train.n_init", rule=COUNT_FROM_1),
-        Option("multifold", SET, int, "The number of folds in which held-out models choose the positives' "
-               "windows; 0 for none.", "train.multifold", rule=COUNT),
-        Option("keep_windows", SET, int, "The number of a picture's windows to train on; 0 for all.",
-               "train.keep_windows", rule=COUNT),
-        Option("keep_by", SET, Path, "A run whose models choose those windows; needs one --C. By default they "
-               "are the first proposed.", "train.keep_by"),
+        Option("init", "--init", str, "Where training starts: the mean of a picture's windows, the whole image, or a "
+               "random window.", "train.init", rule=INITS, main="train"),
         Option("top", SET, float, "The number of windows whose mean represents a positive picture; below 1 a "
                "share.", "train.top", rule=POSITIVE, main="train"),
         Option("train_candidates", SET, int, "The number of candidate windows per picture between "

@@ -20,7 +20,7 @@ from .limits import shown
 LEARNERS = ("latent_rank_svm", "latent_svm")
 HEADS = ("wsddn", "oicr", "attention_mil")
 BASELINES = ("mi_svm", *HEADS)
-INITS = ("mean", "whole_image", "centre", "random")
+INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
@@ -95,13 +95,11 @@ class TrainSettings:
     """Learner and its constants; several values of C, J and trim are compared by cross-validation.
 
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
-    several values of C are trained from the largest downwards, each begun where the one before ended. Of every picture
-    the ``keep_windows`` best windows take part, all for 0: the first ones, or those best-scored by the models of the
-    run folder ``keep_by``. ``multifold`` is the number of folds for relocalisation, 0 for none.
-    ``candidates`` is that of `lapsvm.latent.fit_many`. ``margin`` is how far below the best a candidate of
-    cross-validation counts as good as that (see
-    `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch, ``lr`` its step,
-    several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of a baseline.
+    several values of C are trained from the largest downwards, each begun where the one before ended. ``candidates`` is
+    that of `lapsvm.latent.fit_many`. ``margin`` is how far below the best a candidate of cross-validation counts as
+    good as that (see `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch,
+    ``lr`` its step, several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of
+    a baseline.
     """
 
     learner: str = "latent_rank_svm"
@@ -113,12 +111,8 @@ class TrainSettings:
     path: bool = False
     tol: float = 0.001
     init: str = "mean"
-    n_init: int = 1
-    multifold: int = 0
     top: float = 1.0
     candidates: int = 20
-    keep_windows: int = 0
-    keep_by: str = ""
     folds: int = 3
     margin: float = 0.0
     epochs: tuple[int, ...] = (5, 10, 20)

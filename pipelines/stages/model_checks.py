@@ -2,7 +2,6 @@
 
 from ..fitting.selection import check_folds
 from ..fitting.tasks import check_other_learners, is_done
-from ..fitting.window_subset import subset_provenance
 from ..results.inputs import final_task, is_refined, trained_tasks, training_shards
 from ..run.context import RunContext
 
@@ -17,8 +16,6 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     if "train" in context.stages:
         check_other_learners(context)
         check_folds(context.settings, {task.name: task.y for task in tasks})
-        for task in tasks:
-            subset_provenance(context.settings.train, task.name)
     for task in tasks if not context.redo else ():
         is_done(task)
         if context.settings.refine.rounds and is_refined(context.run.model(task.name)):

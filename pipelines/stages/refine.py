@@ -19,11 +19,10 @@ from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
-from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance
+from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import Halves, stored_bags
 from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
 from ..fitting.verdicts.restart import restarted
-from ..fitting.window_subset import weights_hash
 from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks

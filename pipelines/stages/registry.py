@@ -13,7 +13,7 @@ from lapsvm.features.trusted_code import check_trusted
 
 from ..cli.parsing import named_extractors
 from ..results.figures.metrics import chosen_metrics
-from ..run.checks import check_choice, check_settings
+from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
@@ -64,7 +64,7 @@ def run_stages(
     old = run.settings() if names[0] in FIRST_STAGES else run.require_settings(names[0])
     context = RunContext(
         run,
-        _checked_for(names, old.with_values(_open_values(old, names[0], values))),
+        check_settings(old.with_values(_open_values(old, names[0], values))),
         options.get("jobs") or os.cpu_count() or 1,
         Reporter(options.get("quiet", False)),
         options.get("redo", False),
@@ -99,14 +99,6 @@ def run_stage(name: str, context: RunContext) -> None:
     """Run one stage of `STAGES`."""
     stage: Stage = import_module(STAGES[name], __package__).run
     stage(context)
-
-
-def _checked_for(names: Sequence[str], settings: Settings) -> Settings:
-    """Return the settings of a run, after checking them for some stages."""
-    check_settings(settings)
-    if {"train", "tune"} & set(names):
-        check_choice(settings.train)
-    return settings
 
 
 def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Index
+from lapsvm.bags import Bags
+from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
@@ -19,10 +21,16 @@ from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
-from ..fitting.starts import check_start
-from ..fitting.tasks import FitTask, check_other_learners, decisive, files_of_other_learners, fit_tasks, fitted_detector
+from ..fitting.tasks import (
+    FitTask,
+    check_other_learners,
+    decisive,
+    files_of_other_learners,
+    fit_tasks,
+    fitted_detector,
+    weights_hash,
+)
 from ..fitting.training_bags import training_bags, window_boxes
-from ..fitting.window_subset import WindowSubset, weights_hash, window_subsets
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
@@ -89,9 +97,9 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     labels = {task.name: task.y for task in tasks}
     context.run.files.check(task.path for task in tasks)
     check_folds(context.settings, labels)
-    check_start(context.settings.train.init, shards)
+    if context.settings.train.init == "whole_image":
+        _check_whole_image(shards)
     bags, scale, halves = training_bags(context, shards)
-    subsets = list(window_subsets(context.settings.train, shards, bags, scale, list(labels)))
     projection = projection_of(context.run, shards)
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
@@ -99,10 +107,10 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         context.run.remove(files_of_other_learners(context))
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
-    choices = _choices(context, subsets, tasks)
+    choices = _choices(context, bags, tasks)
     folds = {task.name: fold_numbers(context.settings, task.y) for task in tasks}
     requests = {task.name: _requests(task.y, folds[task.name], choices[task.name]) for task in tasks}
-    solutions = _solutions(context, subsets, requests)
+    solutions = _solutions(context, bags, requests)
     rows = [row for name in labels for row in choices[name].history]
     for name, (request, *_) in requests.items():
         rows += history_rows(name, "final", request.constants, solutions[name][0])
@@ -129,7 +137,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
 
 def _requests(y: Labels, fold: Index, choice: Choice) -> list[FitRequest]:
     """Return the trainings of a class: with all labels, then without those of each fold."""
-    of_folds = zip(seen_labels(y, fold), choice.of_folds, strict=False)  # none if windows were kept by known labels
+    of_folds = zip(seen_labels(y, fold), choice.of_folds, strict=True)
     return [FitRequest(y, choice.constants), *(FitRequest(*pair) for pair in of_folds)]
 
 
@@ -145,24 +153,33 @@ def _save_fold_models(context: RunContext, class_name: str, models: FoldModels) 
     models.save(path)
 
 
+def _check_whole_image(shards: ShardSet) -> None:
+    """Raise OptionError if a picture has no window of the whole picture: an imported one may lack it."""
+    for shard in shards:
+        whole = np.hstack([np.zeros_like(shard.sizes), shard.sizes[:, ::-1]])
+        differs = (shard.boxes[shard.offsets[:-1]] != whole).any(axis=1)
+        if differs.any():
+            image_id = shard.image_ids[int(np.argmax(differs))]
+            raise OptionError(
+                f"option --init whole_image needs a window of the whole picture, but picture {image_id!r} has none."
+            )
+
+
 def _solutions(
-    context: RunContext, subsets: Sequence[WindowSubset], requests: Mapping[str, Sequence[FitRequest]]
+    context: RunContext, bags: Bags, requests: Mapping[str, Sequence[FitRequest]]
 ) -> dict[str, list[LatentSolution]]:
-    """Return the solutions of the requests of every class; those on the same windows are trained side by side."""
-    solutions: dict[str, list[LatentSolution]] = {}
-    for bags, names in subsets:
-        together = [request for name in names for request in requests[name]]
-        classes = [name for name in names for _ in requests[name]]
-        found = iter(fit_requests(context, "train", together, bags, classes))
-        solutions |= {name: list(islice(found, len(requests[name]))) for name in names}
-    return solutions
+    """Return the solutions of the requests of every class, trained side by side."""
+    together = [request for own in requests.values() for request in own]
+    classes = [name for name, own in requests.items() for _ in own]
+    found = iter(fit_requests(context, "train", together, bags, classes))
+    return {name: list(islice(found, len(own))) for name, own in requests.items()}
 
 
-def _choices(context: RunContext, subsets: Sequence[WindowSubset], tasks: Sequence[FitTask]) -> dict[str, Choice]:
+def _choices(context: RunContext, bags: Bags, tasks: Sequence[FitTask]) -> dict[str, Choice]:
     """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
-    for bags, names in batches(context.settings.train, subsets):
+    for names in batches(context.settings.train, list(by_name)):
         labels = {name: by_name[name].y for name in names}
         new = {name: y for name, y in labels.items() if name not in choices}
         chosen = {name: choices[name] for name in names if name in choices}
@@ -182,14 +199,13 @@ def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, An
     context.run.write(path, json.dumps(with_checksum(path, content)))
 
 
-def batches(train: TrainSettings, subsets: Sequence[WindowSubset]) -> Iterator[WindowSubset]:
+def batches(train: TrainSettings, names: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield as many classes at a time as train side by side; their choice is stored before the next ones."""
     hinge = train.learner == "latent_svm"
-    paths = train.folds * train.n_init * (len(train.J) * len(train.trim) if hinge else 1)
+    paths = train.folds * (len(train.J) * len(train.trim) if hinge else 1)
     size = max(1, trainer.SIDE_BY_SIDE // paths)
-    for bags, names in subsets:
-        for first in range(0, len(names), size):
-            yield bags, names[first : first + size]
+    for first in range(0, len(names), size):
+        yield names[first : first + size]
 
 
 def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Choice]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lapsvm.bags import Bags
-from lapsvm.boxes import central_windows
 from lapsvm.errors import ExternalFileError, InputError, ShapeError
 from lapsvm.features import Shard
 from lapsvm.features.external.arrays import open_npy
@@ -75,9 +74,3 @@ def test_imports_with_such_offsets_are_refused(tmp_path, offsets):
     (tmp_path / "index.json").write_text(json.dumps({"ids": ["a", "b", "c"], "offsets": offsets}))
     with pytest.raises(ExternalFileError, match="offsets must"):
         open_npy(tmp_path, ArrayNames())
-
-
-def test_central_windows_refuse_such_offsets():
-    for offsets in (WRAPPING, np.array([0, 9, 4, 12], np.uint64)):
-        with pytest.raises(ShapeError, match="offsets must rise from 0 to the number of boxes 12"):
-            central_windows(np.ones((12, 4)), offsets, np.ones((3, 2)))

@@ -12,7 +12,6 @@ from lapsvm.latent import (
     ReplayLog,
     StructuralProblem,
     fit_many,
-    fit_multifold,
     fit_paths,
 )
 
@@ -102,16 +101,14 @@ def test_a_whole_log_needs_no_pass_and_the_log_of_other_problems_none_of_it(tmp_
     assert not path.exists()
 
 
-def test_paths_and_folds_continue_too(tmp_path):
+def test_paths_continue_too(tmp_path):
     bags, y = planted(3)
     expected = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3)
-    folds = fit_multifold(LatentProblem(y), bags, 2, candidates=3)
     for _ in range(2):
         pass_counts = PassCounts()
         with ReplayLog(tmp_path / "both.answers") as log:
             found = fit_paths([LatentProblem(y)], [[10.0, 1.0]], bags, candidates=3, pass_counts=pass_counts, log=log)
             alike(found[0], expected[0])
-            alike([fit_multifold(LatentProblem(y), bags, 2, candidates=3, pass_counts=pass_counts, log=log)], [folds])
     assert pass_counts.passes == 0
 
 

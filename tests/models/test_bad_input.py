@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, LapsvmError, NotFiniteError, OneClassError, ShapeError
-from lapsvm.latent import HingeRisk, LatentProblem, fit_many, fit_multifold
+from lapsvm.latent import HingeRisk, LatentProblem, fit_many
 from lapsvm.models import LatentRankSVM, LatentStructSVM, LatentSVM
 from lapsvm.ranking import average_precision
 
@@ -40,7 +40,6 @@ LATENT = (LatentRankSVM, LatentSVM, LatentStructSVM)
         ({"init": [[1], [1, 2]]}, "init must be one of mean, whole_image, random, windows or weights, got"),
         ({"init": None}, "init must be one of mean, whole_image, random, windows or weights, got None."),
         ({"init": np.full(2, np.nan)}, "init must be finite, got nan at index 0."),
-        ({"folds": 1.5}, "folds must be from 2 to the number of positive images"),
     ],
     ids=str,
 )
@@ -133,7 +132,6 @@ def test_fixed_windows_that_are_none_are_refused(known):
         (lambda: LatentProblem(Y, risk=3), "risk must have a method violation, got 3."),
         (lambda: LatentProblem(Y, seed=-1), "seed must be a whole number of 0 or more, got -1."),
         (lambda: HingeRisk(np.inf), "J must be a finite number greater than 0, got inf."),
-        (lambda: fit_multifold(LatentProblem(Y), BAGS, 2, rounds=0), "rounds must be a whole number of 1 or more"),
     ],
 )
 def test_problems_that_are_none_are_refused(make, message):

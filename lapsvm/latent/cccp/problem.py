@@ -40,7 +40,7 @@ class LatentProblem:
     init : {"mean", "whole_image", "random"}, (n_bags,) int or (d,) float, default "mean"
         The source of the positives' first windows. By name: the best windows for weights trained on one vector per
         image, which is the mean of its windows, its window 0 (by convention the whole image), or a random window.
-        Whole numbers are the first windows themselves, such as those of `lapsvm.boxes.central_windows`; other numbers
+        Whole numbers are the first windows themselves; other numbers
         are weights, whose best windows are the first ones.
     tol : float, default 1e-3
         Relative duality gap of the last convex problem, and the relative fall of the objective that ends training,

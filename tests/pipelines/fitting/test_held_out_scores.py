@@ -197,14 +197,6 @@ def test_scores_that_were_lost_are_made_again(run_copy, command, made, stages):
     assert made(run_copy, "models/*", "heldout/*", "first/*", "folds/*") == before
 
 
-def test_windows_that_folds_kept_give_no_probabilities(run_copy, command):
-    said = command("train", "--out", run_copy, "--redo", "--set=train.keep_windows=20")
-    assert said.status == 0
-    assert "scores of six have no probabilities, because folds kept other windows" in said.out + said.err
-    assert not list((run_copy / "heldout").glob("*"))
-    assert Detector.load(run_copy / "models/six.safetensors").calibration is None
-
-
 def test_a_class_with_too_few_pictures_has_no_probabilities():
     y = np.array([1, 1, -1, -1, -1, 0], dtype=np.int8)
     assert too_few_pictures("cat", y, 2) == ""

@@ -50,7 +50,6 @@ RUNS = {
         "refine.box_voting=true",
     ],
     "hinge": ["--recipe", "plain", "--learner", "latent_svm", "--C", ".01,1", "--J", "1", "--refine", "1"],
-    "multifold": ["--recipe", "plain", "--C", "10", "--set=train.multifold=3", "--set=train.tol=.01"],
 }
 
 

@@ -10,16 +10,14 @@ import time
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.tune import C_GRID, J_GRID, TRIM_GRID, _defaults
+from lapsvm.pipelines.commands.tune import C_GRID, J_GRID, TRIM_GRID, defaults
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
-from lapsvm.pipelines.run.checks import check_choice
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.stages import train
 
 from lapsvm.detection import Detector
-from lapsvm.errors import OptionError
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +44,9 @@ def test_the_grids_are_the_thesiss():
     assert pytest.approx([1e-3, 1e-2, 1e-1, 1, 10, 100, 1000, 1e4]) == C_GRID
     assert pytest.approx([1e-4, 1e-3, 1e-2, 1e-1, 1, 10]) == J_GRID
     assert pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == TRIM_GRID
-    assert _defaults(with_train(learner="latent_svm"))["train.J_relative"] is True
-    assert _defaults(with_train(learner="latent_svm"))["train.trim"] == TRIM_GRID
-    assert "train.J" not in _defaults(with_train(learner="latent_rank_svm"))
+    assert defaults("latent_svm")["train.J_relative"] is True
+    assert defaults("latent_svm")["train.trim"] == TRIM_GRID
+    assert "train.J" not in defaults("latent_rank_svm")
 
 
 @pytest.mark.parametrize(
@@ -66,13 +64,6 @@ def test_the_grids_are_the_thesiss():
 )
 def test_folds_are_needed_where_they_compare_candidates(values, needed):
     assert with_train(**values).train.needs_folds is needed
-
-
-def test_windows_kept_by_models_go_with_one_value():
-    kept = {"keep_windows": 5, "keep_by": "RUN", "C": (1.0, 2.0)}
-    with pytest.raises(OptionError, match="--C must be one value"):
-        check_choice(with_train(**kept).train)
-    check_choice(with_train(**{**kept, "C": (1.0,)}).train)
 
 
 def test_a_relative_j_is_times_pictures_per_positive(y):

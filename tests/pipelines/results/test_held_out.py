@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.window_subset import weights_hash
+from lapsvm.pipelines.fitting.tasks import weights_hash
 from lapsvm.pipelines.results.held_out import HeldOut, read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 

@@ -171,9 +171,3 @@ def test_prediction_builds_the_same_features(beside, digits, command):
     stored = [float(line.split()[1]) for line in lines if line.split()[0] == picture.stem]
     assert len(stored) > 3
     assert found[:3] == pytest.approx(stored[:3], abs=0.02 * np.ptp(stored))
-
-
-def test_models_of_other_networks_features_are_not_taken_to_choose_windows(beside, command):
-    said = command("train", "--out", beside, "--set=train.keep_windows=5", f"--set=train.keep_by={beside}")
-    assert said.status == 2
-    assert "setting train.keep_by must not go with features.beside" in said.err

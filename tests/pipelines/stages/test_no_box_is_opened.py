@@ -15,19 +15,6 @@ EXTRACTION = ["--windows", "grid", "--max-windows", "60", "--classes", "six,thre
 SO_FAR = ("shards/*/*.safetensors", "first/*", "models/*", "heldout/*", "detections/*/*", "tuning.*")
 WITHOUT_BOXES = {
     "train": [["train", "--C", "1,10", "--folds", "2"]],
-    "choice with folds": [
-        [
-            "train",
-            "--C",
-            "1,10",
-            "--folds",
-            "2",
-            "--init",
-            "centre",
-            "--set",
-            "train.multifold=2",
-        ]
-    ],
     "tune": [["tune", "--C", "1,10", "--folds", "2"]],
     "tune a hinge": [["tune", "--learner", "latent_svm", "--C", "0.1,1", "--J", "1", "--trim", "0,0.5"]],
     "refine": [

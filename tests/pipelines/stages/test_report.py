@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.window_subset import weights_hash
+from lapsvm.pipelines.fitting.tasks import weights_hash
 from lapsvm.pipelines.results import page_examples
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements, median_area
