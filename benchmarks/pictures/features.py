@@ -25,9 +25,6 @@ SQUEEZENET = "squeezenet_v1.0_deepcompression_fp32.onnx?order=bgr&mean=104,117,1
 ONNX = {
     "MobileNetV2, 448 px": f"{MOBILENET}size=448",
     "MobileNetV2, 640 px": f"{MOBILENET}size=640",
-    "MobileNetV2, 640 px, mirror image too": f"{MOBILENET}size=640&flip=yes",
-    "MobileNetV2, 640 px, cells 1x1,2x2": f"{MOBILENET}size=640&cells=1x1,2x2",
-    "MobileNetV2, 640 px, cells 3x3": f"{MOBILENET}size=640&cells=3x3",
     "MobileNetV2, 960 px": f"{MOBILENET}size=960",
     "SqueezeNet, 448 px": f"{SQUEEZENET}size=448",
     "SqueezeNet, 640 px": f"{SQUEEZENET}size=640",
@@ -35,7 +32,6 @@ ONNX = {
 }
 TORCH = {
     "AlexNet conv5 (torch), 640 px": "torch:alexnet?weights=random&seed=0&way=pooled&size=640",
-    "AlexNet conv5 (torch), 640 px, cells 3x3": "torch:alexnet?weights=random&seed=0&way=pooled&size=640&cells=3x3",
     "AlexNet fc7 (torch), warped": "torch:alexnet?weights=random&seed=0",
 }
 

@@ -385,3 +385,13 @@ def test_weights_in_another_file_are_refused(path, where):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(DataError, match=r"must hold its weights itself, but keeps some in another file\.$"):
         open_extractor(f"onnx:{path}")
+
+
+def test_channels_may_have_scales_of_their_own(path):
+    query = "size=128&norm=none&mean=1,2,3"
+    whole = [[0, 0, 128, 96]]
+    colour = PICTURE.mean(axis=(0, 1))
+    found = open_extractor(f"onnx:{path}?{query}&scale=1/2,1/3,1/4")
+    np.testing.assert_allclose(found(PICTURE, whole)[0], WEIGHTS @ ((colour - [1, 2, 3]) / [2, 3, 4]), rtol=1e-3)
+    assert found.describe()["scale"] == [1 / 2, 1 / 3, 1 / 4]
+    assert open_extractor(f"onnx:{path}?scale=1/2,1/2,1/2").describe()["scale"] == 1 / 2

@@ -33,7 +33,6 @@ OPTIONS = {
     "contrast": {"contrast": 0.5},
     "beside": {"surroundings": "beside"},
     "beside, not normalised": {"surroundings": "beside", "norm": "none"},
-    "cells": {"cells": ((1, 1), (2, 2)), "surroundings": "beside"},
 }
 EXTRACTORS = {
     **{name: lambda options=options: network(**options) for name, options in OPTIONS.items()},

@@ -37,16 +37,12 @@ def test_pooled_features_of_a_factory_are_the_formula(nets):
 
 
 def test_pooled_options_are_those_of_other_networks(nets):
-    text = "torch:tiny_nets:colours?size=128&cells=1x1,2x2&contrast=.3&order=bgr&mean=1,2,3&scale=1/100"
+    text = "torch:tiny_nets:colours?size=128&contrast=.3&order=bgr&mean=1,2,3&scale=1/100"
     extractor = open_extractor(text)
-    assert extractor.dim == 25
+    assert extractor.dim == 5
     described = extractor.describe()
-    assert (described["cells"], described["contrast"], described["order"]) == (
-        "1x1,2x2",
-        0.3,
-        "bgr",
-    )
-    assert extractor(PICTURE, BOXES).shape == (4, 25)
+    assert (described["contrast"], described["order"]) == (0.3, "bgr")
+    assert extractor(PICTURE, BOXES).shape == (4, 5)
 
 
 def test_warped_features_are_the_network_on_the_twins_squares(nets):

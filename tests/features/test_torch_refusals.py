@@ -87,7 +87,7 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
         ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"file of weights absent\.pth is not there"),
         ("torch:tiny_nets:colours?way=whole", OptionError, "way must be pooled or warped, got 'whole'"),
         ("torch:tiny_nets:colours?context=16", OptionError, "option 'context' is not known; choose from weights"),
-        ("torch:tiny_nets:vectors?way=warped&cells=2x2", OptionError, "option 'cells' is not known"),
+        ("torch:tiny_nets:vectors?way=warped&contrast=.5", OptionError, "option 'contrast' is not known"),
         ("torch:tiny_nets:vectors?way=warped&size=32&context=16", OptionError, "context must be less than half .* 32"),
         ("torch:tiny_nets:vectors?way=warped&batch=0", OptionError, "batch must be a whole number from 1"),
     ],

@@ -256,7 +256,7 @@ def test_features_of_a_fixed_size_equal_the_slow_twin(write, shape):
         np.testing.assert_allclose(features, expected, atol=0.02)  # the extractor rounds resized pixels
 
 
-@pytest.mark.parametrize("query", ["", "&contrast=.5", "&surroundings=beside", "&cells=1x1,3x3"])
+@pytest.mark.parametrize("query", ["", "&contrast=.5", "&surroundings=beside"])
 @pytest.mark.parametrize("stride", [(14, "wide"), (14, "tall"), (16, "odd"), (32, "odd")], ids=str)
 def test_cells_of_the_padding_are_never_read(tmp_path, write_network, query, stride):
     """The map is 1 in cells that show the picture and not finite in those of the padding, where the input is 0."""

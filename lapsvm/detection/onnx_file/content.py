@@ -118,8 +118,6 @@ def _check_exportable(part: Mapping[str, Any]) -> None:
         reason = "the extractor's network takes pictures of one size only"
     elif "prefix" in part:
         reason = "the extractor reads a transformer's tokens"
-    elif "cells" in part:
-        reason = "the extractor uses cells"
     if reason:
         raise OptionError(f"{reason}, {_WHY}.")
 

@@ -143,7 +143,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         ``hog[?size=48&cell=8&bins=9]``,
         ``efficientnet_lite0[?output=stride8|stride16|stride16_expanded|stride32]`` (or several with commas between
         them), with the options of ``onnx``,
-        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&cells=1x1,2x2&contrast=b]``, or
+        ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
         ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
         torch. docs/reference/features.md lists all options. The features of several extractors are concatenated.

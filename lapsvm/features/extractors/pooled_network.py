@@ -10,8 +10,7 @@ the mean alone scores a window next to the object as high as one on it. A contra
 mean over the window's surroundings; ``surroundings=beside`` appends that mean instead.
 docs/reference/features.md measures both.
 
-Several maps of one network may be used at once; each is one block of features. A window may be cut into cells with one
-mean each (spatial pyramids: S. Lazebnik et al., CVPR 2006).
+Several maps of one network may be used at once; each is one block of features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,6 @@ from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import (
-    WHOLE,
     PoolingRules,
     PreparedMaps,
     PreparedPicture,
@@ -35,11 +33,9 @@ from lapsvm.features.extractors.maps.prepared import (
 from lapsvm.features.extractors.network_extractor import NetworkExtractor
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
 from lapsvm.features.extractors.picture import Colours, check_pixels
-from lapsvm.features.extractors.pooling import Grids
 from lapsvm.features.extractors.specs import (
     Machine,
     Spec,
-    cell_grids,
     choice,
     one_or_three_numbers,
     one_or_three_positive_numbers,
@@ -58,7 +54,6 @@ OPTIONS = {
     "scale": one_or_three_positive_numbers,
     "size": _read_size,
     "norm": choice("l2", "none"),
-    "cells": cell_grids,
     "contrast": share,
     "surroundings": choice("none", "beside"),
     "patch": whole_number(1, 1024),
@@ -92,9 +87,6 @@ class PooledNetwork(NetworkExtractor):
         of the picture (see `lapsvm.features.extractors.pooling.pool_rings`). .25 to .5 was best on VOC pictures.
     surroundings : "none" or "beside"
         Whether the weighted features of the surroundings are appended to the window's own, twice as many in all.
-    cells : sequence of (int, int), default 1 x 1
-        Rows and columns into which a window is cut, see `lapsvm.features.extractors.pooling.pool_cells`. All cells
-        share the surroundings of the window.
     name : str, optional
         Name of the network, if its weights do not identify it.
     patch, prefix : int, optional
@@ -128,7 +120,6 @@ class PooledNetwork(NetworkExtractor):
         norm: str = "l2",
         contrast: float = 0.0,
         surroundings: str = "none",
-        cells: Grids = WHOLE,
         name: str | None = None,
         patch: int | None = None,
         prefix: int | None = None,
@@ -139,7 +130,7 @@ class PooledNetwork(NetworkExtractor):
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
         super().__init__(network, weights, colours, norm)
-        self._contrast, self._grids, self._name = contrast, tuple(cells), name
+        self._contrast, self._name = contrast, name
         self._beside = surroundings == "beside"
         self._size = DEFAULT_SIZE if size is None else size
         wanted = [output] if output is None or isinstance(output, str) else output
@@ -184,13 +175,9 @@ class PooledNetwork(NetworkExtractor):
         return float(self.strides[0])
 
     @property
-    def _n_cells(self) -> int:
-        return sum(rows * columns for rows, columns in self._grids)
-
-    @property
     def blocks(self) -> tuple[int, ...]:
-        """One part for each map: its channels, times the number of cells, times two with the surroundings."""
-        return tuple(output.channels * self._n_cells * (1 + self._beside) for output in self._outputs)
+        """One part for each map: its channels, times two with the surroundings."""
+        return tuple(output.channels * (1 + self._beside) for output in self._outputs)
 
     @property
     def halves(self) -> tuple[bool, ...]:
@@ -210,9 +197,7 @@ class PooledNetwork(NetworkExtractor):
 
     def _nondefault_settings(self) -> dict[str, Any]:
         """Return the later settings where they differ from their defaults, so that older shards stay valid."""
-        cells = ",".join(f"{rows}x{columns}" for rows, columns in self._grids)
         settings: dict[str, Any] = {
-            "cells": None if self._grids == WHOLE else cells,
             "network": self._name,
             "fit": "letterbox" if self.fixed_size else None,
         }
@@ -238,7 +223,7 @@ class PooledNetwork(NetworkExtractor):
             As calling the extractor.
         """
         check_pixels(pixels)
-        rules = PoolingRules(self._grids, self._contrast, self._beside, self._norm == "l2")
+        rules = PoolingRules(self._contrast, self._beside, self._norm == "l2")
         return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], rules)
 
     def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
@@ -305,7 +290,6 @@ def pooling_options(description: Mapping[str, Any]) -> str:
     texts = {name: _joined(description[name]) for name in listed}
     beside = all(description["halves"])
     texts |= {"surroundings": "beside"} if beside else {"contrast": repr(description["contrast"])}
-    texts |= {"cells": description["cells"]} if "cells" in description else {}
     return "&".join(f"{name}={text}" for name, text in texts.items())
 
 

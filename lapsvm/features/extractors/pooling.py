@@ -8,14 +8,10 @@ a map is projected once, instead of every window; only the windows' lengths need
 `window_and_ring_lengths`).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from lapsvm._ext import pooling as _kernel
 from lapsvm.arrays import Array, Float32, Float64
-
-Grids = Sequence[tuple[int, int]]
 
 ENLARGED = 1.8  # sides of the window with its surroundings, in sides of the window
 FULL_RING = 0.5  # share of the enlarged window from which on a ring counts fully
@@ -42,37 +38,6 @@ def pool_windows(feature_map: Array, windows: Float64) -> Float32:
 def window_lengths(feature_map: Array, windows: Float64) -> Float64:
     """Return the lengths (n,) of the rows that `pool_windows` gives."""
     return np.asarray(np.sqrt(_kernel.squared_lengths(*_checked(feature_map, *_alone(windows)))[:, 0]))
-
-
-def pool_cells(feature_map: Array, windows: Float64, grids: Grids) -> Float32:
-    """Return the means of a map over the cells of each window.
-
-    Parameters
-    ----------
-    feature_map : ndarray of shape (channels, rows, columns), float32
-    windows : ndarray of shape (n, 4), float64
-        x1, y1, x2, y2 in cells of the map, inside it.
-    grids : sequence of (int, int)
-        Rows and columns into which a window is cut evenly; several are done one after the other.
-
-    Returns
-    -------
-    ndarray of shape (n, k * channels), float32
-        k is the number of cells of all grids. All channels of one cell, then those of the next: grid by grid, row by
-        row, from left to right. Zeros for a window without area.
-    """
-    cells = np.concatenate([_cut(windows, rows, columns) for rows, columns in grids], axis=1)
-    return pool_windows(feature_map, cells.reshape(-1, 4)).reshape(len(windows), cells.shape[1] * len(feature_map))
-
-
-def _cut(windows: Float64, rows: int, columns: int) -> Float64:
-    """Return the cells of one grid of each window, (n, rows * columns, 4)."""
-    across = windows[:, :1] + (windows[:, 2:3] - windows[:, :1]) * (np.arange(columns + 1) / columns)
-    down = windows[:, 1:2] + (windows[:, 3:] - windows[:, 1:2]) * (np.arange(rows + 1) / rows)
-    across[:, -1], down[:, -1] = windows[:, 2], windows[:, 3]  # not a rounding beyond the window, hence the map
-    shape = len(windows), rows, columns
-    edges = (across[:, None, :-1], down[:, :-1, None], across[:, None, 1:], down[:, 1:, None])
-    return np.stack([np.broadcast_to(edge, shape) for edge in edges], axis=-1).reshape(len(windows), rows * columns, 4)
 
 
 def pool_rings(feature_map: Array, windows: Float64) -> tuple[Float32, Float32]:

@@ -206,12 +206,3 @@ def one_or_three_positive_numbers(text: str) -> tuple[float, float, float]:
     if min(values) <= 0:
         raise ValueError(rule)
     return values
-
-
-def cell_grids(text: str) -> tuple[tuple[int, int], ...]:
-    """Read one or several grids of 1 to 3 rows and columns, such as 1x1,2x2."""
-    allowed = {f"{rows}x{columns}": (rows, columns) for rows in (1, 2, 3) for columns in (1, 2, 3)}
-    parts = text.split(",")
-    if not set(parts) <= allowed.keys() or len(set(parts)) != len(parts):
-        raise ValueError("ROWSxCOLUMNS of 1 to 3 each, or several with commas between them, none twice")
-    return tuple(allowed[part] for part in parts)

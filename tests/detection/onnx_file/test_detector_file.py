@@ -119,7 +119,6 @@ def test_weights_of_a_network_are_stored_once(network):
     ("spec", "words"),
     [
         ("hog", "extractor 'hog' is no network"),
-        ("onnx:FILE?output=coarse&cells=2x2", "uses cells"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence(network, spec, words):

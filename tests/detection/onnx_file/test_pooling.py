@@ -26,7 +26,7 @@ def test_scores_are_those_of_pooled_features(run_graph, normalise, around):
     rng = np.random.default_rng(0)
     feature_map, windows = drawn(rng)
     contrast = 0.3 if around == "contrast" else 0.0
-    rules = PoolingRules(((1, 1),), contrast, around == "beside", normalise)
+    rules = PoolingRules(contrast, around == "beside", normalise)
     features = PreparedMaps([feature_map], HEIGHT, WIDTH, rules)(windows)
     coef = rng.normal(size=(features.shape[1], CLASSES))
     inside = coef[:5]

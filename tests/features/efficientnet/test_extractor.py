@@ -29,7 +29,7 @@ def test_without_options_three_maps_stand_side_by_side(cache):
     assert extractor.describe()["size"] == 640
 
 
-@pytest.mark.parametrize("options", ["", "&contrast=.4", "&surroundings=beside", "&cells=1x1,2x2", "&norm=none"])
+@pytest.mark.parametrize("options", ["", "&contrast=.4", "&surroundings=beside", "&norm=none"])
 def test_several_maps_are_what_each_alone_gives(cache, options):
     names = ["stride32", "stride8", "stride16"]
     together = opened(f"&output={','.join(names)}{options}")
@@ -60,7 +60,7 @@ def test_the_description_knows_the_weights_and_no_path(cache):
     "text",
     [
         "efficientnet_lite0",
-        "efficientnet_lite0?output=stride8&size=320&contrast=0.35&norm=none&cells=1x1,2x2",
+        "efficientnet_lite0?output=stride8&size=320&contrast=0.35&norm=none",
         "efficientnet_lite0?order=bgr&mean=1,2,3&scale=1/3,0.5,2&surroundings=beside",
         "hog",
         "hog?size=32&cell=4&bins=5",

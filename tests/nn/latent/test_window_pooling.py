@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
-from lapsvm.features.extractors.maps.prepared import WHOLE, PoolingRules
+from lapsvm.features.extractors.maps.prepared import PoolingRules
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -22,7 +22,7 @@ def make_windows(rng, n=40):
 def test_features_are_the_extractors(contrast, beside, normalise):
     rng = np.random.default_rng(0)
     feature_map, windows = rng.random((5, 7, 9)).astype(np.float32), make_windows(rng)
-    rules = PoolingRules(WHOLE, contrast, beside, normalise)
+    rules = PoolingRules(contrast, beside, normalise)
     expected = rules.features(feature_map, windows * [9, 7, 9, 7])
     found = WindowPooling(contrast, beside=beside, normalise=normalise)(torch.tensor(feature_map), windows)
     assert found.shape == expected.shape

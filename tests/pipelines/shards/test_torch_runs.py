@@ -24,7 +24,7 @@ def numbers():
     return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * 64, 9), nn.ReLU())
 """
 OPTIONS = [
-    *("--extractor", "torch:run_nets:map_of_colours?size=128&cells=1x1,2x2"),
+    *("--extractor", "torch:run_nets:map_of_colours?size=128&norm=l2"),
     *("--extractor", "torch:run_nets:numbers?way=warped&size=32&context=2&batch=7"),
     *("--sizes", "96", "--set=features.contrast=0.3", "--device", "cpu", "--quiet"),
 ]
@@ -62,10 +62,9 @@ def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_network_ex
     shards = "shards/*/*.safetensors"
     assert made(out, shards) == made(other, shards)
     stored = open_shards(out / "shards" / "trainval")
-    assert stored.dim == 6 * 5 + 9
+    assert stored.dim == 6 + 9
     parts = stored.provenance["features"]["extractor"]["parts"]
     assert [parts[key].get("contrast") for key in "01"] == [0.3, None]
-    assert parts["0"]["cells"] == "1x1,2x2"
 
 
 def test_prediction_measures_what_extraction_did(out, digits, command):
@@ -78,10 +77,10 @@ def test_prediction_measures_what_extraction_did(out, digits, command):
     assert found[:3] == pytest.approx(stored[:3], abs=0.02 * np.ptp(stored))
 
 
-def test_other_cells_over_an_old_cache_are_refused(out, digits, fast_network, refused):
-    changed = [text.replace("1x1,2x2", "3x3") for text in OPTIONS]
+def test_another_normalisation_over_an_old_cache_is_refused(out, digits, fast_network, refused):
+    changed = [text.replace("norm=l2", "norm=none") for text in OPTIONS]
     line = refused("run", "--data", "voc", "--root", digits, "--out", out, *fast_network, *changed)
-    assert "cells '1x1,2x2' instead of '3x3'" in line
+    assert "norm 'l2' instead of 'none'" in line
 
 
 def test_a_file_of_weights_is_known_from_anywhere(

@@ -10,16 +10,12 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise
 from lapsvm.features.extractors.pooling import (
-    Grids,
-    pool_cells,
     pool_rings,
     pool_windows,
     pool_windows_and_rings,
     window_and_ring_lengths,
     window_lengths,
 )
-
-WHOLE: Grids = ((1, 1),)
 
 
 class PreparedPicture(Protocol):
@@ -127,8 +123,6 @@ class PoolingRules:
 
     Attributes
     ----------
-    grids : sequence of (int, int)
-        Rows and columns of the cells, see `pool_cells`.
     contrast : float
         Share of the surroundings that is subtracted.
     beside : bool
@@ -137,27 +131,22 @@ class PoolingRules:
         Whether features are divided by their length.
     """
 
-    grids: Grids
     contrast: float
     beside: bool
     normalise: bool
 
     def features(self, feature_map: Float32, windows: Float64) -> Float32:
         """Return the features of windows in cells of a map (channels, rows, columns)."""
-        inside = pool_cells(feature_map, windows, self.grids)
+        inside = pool_windows(feature_map, windows)
         if self.normalise:
             inside = l2_normalise(inside)
         if not self._sees_around:
             return inside
-        means, weights = pool_rings(feature_map, windows)
-        n_cells = sum(rows * columns for rows, columns in self.grids)
-        around = means if n_cells == 1 else np.tile(means, (1, n_cells))
+        around, weights = pool_rings(feature_map, windows)
         return self._combined(inside, l2_normalise(around) if self.normalise else around, weights)
 
     def projected(self, feature_map: Float32, windows: Float64, components: Float32) -> Float32:
         """Return the features of windows times components (d, k)."""
-        if self.grids != WHOLE:
-            return project_parts(self.features(feature_map, windows), [components], [self.beside])
         narrow = np.tensordot(components.T, feature_map, 1)
         if not self._sees_around:
             return self._projected_alone(feature_map, narrow, windows)
