@@ -13,7 +13,6 @@ from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
 from lapsvm.windows.grid import grid
 from lapsvm.windows.ordering import KEYED, default_min_side, whole_keys
-from lapsvm.windows.packages import opencv, selectivesearch
 from lapsvm.windows.selective_search import Mode, selective_search
 
 Pixels = NDArray[np.uint8]
@@ -24,8 +23,6 @@ METHODS: dict[str, Source] = {
     "contrast": contrast,
     "mixed": mixed,
     "grid": grid,
-    "opencv": opencv,
-    "selectivesearch": selectivesearch,
 }
 FINE = ("contrast", "mixed")  # methods that see smaller things
 
@@ -49,11 +46,10 @@ def propose(
         At most 2 ** 26 pixels.
     method : str, default "selective_search"
         "selective_search" (ours), "contrast" (parts that differ from their surroundings: small things, defects),
-        "mixed" (selective search, every twentieth window from "contrast"), "grid" (sliding windows of several sizes),
-        "opencv" (the contrib wheel's selective search) or "selectivesearch" (the package of that name).
+        "mixed" (selective search, every twentieth window from "contrast") or "grid" (sliding windows of several sizes).
     mode : str or Mode, default "fast"
-        "fast" or "quality"; the methods "selective_search", "mixed" and "opencv" also know "single". A `Mode` spells
-        out the strategies of "selective_search", also in "mixed".
+        "fast" or "quality"; the methods "selective_search" and "mixed" also know "single". A `Mode` spells out the
+        strategies of "selective_search", also in "mixed".
     max_windows : int or None, default 2000
         Maximum number of windows; None keeps all.
     min_side : float or None, default None
@@ -80,8 +76,6 @@ def propose(
         If an argument breaks its rule, or the k of a `Mode` leave more than 2 ** 22 regions.
     OptionError
         If the method or mode is unknown.
-    DependencyError
-        If the package of the method is not installed.
 
     References
     ----------

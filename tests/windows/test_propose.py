@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lapsvm.boxes import areas, iou
-from lapsvm.errors import DependencyError, InputError, OptionError, ShapeError
+from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows import METHODS, Mode, propose, with_whole_image
 from lapsvm.windows.selective_search import MODES, REFERENCE_PIXELS, hierarchies
 
@@ -229,8 +229,6 @@ def test_a_wrong_picture_is_named(image, error, sentence):
             OptionError,
             "mode 'slow' of grid is not known; choose from fast, quality",
         ),
-        ({"mode": "a", "method": "opencv"}, OptionError, "mode 'a' of opencv is not known; choose from single"),
-        ({"mode": "a", "method": "selectivesearch"}, OptionError, "mode 'a' of selectivesearch is not known"),
         ({"mode": 3}, InputError, "mode must be a name or a Mode with spaces, ks and cues, got 3"),
         ({"mode": Mode((), (50,), ("C",))}, InputError, "mode must be a name or a Mode with spaces"),
         ({"mode": Mode(("xyz",), (50,), ("C",))}, OptionError, "colour space 'xyz' is not known; choose from hsv, lab"),
@@ -259,7 +257,7 @@ def test_too_many_regions_are_refused(monkeypatch):
 
 
 def test_every_method_is_in_the_registry():
-    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid", "opencv", "selectivesearch"}
+    assert set(METHODS) == {"selective_search", "contrast", "mixed", "grid"}
 
 
 def test_the_grid_holds_a_window_near_any_square():
@@ -274,56 +272,6 @@ def test_the_grid_goes_from_large_to_small():
     boxes = propose(noise((100, 160)), "grid", max_windows=None)
     assert boxes[0].tolist() == [0, 0, 160, 100]
     assert (np.diff(areas(boxes)) <= 0).all()
-
-
-class TestPackages:
-    """Selective search of others behind the same door."""
-
-    def test_selectivesearch_gives_valid_boxes_that_reach_the_borders(self):
-        pytest.importorskip("selectivesearch")
-        image = scene()[0][::2, ::2].copy()
-        boxes = propose(image, "selectivesearch", mode="quality", min_side=3)
-        assert_valid(boxes, 75, 100)
-        assert boxes[:, 2].max() == 100
-        assert boxes[:, 3].max() == 75
-        assert areas(boxes)[:5].mean() > areas(boxes).mean()
-
-    @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (2, 2), (3, 40)], ids=str)
-    def test_selectivesearch_of_a_thin_picture(self, shape):
-        pytest.importorskip("selectivesearch")
-        assert_valid(propose(noise(shape), "selectivesearch"), *shape)
-
-    def test_selectivesearch_that_is_not_there_is_named_with_its_extra(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "selectivesearch", None)
-        with pytest.raises(DependencyError, match=r'pip install "\.\[selectivesearch\]"'):
-            propose(noise((8, 8)), "selectivesearch")
-
-    def test_opencv_without_contrib_says_which_wheel_has_it(self, monkeypatch):
-        import cv2
-
-        monkeypatch.delattr(cv2, "ximgproc", raising=False)
-        with pytest.raises(DependencyError, match="'opencv' needs opencv-contrib-python-headless in place of"):
-            propose(noise((8, 8)), "opencv")
-
-    def test_opencv_boxes_are_turned_round_and_given_corners(self, monkeypatch):
-        import types
-
-        import cv2
-
-        class Search:
-            def setBaseImage(self, image):
-                assert image[0, 0].tolist() == [3, 2, 1]
-
-            def switchToSelectiveSearchFast(self):
-                pass
-
-            def process(self):
-                return np.array([[1, 2, 5, 6], [0, 0, 20, 10]], np.int32)
-
-        contrib = types.SimpleNamespace(segmentation=types.SimpleNamespace(createSelectiveSearchSegmentation=Search))
-        monkeypatch.setattr(cv2, "ximgproc", contrib, raising=False)
-        image = np.broadcast_to(np.array([1, 2, 3], np.uint8), (10, 20, 3))
-        assert propose(image, "opencv").tolist() == [[0, 0, 20, 10], [1, 2, 6, 8]]
 
 
 class TestAreaLimit:
