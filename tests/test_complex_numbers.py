@@ -10,7 +10,7 @@ from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
 from lapsvm.features import PictureWindows, assemble_shard
 from lapsvm.features.projection import Projection, fit_projection
-from lapsvm.models import BagScaler, RankSVM, TopPush
+from lapsvm.models import RankSVM, TopPush
 from lapsvm.ranking.discounts import as_discount
 
 BOXES = np.array([[0.0, 0, 5, 5], [1, 1, 6, 6]])
@@ -65,7 +65,6 @@ DOORS = {
     "Bags best": lambda: Bags(BOXES, [0, 1, 2]).best(bad(np.ones(4))),
     "Bags excluding": lambda: Bags(BOXES, [0, 2]).excluding(bad([0, 1])),
     "Bags kept": lambda: Bags(BOXES, [0, 2]).kept(bad([0, 1])),
-    "BagScaler": lambda: BagScaler().fit([bad(BOXES)]),
     "RankSVM": lambda: RankSVM().fit(bad(BOXES), LABELS),
     "RankSVM sparse": lambda: RankSVM().fit(sparse.csr_matrix(bad(BOXES)), LABELS),
     "TopPush": lambda: TopPush().fit(bad(BOXES), LABELS),

@@ -1,6 +1,5 @@
 """Estimators with the scikit-learn interface: they check the input, build the problem and store the solution."""
 
-from lapsvm.models.bag_scaler import BagScaler
 from lapsvm.models.estimator_files import load, save
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
@@ -8,4 +7,4 @@ from lapsvm.models.mi_svm import MISVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 
-__all__ = ["MISVM", "BagScaler", "LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM", "TopPush", "load", "save"]
+__all__ = ["MISVM", "LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM", "TopPush", "load", "save"]

@@ -13,7 +13,6 @@ from lapsvm import __version__
 from lapsvm.arrays import Array, as_floats
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.model_files import read_model, write_model
-from lapsvm.models.bag_scaler import BagScaler
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
 from lapsvm.models.mi_svm import MISVM
@@ -23,9 +22,7 @@ from lapsvm.ranking.losses import NAMED
 
 FORMAT = "lapsvm estimator"
 VERSION = 1
-_KINDS = {
-    kind.__name__: kind for kind in (BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush)
-}
+_KINDS = {kind.__name__: kind for kind in (LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush)}
 _LEFT_OUT = ("callback",)  # it does not change the fitted model
 _FITTED = re.compile(r"[a-z][a-z_]*_")
 _NUMBERS = "biuf"
@@ -39,7 +36,7 @@ def save(model: BaseEstimator, path: str | Path) -> None:
 
     Parameters
     ----------
-    model : BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
+    model : LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
     path : str or Path
 
     Raises
@@ -77,7 +74,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    BagScaler, LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
+    LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
         Fitted.
 
     Raises
@@ -144,11 +141,8 @@ def _set_fitted(model: Any, name: str, value: Any) -> None:
 
 def _check(model: Any) -> None:
     """Raise ValueError or AttributeError unless a model can predict."""
-    weights = "factor_" if isinstance(model, BagScaler) else "coef_"
-    if as_floats(weights, getattr(model, weights), 1).shape != (model.n_features_in_,):
-        raise ValueError(f"{weights} must have n_features_in_ entries")
-    if isinstance(model, BagScaler):
-        return
+    if as_floats("coef_", model.coef_, 1).shape != (model.n_features_in_,):
+        raise ValueError("coef_ must have n_features_in_ entries")
     as_floats("intercept_", model.intercept_, 0)
     if np.shape(model.classes_) != (2,):
         raise ValueError("classes_ must hold two classes")
