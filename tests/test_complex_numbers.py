@@ -45,7 +45,6 @@ DOORS = {
     "average_precision labels": lambda: ranking.average_precision(SCORES, bad(LABELS)),
     "most_violated_ranking": lambda: ranking.most_violated_ranking(bad(SCORES), LABELS),
     "most_violated_ranking labels": lambda: ranking.most_violated_ranking(SCORES, bad(LABELS)),
-    "most_violated_rankings": lambda: ranking.most_violated_rankings(bad([SCORES]), LABELS),
     "predicted_ranking": lambda: ranking.predicted_ranking(bad(SCORES), LABELS),
     "loss_diminished_ranking labels": lambda: ranking.loss_diminished_ranking(SCORES, bad(LABELS)),
     "discount": lambda: as_discount(lambda ranks: bad(1.0 / ranks), None)(np.arange(1, 4)),

@@ -9,7 +9,7 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector, box_voting, demote_scores, detect, nms, smooth_scores
 from lapsvm.errors import InputError, LapsvmError, OptionError
-from lapsvm.ranking import average_precision, most_violated_ranking, most_violated_rankings
+from lapsvm.ranking import average_precision, most_violated_ranking
 
 HUGE = 10**400
 SCORES, LABELS, BOXES = np.array([0.1, 0.2, 0.3, 0.4]), np.array([1, 0, 1, 0]), np.eye(4)
@@ -29,8 +29,6 @@ ARRAYS = {
 TAKERS = {
     "ranking": lambda bad: most_violated_ranking(bad, LABELS),
     "ranking's labels": lambda bad: most_violated_ranking(SCORES, bad),
-    "rankings": lambda bad: most_violated_rankings(bad, LABELS),
-    "rankings' labels": lambda bad: most_violated_rankings(SCORES[None], bad),
     "ap": lambda bad: average_precision(bad, LABELS),
     "ap's labels": lambda bad: average_precision(SCORES, bad),
     "nms": lambda bad: nms(bad, SCORES),
@@ -78,17 +76,13 @@ def test_what_is_no_count_is_refused(bad):
         lambda: nms(BOXES, SCORES, limit=bad),
         lambda: detect(SCORES, BOXES, max_before=bad),
         lambda: detect(SCORES, BOXES, max_after=bad),
-        lambda: most_violated_rankings(SCORES[None], LABELS, n_threads=bad),
     ):
         with pytest.raises(InputError, match="must be a whole number of 1 or more"):
             call()
-    with pytest.raises(InputError, match="n_threads must be a whole number"):
-        most_violated_rankings(SCORES[None], LABELS, n_threads=None)
 
 
 def test_counts_beyond_64_bits_are_no_limit():
     assert len(nms(BOXES, SCORES, limit=HUGE)) == 4
-    assert most_violated_rankings(SCORES[None], LABELS, n_threads=HUGE).loss.shape == (1,)
 
 
 @pytest.mark.parametrize("bad", ["9" * 400, "9" * 400 + "G", "9" * 5000, "1" + "0" * 308 + "T"])

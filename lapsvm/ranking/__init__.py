@@ -1,6 +1,5 @@
 """Loss-augmented inference for rank losses, and the metrics they optimise."""
 
-from lapsvm.ranking.batch import ViolatedRankings, most_violated_rankings
 from lapsvm.ranking.discounts import RankBiased
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
@@ -18,12 +17,10 @@ __all__ = [
     "RankLoss",
     "ScoredRanking",
     "ViolatedRanking",
-    "ViolatedRankings",
     "ZeroOneLoss",
     "average_precision",
     "loss_diminished_ranking",
     "most_violated_ranking",
-    "most_violated_rankings",
     "ndcg",
     "positives_at_top",
     "predicted_ranking",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import NotFiniteError
-from lapsvm.ranking import loss_diminished_ranking, most_violated_ranking, most_violated_rankings
+from lapsvm.ranking import loss_diminished_ranking, most_violated_ranking
 from lapsvm.ranking.losses import as_loss
 
 MILLION = 1_000_000
@@ -156,19 +156,6 @@ def test_the_gil_is_released():
         stop.set()
         thread.join()
     assert counted > 5
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_batch_equals_single_calls_for_any_number_of_threads(n_threads):
-    rng = np.random.default_rng(0)
-    labels = rng.random((6, 900)) < 0.1
-    scores = rng.standard_normal((6, 900))
-    batch = most_violated_rankings(scores, labels, "ndcg", n_threads=n_threads)
-    for k in range(6):
-        single = most_violated_ranking(scores[k], labels[k], "ndcg")
-        assert np.array_equal(batch.ranks[k], single.ranks)
-        assert np.array_equal(batch.coefficients[k], single.coefficients)
-        assert (batch.loss[k], batch.violation[k]) == (single.loss, single.violation)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
-from lapsvm.ranking import NDCGLoss, RankBiased, most_violated_ranking, most_violated_rankings, reference
+from lapsvm.ranking import NDCGLoss, RankBiased, most_violated_ranking, reference
 from lapsvm.ranking.losses import as_loss
 
 LOSSES = [
@@ -213,25 +213,6 @@ def test_bad_input_is_refused_with_one_sentence(arguments, error, sentence):
 def test_every_method_refuses_scores_that_are_not_finite(loss, method):
     with pytest.raises(NotFiniteError, match="got nan at index 2"):
         most_violated_ranking([1.0, 2.0, np.nan], [1, 0, 0], loss, method)
-
-
-def test_a_batch_refuses_bad_rows_and_names_them():
-    scores, labels = np.zeros((2, 3)), np.array([1, 0, 0])
-    scores[1, 2] = np.inf
-    with pytest.raises(NotFiniteError, match="row 1: scores must be finite, got inf at index 2"):
-        most_violated_rankings(scores, labels)
-    with pytest.raises(ShapeError, match=r"labels must have shape \(3,\) or \(2, 3\) like scores, got \(2,\)"):
-        most_violated_rankings(scores, [1, 0])
-    with pytest.raises(ShapeError, match=r"scores must have 2 dimensions, got shape \(3,\)"):
-        most_violated_rankings(scores[0], labels)
-    with pytest.raises(InputError, match="n_threads must be a whole number of 1 or more, got 0"):
-        most_violated_rankings(scores, labels, n_threads=0)
-
-
-def test_an_empty_batch_is_empty():
-    batch = most_violated_rankings(np.empty((0, 3)), [1, 0, 0])
-    assert batch.ranks == ()
-    assert batch.coefficients.shape == (0, 3)
 
 
 @pytest.mark.parametrize("place", [0, 1, 500, 20_000, 29_999])
