@@ -47,7 +47,7 @@ def narrowed(numbers: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     target = np.dtype(dtype)
     if target == np.float16 and numbers.dtype == np.float32 and numbers.ndim == 2:
         halves = np.empty(numbers.shape, target)
-        return halves if to_halves(numbers, halves) else numbers.astype(target)
+        return halves if to_float16(numbers, halves) else numbers.astype(target)
     if target != BFLOAT16 or numbers.dtype == BFLOAT16:
         return numbers.astype(target, copy=False)
     bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
@@ -55,7 +55,7 @@ def narrowed(numbers: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     return ((bits + (0x7FFF + even)) >> 16).astype(np.uint16).view(BFLOAT16)
 
 
-def to_halves(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
+def to_float16(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
     """Write numbers (n, d), rounded to float16, to contiguous rows.
 
     Returns
@@ -66,7 +66,7 @@ def to_halves(numbers: NDArray[np.float32], out: NDArray[np.float16]) -> bool:
     return _kernel.to_halves(np.ascontiguousarray(numbers), out.view(np.uint16))
 
 
-def as_singles(features: NDArray[Any]) -> NDArray[np.float32]:
+def as_float32(features: NDArray[Any]) -> NDArray[np.float32]:
     """Return stored features (n, d) as float32: exactly, if they are of 16 bits."""
     if features.dtype != np.float16:
         return widened(features).astype(np.float32, copy=False)

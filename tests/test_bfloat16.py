@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.bfloat16 import BFLOAT16, as_singles, largest_number, named_type, narrowed, to_halves, type_name, widened
+from lapsvm.bfloat16 import BFLOAT16, as_float32, largest_number, named_type, narrowed, to_float16, type_name, widened
 
 
 def test_every_finite_bfloat16_survives_the_way_there_and_back():
@@ -59,7 +59,7 @@ def test_halves_are_those_of_numpy():
     numbers = single_bits()
     for rows in (numbers[:, None], numbers[: len(numbers) // 70 * 70].reshape(-1, 70), numbers[None, ::2]):
         halves = np.empty(rows.shape, np.float16)
-        assert to_halves(rows, halves)
+        assert to_float16(rows, halves)
         np.testing.assert_array_equal(halves.view(np.uint16), rows.astype(np.float16).view(np.uint16))
         np.testing.assert_array_equal(narrowed(rows, np.float16).view(np.uint16), halves.view(np.uint16))
 
@@ -68,9 +68,9 @@ def test_halves_are_those_of_numpy():
 @pytest.mark.parametrize("place", [(0, 0), (2, 36), (4, 17)])
 def test_what_no_half_can_hold_is_noticed(number, place):
     numbers = np.ones((5, 37), np.float32)
-    assert to_halves(numbers, np.empty((5, 37), np.float16))
+    assert to_float16(numbers, np.empty((5, 37), np.float16))
     numbers[place] = number
-    assert not to_halves(numbers, np.empty((5, 37), np.float16))
+    assert not to_float16(numbers, np.empty((5, 37), np.float16))
 
 
 def test_just_above_the_largest_half_numbers_are_rounded_down_to_it():
@@ -85,7 +85,7 @@ def test_nothing_becomes_no_halves(shape):
 def test_every_half_is_widened_as_numpy_does():
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     for rows in (halves.reshape(-1, 1), halves.reshape(64, 1024), halves.reshape(64, 1024)[:, 3:900:2]):
-        np.testing.assert_array_equal(as_singles(rows), rows.astype(np.float32))
+        np.testing.assert_array_equal(as_float32(rows), rows.astype(np.float32))
 
 
 def test_every_half_is_widened_where_subnormal_floats_are_zero():
@@ -94,7 +94,7 @@ def test_every_half_is_widened_where_subnormal_floats_are_zero():
     expected = halves.astype(np.float32).view(np.uint32)
     torch.set_flush_denormal(True)
     try:
-        found = as_singles(halves)
+        found = as_float32(halves)
     finally:
         torch.set_flush_denormal(False)
     np.testing.assert_array_equal(found.view(np.uint32), expected)
@@ -103,6 +103,6 @@ def test_every_half_is_widened_where_subnormal_floats_are_zero():
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.float32, BFLOAT16])
 def test_stored_features_of_any_type_become_singles(dtype):
     numbers = np.arange(12).reshape(3, 4)
-    found = as_singles(narrowed(numbers.astype(np.float32), dtype))
+    found = as_float32(narrowed(numbers.astype(np.float32), dtype))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, numbers)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite
-from lapsvm.bfloat16 import BFLOAT16, as_singles, widened
+from lapsvm.bfloat16 import BFLOAT16, as_float32, widened
 from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
 from lapsvm.model_files import read_model, write_model
@@ -233,4 +233,4 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
 
 def _doubles(features: Array) -> Float64:
     """Return features as float64; NumPy itself widens halves one at a time."""
-    return (as_singles(features) if features.dtype == np.float16 else features).astype(np.float64)
+    return (as_float32(features) if features.dtype == np.float16 else features).astype(np.float64)

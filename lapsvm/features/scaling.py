@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, as_floats
-from lapsvm.bfloat16 import as_singles
+from lapsvm.bfloat16 import as_float32
 from lapsvm.errors import InputError, ShapeError
 
 TARGET_NORM = 1.0
@@ -117,7 +117,7 @@ def _norm_sums(rows: Array, edges: Array) -> Float64:
     """Return the sum of the rows' norms in each part."""
     norms = np.empty((len(rows), len(edges) - 1))
     for start in range(0, len(rows), _CACHED_ROWS):
-        squares = np.square(as_singles(rows[start : start + _CACHED_ROWS])).astype(np.float64)
+        squares = np.square(as_float32(rows[start : start + _CACHED_ROWS])).astype(np.float64)
         np.sqrt(np.add.reduceat(squares, edges[:-1], axis=1), out=norms[start : start + _CACHED_ROWS])
     return np.asarray(norms.sum(axis=0))
 

@@ -1,15 +1,15 @@
 """The training pictures as bags, every block of the features scaled to the same mean norm."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
-from lapsvm.bfloat16 import as_singles, narrowed
+from lapsvm.bfloat16 import as_float32, narrowed
 from lapsvm.features import BlockNorms, ShardSet, block_scales
 
 from ..run.context import RunContext
@@ -20,39 +20,39 @@ _ROWS = 256
 
 
 @dataclass(frozen=True)
-class Halves:
-    """Blocks of features; those that are `halved` hold a window's features followed by those of its surroundings.
+class ContextPairs:
+    """Blocks of features; those that are `paired` hold a window's features followed by those of its surroundings.
 
     `blocks` has their dimensions, as stored; `contrast` times the second half is subtracted from the first.
     """
 
     blocks: tuple[int, ...]
-    halved: tuple[bool, ...]
+    paired: tuple[bool, ...]
     contrast: float
 
     @classmethod
-    def of(cls, shards: ShardSet, contrast: float) -> Self:
-        """Return the halves of the features of shards."""
-        extractor = shards.provenance["features"]["extractor"]
+    def of(cls, provenance: Mapping[str, Any], contrast: float) -> Self:
+        """Return the context pairs in the features of shards of this provenance."""
+        extractor = provenance["features"]["extractor"]
         return cls(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
 
     @property
     def inside(self) -> NDArray[np.bool_]:
         """Which stored features are a window's own (d,)."""
-        blocks = zip(self.blocks, self.halved, strict=True)
+        blocks = zip(self.blocks, self.paired, strict=True)
         return np.concatenate([np.arange(block) < block // (1 + half) for block, half in blocks])
 
     @property
     def combined_blocks(self) -> list[int]:
         """Dimensions of the blocks after `combine`."""
-        return [block // (1 + half) for block, half in zip(self.blocks, self.halved, strict=True)]
+        return [block // (1 + half) for block, half in zip(self.blocks, self.paired, strict=True)]
 
     def combine(self, features: Array) -> Array:
-        """Return features (n, d) with the second halves subtracted from the first, in the same type."""
+        """Return features (n, d) without a share of those of their surroundings, in the same type."""
         combined = np.empty((len(features), sum(self.combined_blocks)), features.dtype)
         for start in range(0, len(features), _ROWS):
-            part = as_singles(features[start : start + _ROWS])
-            blocks = zip(np.split(part, np.cumsum(self.blocks)[:-1], axis=1), self.halved, strict=True)
+            part = as_float32(features[start : start + _ROWS])
+            blocks = zip(np.split(part, np.cumsum(self.blocks)[:-1], axis=1), self.paired, strict=True)
             numbers = np.concatenate([self._combined(block, half) for block, half in blocks], axis=1)
             combined[start : start + _ROWS] = narrowed(numbers, features.dtype)
         return combined
@@ -72,7 +72,7 @@ class Halves:
         return self._doubled(scale, 1.0)
 
     def _doubled(self, numbers: Float64, factor: float) -> Float64:
-        blocks = zip(np.split(numbers, np.cumsum(self.combined_blocks)[:-1]), self.halved, strict=True)
+        blocks = zip(np.split(numbers, np.cumsum(self.combined_blocks)[:-1]), self.paired, strict=True)
         return np.concatenate([np.append(block, factor * block) if half else block for block, half in blocks])
 
 
@@ -81,11 +81,11 @@ def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
     return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
 
 
-def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, Halves]:
-    """Return the training pictures with combined halves, the scale, and the halves."""
-    halves = Halves.of(shards, context.settings.features.contrast)
-    transform = halves.combine if any(halves.halved) else None
-    return *_opened(context, shards, halves.combined_blocks, transform), halves
+def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, ContextPairs]:
+    """Return the training pictures with combined context pairs, the scale, and the pairs."""
+    pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
+    transform = pairs.combine if any(pairs.paired) else None
+    return *_opened(context, shards, pairs.combined_blocks, transform), pairs
 
 
 def _opened(

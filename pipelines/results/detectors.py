@@ -14,7 +14,7 @@ from lapsvm.features import Shard
 from lapsvm.nn import TrainedHeads, load_heads
 
 from ..fitting.tasks import FitTask, stored_provenance, training_difference, weights_hash
-from ..fitting.training_bags import Halves
+from ..fitting.training_bags import ContextPairs
 from ..run.context import RunContext
 from ..run.settings import HEADS
 from .inputs import final_task, trained_tasks, training_shards
@@ -99,9 +99,8 @@ def shard_scorer(context: RunContext, stage: str) -> Callable[[Shard], Float64]:
     contrast = _contrast(context, heads)
 
     def score(shard: Shard) -> Float64:
-        extractor = shard.provenance["features"]["extractor"]
-        halves = Halves(tuple(extractor["blocks"]), tuple(extractor["halves"]), contrast)
-        return heads.score(halves.combine(shard.features) if any(halves.halved) else shard.features, shard.offsets)
+        pairs = ContextPairs.of(shard.provenance, contrast)
+        return heads.score(pairs.combine(shard.features) if any(pairs.paired) else shard.features, shard.offsets)
 
     return score
 

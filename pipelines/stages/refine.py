@@ -20,7 +20,7 @@ from ..fitting.history import history_rows, write_history
 from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
-from ..fitting.training_bags import Halves, stored_bags
+from ..fitting.training_bags import ContextPairs, stored_bags
 from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
 from ..fitting.verdicts.restart import restarted
 from ..results.detectors import load_detectors
@@ -93,9 +93,9 @@ def _refine(
 
 def _stored_pictures(context: RunContext, shards: ShardSet) -> StoredPictures:
     bags, scale = stored_bags(context, shards)
-    halves = Halves.of(shards, context.settings.features.contrast)
+    pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
     boxes = np.concatenate([shard.boxes for shard in shards])
-    return StoredPictures(bags, boxes, scale, shards.image_ids, halves.inside)
+    return StoredPictures(bags, boxes, scale, shards.image_ids, pairs.inside)
 
 
 def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels:

@@ -99,7 +99,7 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     check_folds(context.settings, labels)
     if context.settings.train.init == "whole_image":
         _check_whole_image(shards)
-    bags, scale, halves = training_bags(context, shards)
+    bags, scale, pairs = training_bags(context, shards)
     projection = projection_of(context.run, shards)
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
@@ -122,11 +122,11 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         result = _result(choices[task.name], probe_aps.get(task.name))
         for sentence in [*_zero_warnings(task.name, solution), *data_warnings(task.name, result)]:
             context.reporter.say(f"train: {sentence}")
-        unfolded = replace(solution, coef=halves.unfold(solution.coef))
-        detector = fitted_detector(task, result, unfolded, halves.unfold_scale(scale), projection)
+        unfolded = replace(solution, coef=pairs.unfold(solution.coef))
+        detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), projection)
         if of_folds:
             fold = folds[task.name]
-            stored = np.stack([halves.unfold(one.coef * scale) for one in of_folds], axis=1)
+            stored = np.stack([pairs.unfold(one.coef * scale) for one in of_folds], axis=1)
             _save_fold_models(context, task.name, FoldModels(fold, stored, weights_hash(detector)))
         if not context.settings.refine.rounds:  # which has held-out scores of its own
             weights = [one.coef for one in solutions[task.name]]

@@ -44,7 +44,7 @@ def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTas
     heads = context.settings.train.learner in HEADS
     files = [context.run.heads] if heads else [task.path for task in tasks]
     context.run.files.check([*files, context.run.baseline_file])
-    bags, scale, halves = training_bags(context, shards)
+    bags, scale, pairs = training_bags(context, shards)
     if heads:
         pictures = HeadPictures(bags, shards, scale)
         trained, more = fit_heads(context.settings.train, tasks, pictures, context.reporter)
@@ -53,7 +53,7 @@ def train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTas
         _save_record(context, more)
         return
     projection = projection_of(context.run, shards)
-    detectors, more = fit_mi_svm(context.settings.train, tasks, bags, scale, halves, projection, context.reporter)
+    detectors, more = fit_mi_svm(context.settings.train, tasks, bags, scale, pairs, projection, context.reporter)
     _prepare(context, files)
     for detector, path in zip(detectors, files, strict=True):
         detector.save(path)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Array, Float32, as_numbers, check_finite
-from lapsvm.bfloat16 import largest_number, named_type, narrowed, to_halves, type_name, widened
+from lapsvm.bfloat16 import largest_number, named_type, narrowed, to_float16, type_name, widened
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
@@ -201,7 +201,7 @@ def _as_rows(picture: PictureWindows) -> Array:
 
 def _store(image_id: str, features: Array, dtype: str, out: Array) -> None:
     """Write a picture's features in their stored type, checked to be finite and within its range."""
-    if out.dtype == np.float16 and features.dtype == np.float32 and to_halves(features, out):
+    if out.dtype == np.float16 and features.dtype == np.float32 and to_float16(features, out):
         return
     check_finite(f"features of picture {image_id}", features)
     largest, limit = max(float(features.max(initial=0)), -float(features.min(initial=0))), largest_number(dtype)

@@ -16,7 +16,7 @@ from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.windows.picture_windows import picture_windows
 
-from ...results.boxes.known import KnownBoxes
+from ...results.boxes.known import AnnotatedBoxes
 
 TOLERANCE = 1e-4  # largest difference of two scores
 _SAME_PLACE = 0.5  # IoU of two best boxes that agree
@@ -71,7 +71,7 @@ def compare_picture(predictor: Predictor, detector: OnnxDetector, record: ImageR
     return Compared(record, own, detector.detect(pixels), difference)
 
 
-def summary(compared: Sequence[Compared], classes: Sequence[str], known: KnownBoxes | None) -> Iterator[str]:
+def summary(compared: Sequence[Compared], classes: Sequence[str], known: AnnotatedBoxes | None) -> Iterator[str]:
     """Yield the lines that say how the file compares with the run."""
     differences = [one.difference for one in compared if not np.isnan(one.difference)]
     yield f"scores of given windows: largest difference {max(differences):.1g} in {len(differences)} pictures"
@@ -92,7 +92,7 @@ def _agreement(compared: Sequence[Compared], classes: Sequence[str]) -> Iterator
         yield f"own windows: the best box of predict and of the file overlap by half in {sum(same)} of {len(same)}"
 
 
-def _average_precision(compared: Sequence[Compared], classes: Sequence[str], known: KnownBoxes) -> Iterator[str]:
+def _average_precision(compared: Sequence[Compared], classes: Sequence[str], known: AnnotatedBoxes) -> Iterator[str]:
     """Yield the VOC AP of both, the mean over the classes that the pictures with known boxes show."""
     inside = [one for one in compared if one.record.id in known.pictures]
     ids = [one.record.id for one in inside]

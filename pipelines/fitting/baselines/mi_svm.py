@@ -22,13 +22,13 @@ from ..fit import Constants
 from ..fold_models import FOLDS_ADVICE, held_out_folds
 from ..selection import best_candidate
 from ..tasks import FitTask
-from ..training_bags import Halves
+from ..training_bags import ContextPairs
 
 Record = Mapping[str, Any]
 
 
 def fit_mi_svm(
-    train: TrainSettings, tasks: Sequence[FitTask], bags: Bags, scale: Float64, halves: Halves,
+    train: TrainSettings, tasks: Sequence[FitTask], bags: Bags, scale: Float64, pairs: ContextPairs,
     projection: Projection | None, reporter: Reporter,
 ) -> tuple[list[Detector], Record]:  # fmt: skip
     """Return the detector of every class, and a record of the choice and the training."""
@@ -45,7 +45,7 @@ def fit_mi_svm(
                 reporter.say(f"train: the windows of {task.name} did not converge in {model.n_iter_} rounds")
             chosen = {"C": constants.C, "J": constants.J, "converged": converged}
             classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
-            weights, factors = halves.unfold(model.coef_), halves.unfold_scale(scale)
+            weights, factors = pairs.unfold(model.coef_), pairs.unfold_scale(scale)
             whole = None if projection is None else projection.unfold(weights * factors)
             provenance = task.provenance | {"result": chosen}
             detectors.append(Detector(task.name, weights, model.intercept_, factors, provenance, whole))

@@ -14,7 +14,7 @@ Truth = Mapping[str, Mapping[str, GroundTruth]]
 
 
 @dataclass(frozen=True)
-class KnownBoxes:
+class AnnotatedBoxes:
     """The boxes of one set.
 
     Attributes
@@ -29,7 +29,7 @@ class KnownBoxes:
     pictures: frozenset[str]
 
 
-def known_boxes(context: RunContext, set_name: str) -> KnownBoxes | None:
+def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     """Return the boxes of a set, for evaluation alone; None if no box of the set is known.
 
     With the setting ``data.boxes`` only the boxes of that file or folder count.
@@ -45,9 +45,9 @@ def known_boxes(context: RunContext, set_name: str) -> KnownBoxes | None:
     if context.settings.data.boxes:
         attached = _attached(context)
         pictures = frozenset(attached.pictures[set_name])
-        return KnownBoxes(attached.truth(set_name, records, context.data.classes), pictures) if pictures else None
+        return AnnotatedBoxes(attached.truth(set_name, records, context.data.classes), pictures) if pictures else None
     truth = context.data.dataset.ground_truth(set_name)
-    return None if truth is None else KnownBoxes(truth, frozenset(record.id for record in records))
+    return None if truth is None else AnnotatedBoxes(truth, frozenset(record.id for record in records))
 
 
 def _attached(context: RunContext) -> AttachedBoxes:

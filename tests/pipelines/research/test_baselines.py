@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from baselines import Method
 from lapsvm.pipelines.fitting.baselines.heads import best_constants, joint_folds
-from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.fitting.training_bags import ContextPairs
 from lapsvm.pipelines.results import detectors
 from lapsvm.pipelines.results.detectors import shard_scorer
 from lapsvm.pipelines.run.folder import RunFolder
@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_bytes_and_demotion_reaches_mi_svm_alone(ma
 def test_heads_score_stored_halves_as_in_training(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
     draw = np.random.default_rng(0)
-    features, halves = draw.normal(size=(40, 8)).astype(np.float32), Halves((8,), (True,), 0.25)
+    features, halves = draw.normal(size=(40, 8)).astype(np.float32), ContextPairs((8,), (True,), 0.25)
     seen = Bags(features[:, :4] - 0.25 * features[:, 4:], np.arange(0, 41, 5), 2.0)
     model = WSDDN(epochs=1).fit(seen, np.where(np.arange(16).reshape(8, 2) % 3, 1, -1))
     provenance = {name: {"training": {"contrast": halves.contrast}} for name in ("six", "three")}

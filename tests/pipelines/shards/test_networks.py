@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.training_bags import Halves
+from lapsvm.pipelines.fitting.training_bags import ContextPairs
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.shards.extractors import check_sizes
@@ -103,7 +103,7 @@ def test_a_models_provenance_brings_the_networks_settings_back():
 
 def test_halves_combine_as_a_contrast_and_weights_unfold():
     rng = np.random.default_rng(0)
-    halves = Halves((3, 4, 2), (False, True, True), 0.25)
+    halves = ContextPairs((3, 4, 2), (False, True, True), 0.25)
     features = rng.normal(size=(600, 9))
     combined = halves.combine(features)
     own = [features[:, :3], features[:, 3:5] - 0.25 * features[:, 5:7], features[:, 7:8] - 0.25 * features[:, 8:]]
