@@ -21,7 +21,6 @@ from lapsvm.report.tables import (
     escape_markdown,
     left_out_sentence,
     markdown_table,
-    results_markdown,
 )
 
 __all__ = [
@@ -46,6 +45,5 @@ __all__ = [
     "miss_kind",
     "next_steps",
     "render_page",
-    "results_markdown",
     "write_page",
 ]

@@ -200,26 +200,6 @@ def left_out_sentence(contents: Contents) -> str:
     return f"{measure} left out because no boxes are known for the set {boxless[0].name}."
 
 
-def results_markdown(contents: Contents) -> str:
-    """Return the per-class table with its row of means as Markdown."""
-    columns = class_columns(contents)
-    titles = ["class", *(_plain_title(column) for column in columns)]
-    rows: list[list[Cell]] = [
-        [result.name, *(column.cells[i] for column in columns)] for i, result in enumerate(contents.classes)
-    ]
-    if rows:
-        rows.append(["mean", *(column.mean for column in columns)])
-    return markdown_table(titles, rows)
-
-
-def _plain_title(column: Column) -> str:
-    """Return a title that includes its group."""
-    if column.group == "Training":
-        return column.title
-    kind, _, set_name = column.group.partition("n ")  # "On", "Held out on" or "In-sample on"
-    return f"{column.title} ({set_name if kind == 'O' else f'{kind.lower()}n {set_name}'})"
-
-
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, escape: bool = True) -> str:
     """Return a table in Markdown, the first column set left and the others right, padded to be read as text.
 

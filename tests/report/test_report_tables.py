@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lapsvm.errors import ShapeError
-from lapsvm.report import ClassSummary, Contents, class_columns, left_out_sentence, markdown_table, results_markdown
+from lapsvm.report import ClassSummary, Contents, class_columns, left_out_sentence, markdown_table
 from lapsvm.report.tables import duration, window_counts
 
 TWO = (
@@ -105,19 +105,6 @@ def test_cells_that_are_markdown_already_are_kept():
 def test_a_row_of_another_length_is_named():
     with pytest.raises(ShapeError, match=r"row 1 of a table must have 2 cell\(s\), got 1"):
         markdown_table(["a", "b"], [[1, 2], [1]])
-
-
-def test_the_results_as_markdown_end_with_the_means(make_summary):
-    lines = results_markdown(Contents(make_summary(), TWO)).splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[0][:4] == ["class", "AP 11-point (test)", "AP area (test)", "Image AP (test)"]
-    assert cells[0][-3:] == ["C", "Duality gap", "CCCP steps"]
-    assert [row[0] for row in cells[2:]] == ["bus", "cat", "mean"]
-    assert cells[-1][1] == f"{(0.25 + 0.5) / 2:.3f}"
-
-
-def test_no_classes_make_a_table_without_rows(make_summary):
-    assert len(results_markdown(Contents(make_summary(), ())).splitlines()) == 2
 
 
 @pytest.mark.parametrize(
