@@ -5,7 +5,7 @@
     ROOT/ImageSets/Main/<set>.txt            one picture id per line: the set and its order
     ROOT/ImageSets/Main/<class>_<set>.txt    "id flag" per line; 1 positive, -1 negative, 0 difficult objects only
     ROOT/JPEGImages/<id>.jpg                 or .jpeg or .png
-    ROOT/Annotations/<id>.xml                opened only by `VocDataset.ground_truth` and `read_annotations`
+    ROOT/Annotations/<id>.xml                opened only by `VocDataset.ground_truth`
 """
 
 import os
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
+from lapsvm.errors import LabelsError, MissingError, OptionError
 from lapsvm.files import read_regular
 
 from .annotations import has_annotations, read_ground_truth
@@ -175,36 +175,6 @@ def open_voc(
     if not lists.labels:
         raise LabelsError(f"{root / 'ImageSets' / 'Main'} holds no class list <class>_<set>.txt to take labels from.")
     return VocDataset(root, choose_classes(classes, lists.class_names), lists)
-
-
-def read_annotations(root: str | Path, set_name: str, classes: Sequence[str]) -> dict[str, dict[str, GroundTruth]]:
-    """Return the ground truth of a set in the VOC layout, for evaluation.
-
-    Only ``ImageSets/Main/<set>.txt`` and ``Annotations`` are needed: neither pictures nor class lists.
-
-    Parameters
-    ----------
-    root : str or Path
-    set_name : str
-    classes : sequence of str
-        Names as in the annotations; a class without objects gets empty entries.
-
-    Returns
-    -------
-    dict of class name to dict of picture id to GroundTruth
-        With an entry for every class and picture, in the order of the list.
-
-    Raises
-    ------
-    MissingError, OptionError, LabelsError
-        If `root` or the list of the set does not exist, or the list is malformed.
-    AnnotationError
-        If an annotation is missing or broken.
-    """
-    truth = open_voc(root, classes=classes, test_set=set_name, boxes_only=True).ground_truth(set_name)
-    if truth is None:
-        raise AnnotationError(f"set {set_name!r} in {root} must have annotations, got none.")
-    return truth
 
 
 def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:

@@ -66,12 +66,6 @@ def most_violated_ranks(problem: Problem) -> list[int]:
     return ranks[1:]
 
 
-def greedy_ranks(problem: Problem) -> list[int]:
-    """Return r_1 .. r_N by trying every rank for every negative: O(P N) (Yue et al., SIGIR 2007)."""
-    n_pos, n_neg = len(problem.positives), len(problem.negatives)
-    return [problem.best_rank(j, 1, n_pos + 1) for j in range(1, n_neg + 1)]
-
-
 def negatives_above(ranks: Sequence[int], n_pos: int) -> Index:
     """Return #{j : r_j <= i} for each positive i = 1 .. P, which is the supplement's r+_i - 1."""
     return np.array([sum(rank <= i for rank in ranks) for i in range(1, n_pos + 1)], dtype=np.intp)

@@ -99,7 +99,7 @@ def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -
     seen = _reduced(image, mode.scale)
     share = seen.size / image.size  # regions have so many pixels less
     smaller = replace(mode, ks=tuple(max(1, round(k * share)) for k in mode.ks))
-    spaces = _spaces(seen, smaller, threads)
+    spaces = searched_spaces(seen, smaller, threads)
     every = [boxes for space in spaces for boxes in space.hierarchies]
     if mode.order == "random":
         boxes = at_random(every, seed)
@@ -158,12 +158,7 @@ def _check_strategies(mode: Mode) -> None:
             raise InputError(f"k must be a whole number from 1 to {MAX_K}, got {k!r}.")
 
 
-def hierarchies(image: Planes, mode: Mode, threads: int = 1) -> list[Int32]:
-    """Return the boxes of each strategy: leaves, then unions in merging order, the complete picture last."""
-    return [boxes for space in _spaces(image, mode, threads) for boxes in space.hierarchies]
-
-
-def _spaces(image: Planes, mode: Mode, threads: int) -> list[Space]:
+def searched_spaces(image: Planes, mode: Mode, threads: int) -> list[Space]:
     """Return what each colour space gives, in order, by up to `threads` threads."""
     if threads == 1 or len(mode.spaces) == 1:
         return [_space(image, space, mode) for space in mode.spaces]

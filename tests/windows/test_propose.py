@@ -9,7 +9,7 @@ import pytest
 from lapsvm.boxes import areas, iou
 from lapsvm.errors import InputError, OptionError, ShapeError
 from lapsvm.windows import METHODS, Mode, propose, with_whole_image
-from lapsvm.windows.selective_search import MODES, REFERENCE_PIXELS, hierarchies
+from lapsvm.windows.selective_search import MODES, REFERENCE_PIXELS, searched_spaces
 
 from ..twins import windows as reference
 
@@ -168,7 +168,7 @@ def test_the_whole_chain_equals_the_twins(space, cues):
     planes = {"h": planes[:1], "i": planes[2:]}.get(space, planes)
     smoothed = reference.smooth(planes)
     weights = reference.edge_weights(smoothed)
-    for k, boxes in zip(mode.ks, hierarchies(image, mode), strict=True):
+    for k, boxes in zip(mode.ks, searched_spaces(image, mode, 1)[0].hierarchies, strict=True):
         min_size = round(k * (image.shape[0] * image.shape[1] / REFERENCE_PIXELS) ** 0.5)
         labels = reference.segment(weights, 16 * k, min_size)
         count = int(labels.max()) + 1
