@@ -221,7 +221,7 @@ def test_a_wrong_picture_is_named(image, error, sentence):
         (
             {"method": "edges"},
             OptionError,
-            "method 'edges' is not known; choose from contrast, grid, mixed, opencv, selective_search",
+            "method 'edges' is not known; choose from contrast, grid, mixed, selective_search",
         ),
         ({"mode": "slow"}, OptionError, "mode 'slow' of selective_search is not known; choose from single, fast, qual"),
         (
