@@ -10,7 +10,7 @@ from pathlib import Path
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.shards import extraction, projection
 from lapsvm.pipelines.shards.extraction import prepare_record
-from lapsvm.pipelines.shards.jobs import IMAGES_PER_SHARD
+from lapsvm.pipelines.shards.placement import IMAGES_PER_SHARD
 from lapsvm.pipelines.stages.registry import run_stage
 
 from lapsvm.catalog import ImageRecord

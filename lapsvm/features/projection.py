@@ -217,7 +217,8 @@ def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None
     ----------
     path : str or Path
     made_with : mapping, optional
-        What it must have been made with (see `save_projection`).
+        What it must have been made with (see `save_projection`), but for its pictures: a run keeps its projection when
+        pictures are added.
 
     Raises
     ------
@@ -233,7 +234,9 @@ def load_projection(path: str | Path, made_with: Mapping[str, Any] | None = None
         kept = tuple(description["kept"])
         components = tuple(tensors[f"components{i}"] for i in range(len(kept)))
         projection = Projection(components, kept, tuple(description["halves"]))
-        difference = "" if made_with is None else settings_difference(description["made_with"], made_with)
+        stored = {**description["made_with"]}
+        wanted = stored if made_with is None else {**made_with, "pictures": stored.get("pictures")}
+        difference = settings_difference(stored, wanted)
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"projection {path} is damaged: it lacks {error}.") from None
     if difference:

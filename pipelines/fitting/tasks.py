@@ -1,12 +1,11 @@
 """Training tasks, one per class, and the detectors made from their solutions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Projection, ShardSet, settings_difference
@@ -40,22 +39,26 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
     missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
     if missing:
         raise SettingsError(
-            f"shards hold picture {missing[0]!r}, which is not in the training set; run extract --redo."
+            f"shards hold picture {missing[0]!r}, which is not in the training set; run lapsvm extract first."
         )
     records = [by_id[image_id] for image_id in shards.image_ids]
-    training = training_settings(context)
-    return [_class_task(context, shards, records, name, training) for name in context.data.classes]
+    training, stored = training_settings(context), set(shards.image_ids)
+    in_order = [record for image_id, record in by_id.items() if image_id in stored]
+    return [
+        _class_task(context, shards, label_vector(records, name), label_vector(in_order, name), name, training)
+        for name in context.data.classes
+    ]
 
 
 def _class_task(
-    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], name: str, training: dict[str, Any]
+    context: RunContext, shards: ShardSet, y: Labels, in_order: Labels, name: str, training: dict[str, Any]
 ) -> FitTask:
-    y = label_vector(records, name)
+    """Return a task with labels `y`; `in_order` are the same in the data set's order, known without shards, too."""
     provenance = {
         "training": training,
         "data": {
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
-            **labels_provenance(y),
+            **labels_provenance(in_order),
             **imported_content(shards.headers),
         },
         "shards": shards.provenance,
@@ -97,19 +100,25 @@ def _is_used(learner: str, name: str) -> bool:
 
 
 def is_done(task: FitTask) -> bool:
-    """Return whether there is a model trained the same way, with the same verdicts of a person.
+    """Return whether there is a model trained the same way, on the same pictures, labels and verdicts of a person.
 
     Raises SettingsError if it was trained with other settings, or the file is another program's.
     """
     if task.path.exists() and is_of_another_program(task.path):
         raise SettingsError(f"{task.path} is no detector of lapsvm and is not replaced; move it away.")
     stored = stored_provenance(task.path)
-    if stored is None or has_other_verdicts(stored, task):
+    if stored is None or has_other_data(stored, task) or has_other_verdicts(stored, task):
         return False
     difference = training_difference(stored, task)
     if difference:
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
+
+
+def has_other_data(stored: Mapping[str, Any], task: FitTask) -> bool:
+    """Return whether a model's provenance records other pictures or labels than those of a task."""
+    then, now = stored.get("data") or {}, task.provenance["data"]
+    return bool(then) and any(then.get(name) != now[name] for name in ("pictures", "labels") if name in now)
 
 
 def has_other_verdicts(stored: Mapping[str, Any], task: FitTask) -> bool:

@@ -1,15 +1,18 @@
 """Shards from pictures: windows are proposed and their features extracted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection.prepared import PreparedWindows, prepare_windows
-from lapsvm.features import Extractor, PictureWindows
+from lapsvm.features import Extractor, PictureWindows, ShardHeader
 
-from ..run.settings import Settings
+from ..run.progress import Reporter
+from ..run.settings import FILE, Settings
 from .jobs import ShardJobs
+from .placement import stored_pictures
 from .windows import pixels_unless_bad, window_boxes, windows_provenance
 
 KeptPictures = dict[str, tuple[PreparedWindows, str]]
@@ -34,6 +37,8 @@ class SetExtraction(ShardJobs[PictureWindows]):
     `kept` are pictures of the set that the extractor has seen already.
     """
 
+    keeps = True
+
     def __init__(
         self, folder: Path, records: Sequence[ImageRecord], settings: Settings, extractor: Extractor,
         redo: bool = False, source: Path | None = None, kept: KeptPictures | None = None,
@@ -41,6 +46,27 @@ class SetExtraction(ShardJobs[PictureWindows]):
         made_with, dtype = provenance(settings, extractor), settings.features.dtype
         super().__init__(folder, records, made_with, dtype, settings.data.skip_bad, redo, source)
         self.settings, self.extractor, self.kept = settings, extractor, {} if kept is None else kept
+
+    def renames(self, headers: Mapping[Path, ShardHeader], reporter: Reporter, threads: int) -> dict[str, str]:
+        """Return the id of each stored picture that is gone -> the id of a new picture with the same pixels.
+
+        None if windows come from files, which know a picture by its id.
+        """
+        ids, stored = {record.id for record in self.records}, stored_pictures(headers)
+        gone = {digest: image_id for image_id, digest in stored.items() if image_id not in ids}
+        may_be = gone and self.settings.windows.method != FILE
+        new = [record for record in self.records if record.id not in stored] if may_be else []
+        found = {}
+        with reporter.bar("compare pictures", len(new), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
+            for record, digest in zip(new, pool.map(self._pixel_hash, new), strict=True):
+                bar.step()
+                if digest in gone:
+                    found[gone.pop(digest)] = record.id
+        return found
+
+    def _pixel_hash(self, record: ImageRecord) -> str:
+        pixels = pixels_unless_bad(record, self.skip_bad)
+        return "" if pixels is None else pixel_hash(pixels)
 
     def measure(self, record: ImageRecord) -> PictureWindows | None:
         """Read a picture, propose windows and extract their features; None if the picture is left out.

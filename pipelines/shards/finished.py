@@ -13,7 +13,7 @@ from .windows import windows_provenance
 
 
 def finished_shards(context: RunContext, stage: str, set_name: str) -> ShardSet:
-    """Return the shards of a set; StageError unless they hold every picture and were made by the run's settings.
+    """Return the shards of a set; StageError unless they hold its pictures and were made by the run's settings.
 
     Pictures that extraction left out may be missing. The content of external files is not compared: training reads
     what the shards hold of it.
@@ -29,6 +29,12 @@ def finished_shards(context: RunContext, stage: str, set_name: str) -> ShardSet:
         raise StageError(
             f"{stage} needs shards of all pictures of set {set_name!r}, but {folder} lacks {len(missing):,} of "
             f"{len(records):,}, the first is {missing[0]!r}; run lapsvm {verb} first."
+        )
+    extra = sorted(set(shards.image_ids) - {record.id for record in records})
+    if extra:
+        raise StageError(
+            f"{stage} needs shards of the pictures of set {set_name!r} alone, but {folder} has {len(extra):,} more, "
+            f"such as {extra[0]!r}; run lapsvm {verb} first."
         )
     difference = settings_difference(*_comparable(context, set_name, shards))
     if difference:

@@ -1,8 +1,8 @@
 """The shards of one set: which of them have to be made, and making them on threads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from lapsvm.features import (
     check_settings,
     open_shards,
     read_header,
-    shard_name,
     write_shard,
 )
 from lapsvm.files import write_atomically
@@ -28,11 +27,10 @@ from lapsvm.files import write_atomically
 from ..run.context import RunContext
 from ..run.progress import Reporter
 from .integrity import check_shard, damage, failed_checks
+from .placement import Placement, ShardJob, placed, write_kept
 from .prefetch import Writer, prefetched
 
-IMAGES_PER_SHARD = 16
 PREFETCHED = 2  # pictures per thread that are started before the first is taken: a slow one does not delay the others
-ShardJob = tuple[Path, list[ImageRecord]]
 Picture = TypeVar("Picture", bound=PictureWindows)
 
 
@@ -41,7 +39,11 @@ class ShardJobs(Generic[Picture]):
 
     The shards must have been made with the settings of `provenance`; they may lack unreadable pictures if `skip_bad`.
     `redo` makes all of them again. Shards that `folder` lacks are copied from the folder `source` of another run.
+    When the set changes, its stored pictures stay in their shards, and new ones get new shards. A shard that loses
+    pictures is written again with the features that it has; made again if `keeps` is False.
     """
+
+    keeps = False
 
     def __init__(
         self, folder: Path, records: Sequence[ImageRecord], provenance: dict[str, Any], dtype: str, skip_bad: bool,
@@ -49,10 +51,12 @@ class ShardJobs(Generic[Picture]):
     ) -> None:  # fmt: skip
         self.folder, self.records, self.provenance, self.dtype = folder, list(records), provenance, dtype
         self.skip_bad, self.redo, self.source = skip_bad, redo, source
-        self.jobs: list[ShardJob] = [
-            (folder / shard_name(start // IMAGES_PER_SHARD), self.records[start : start + IMAGES_PER_SHARD])
-            for start in range(0, len(self.records), IMAGES_PER_SHARD)
-        ]
+        self.placement: Placement = placed(folder, self.records, {}, {})
+
+    @property
+    def jobs(self) -> list[ShardJob]:
+        """Each shard and its pictures; once `to_do` has read the headers of the shards that are there, as these are."""
+        return self.placement.jobs
 
     def measure(self, record: ImageRecord) -> Picture | None:
         """Return the windows of a picture and their features; None if the picture is left out."""
@@ -65,6 +69,11 @@ class ShardJobs(Generic[Picture]):
         """Return what a shard records of its pictures besides the settings."""
         return {}
 
+    def renames(self, headers: Mapping[Path, ShardHeader], reporter: Reporter, threads: int) -> dict[str, str]:
+        """Return the id of each stored picture that is gone -> the id that it has now; here no picture is known."""
+        del headers, reporter, threads  # for subclasses
+        return {}
+
     def existing(self) -> list[Path]:
         """Return the shards that the folder holds."""
         return sorted(self.folder.glob("*.safetensors"))
@@ -72,21 +81,34 @@ class ShardJobs(Generic[Picture]):
     def to_do(self, reporter: Reporter, title: str, threads: int) -> list[ShardJob]:
         """Return the shards that are missing or damaged. Every byte of the others is read; nothing is written.
 
-        Raises SettingsError if a shard was made from other pictures or content, or with other settings.
+        Raises SettingsError if no picture of the set is stored, or a shard was made from other content or settings.
         """
-        external = sorted(set(self.existing()) - {path for path, _ in self.jobs})
-        if external and not self.redo:
-            raise SettingsError(f"{external[0]} belongs to another list of pictures; use another --out, or --redo.")
-        finished = {self._current(path): path for path, records in self.jobs if self._is_finished(path, records)}
+        headers = self._headers()
+        self.placement = placed(self.folder, self.records, headers, self.renames(headers, reporter, threads))
+        finished = {self._current(path): path for path, _ in self.jobs if self._is_finished(path)}
         for file, _ in failed_checks(reporter, title, [(file, check_shard) for file in finished], threads):
             reporter.say(f"shard {file} is damaged; it is made again")
             del finished[file]
         return [job for job in self.jobs if job[0] not in finished.values()]
 
+    def stale(self) -> list[Path]:
+        """Return the shards of the folder that are not needed: all if they are made again."""
+        jobs = () if self.redo else {path for path, _ in self.jobs}
+        return [path for path in self.existing() if path not in jobs]
+
     def copies(self, to_do: Sequence[ShardJob]) -> list[tuple[Path, Path]]:
         """Return (shard of the other run, shard of this run) for the shards that are copied."""
-        made = {path for path, _ in to_do}
-        return [(file, path) for path, _ in self.jobs if path not in made and (file := self._current(path)) != path]
+        made = {path for path, _ in to_do} | self.placement.names.keys()
+        kept = sorted(self.placement.stored - made)
+        return [(file, path) for path in kept if (file := self._current(path)) != path]
+
+    def changed(self, to_do: Sequence[ShardJob]) -> list[Path]:
+        """Return the shards that are written again without their lost pictures, or with other ids."""
+        return sorted(self.placement.names.keys() - {path for path, _ in to_do})
+
+    def write_changed(self, path: Path) -> None:
+        """Write one of the shards of `changed`."""
+        write_kept(self._current(path), path, self.placement.names[path])
 
     def left_out(self) -> list[str]:
         """Return the ids of the pictures that the finished shards lack."""
@@ -101,18 +123,28 @@ class ShardJobs(Generic[Picture]):
         stored = self.provenance | self.picture_provenance(pictures) | ({"left_out": missing} if missing else {})
         write_shard(path, assemble_shard(pictures, stored, self.dtype))
 
+    def _headers(self) -> dict[Path, ShardHeader]:
+        """Return the readable shards, by their path in the folder: own ones first, then those that may be copied."""
+        own = [] if self.redo else self.existing()
+        others = [] if self.source is None else [self.folder / path.name for path in self.source.glob("*.safetensors")]
+        headers = {}
+        for path in dict.fromkeys([*own, *sorted(others)]):
+            with suppress(ShardError):
+                headers[path] = read_header(self._current(path))
+        return headers
+
     def _current(self, path: Path) -> Path:
         """Return the file that holds a shard now: that of this run, or the one that is copied."""
         copied = None if self.source is None or (path.exists() and not self.redo) else self.source / path.name
         return copied if copied is not None and copied.is_file() else path
 
-    def _is_finished(self, path: Path, records: Sequence[ImageRecord]) -> bool:
+    def _is_finished(self, path: Path) -> bool:
         """Return whether the header of a shard is readable and fits the job; SettingsError if a valid one does not."""
         file = self._current(path)
-        if not file.exists() or (self.redo and file == path):
+        if path not in self.placement.stored:
             return False
         try:
-            return self._fits(read_header(file), records)
+            return self._fits(path, read_header(file))
         except ShardError:
             return False
         except SettingsError:
@@ -120,13 +152,12 @@ class ShardJobs(Generic[Picture]):
                 return False
             raise
 
-    def _fits(self, header: ShardHeader, records: Sequence[ImageRecord]) -> bool:
+    def _fits(self, path: Path, header: ShardHeader) -> bool:
         """Return whether a shard serves a job; one with pictures left out does so only under --skip-bad."""
         check_settings(header, self.provenance)
-        missing = header.provenance.get("left_out", [])
-        if sorted([*header.image_ids, *missing]) != sorted(record.id for record in records):
-            raise SettingsError(f"{header.path} was made from other pictures; use another --out, or --redo.")
-        if missing and not self.skip_bad:
+        if header.provenance.get("left_out") and not self.skip_bad:
+            return False
+        if path in self.placement.names and not self.keeps:
             return False
         self.check_content(header)
         return True

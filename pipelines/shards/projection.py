@@ -18,6 +18,8 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
+from lapsvm.features.projection import FORMAT, VERSION
+from lapsvm.model_files import read_model
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
@@ -48,8 +50,8 @@ def open_run_extractor(
 ) -> tuple[Extractor, NewProjection | None]:
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
-    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. Nothing is
-    written. Raises SettingsError if the stored one has another provenance.
+    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. A stored one
+    stays when pictures are added. Nothing is written. Raises SettingsError if the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:
@@ -67,7 +69,9 @@ def open_run_extractor(
         return Projected(full, projection), None
     projection = None if context.redo or source is None else _stored(source, made_with)
     kept: KeptPictures = {}
-    if projection is None:
+    if projection is not None and source is not None:
+        made_with = read_model(source.projection, FORMAT, VERSION)[0]["made_with"]  # the pictures that it was fitted on
+    else:
         before_fit()
         projection = _fitted(context, full, sample, kept)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)

@@ -19,20 +19,32 @@ def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], ot
     """
     to_do = {name: jobs.to_do(context.reporter, f"check {name}", context.threads) for name, jobs in sets.items()}
     copies = [path for name, jobs in sets.items() for _, path in jobs.copies(to_do[name])]
-    check_models(context, shards_are_done=not any(to_do.values()) and not copies)
-    old = [path for jobs in sets.values() for path in jobs.existing()] if context.redo else []
-    new = [*(path for jobs in to_do.values() for path, _ in jobs), *copies, *others]
+    changed = [path for name, jobs in sets.items() for path in jobs.changed(to_do[name])]
+    old = [path for jobs in sets.values() for path in jobs.stale()]
+    check_models(context, shards_are_done=not (any(to_do.values()) or copies or changed or old))
+    new = [*(path for jobs in to_do.values() for path, _ in jobs), *copies, *changed, *others]
     context.run.files.check([*old, *new])  # the last check: from here on files are written
     context.run.remove(old)
     context.run.files.claim(new)
+    for name, jobs in sets.items():
+        _say_changes(context, name, jobs)
     return to_do
+
+
+def _say_changes(context: RunContext, set_name: str, jobs: ShardJobs[Picture]) -> None:
+    """Report how the pictures of a set differ from those with features; an interrupted command has no new ones."""
+    were_finished = not {f"extract {set_name}", f"import {set_name}"}.isdisjoint(context.run.timings())
+    if jobs.placement.stored and jobs.placement.changes and (were_finished or jobs.source is not None):
+        context.reporter.say(f"set {set_name}: {jobs.placement.changes}; the features of the others are kept")
 
 
 def make_set(
     context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: Sequence[ShardJob],
     make: Make[Picture] = make_shards,
 ) -> None:  # fmt: skip
-    """Copy and make the shards of one set."""
+    """Copy, change and make the shards of one set."""
+    for path in jobs.changed(to_do):
+        jobs.write_changed(path)
     for source, path in jobs.copies(to_do):
         copy_shard(source, path)
     with context.timed(title) as counts:

@@ -28,6 +28,8 @@ from ..fitting.tasks import (
     files_of_other_learners,
     fit_tasks,
     fitted_detector,
+    has_other_data,
+    stored_provenance,
     weights_hash,
 )
 from ..fitting.training_bags import training_bags, window_boxes
@@ -57,6 +59,9 @@ def run(context: RunContext) -> None:
         if context.redo
         else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context, task)])
     )
+    changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path) or {}, task)]
+    if changed:
+        context.reporter.say(f"train: pictures or labels have changed; trained again: {', '.join(changed)}")
     for note in (note for task in tasks for note in task.reviews.notes):
         context.reporter.warn(f"train: {note}")
     with context.timed("train") as counts:

@@ -10,7 +10,7 @@ from lapsvm.nn import load_heads
 
 from ..fitting.baselines.heads import HeadPictures, Record, fit_heads
 from ..fitting.baselines.mi_svm import fit_mi_svm
-from ..fitting.tasks import FitTask, files_of_other_learners, is_done, training_difference
+from ..fitting.tasks import FitTask, files_of_other_learners, has_other_data, is_done, training_difference
 from ..fitting.training_bags import training_bags
 from ..run.context import RunContext
 from ..run.settings import HEADS
@@ -30,6 +30,8 @@ def is_trained(context: RunContext, tasks: Sequence[FitTask]) -> bool:
     try:
         stored = load_heads(path).provenance
     except LapsvmError:  # a damaged file is replaced
+        return False
+    if any(task.name in stored and has_other_data(stored[task.name], task) for task in tasks):
         return False
     differences = [training_difference(stored.get(task.name, {}), task) for task in tasks]
     if any(differences):

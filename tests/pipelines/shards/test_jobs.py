@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.shards.jobs import IMAGES_PER_SHARD, ShardJobs, copy_shard
+from lapsvm.pipelines.shards.jobs import ShardJobs, copy_shard
+from lapsvm.pipelines.shards.placement import IMAGES_PER_SHARD
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ImageError, SettingsError
-from lapsvm.features import PictureWindows
+from lapsvm.features import PictureWindows, open_shards
 
 RECORDS = [ImageRecord(f"{i:03}", Path(f"{i:03}.jpg"), {}) for i in range(2 * IMAGES_PER_SHARD + 3)]
 PROVENANCE = {"windows": {"seed": 0}, "features": {"extractor": {"blocks": [2], "halves": [False]}}}
@@ -63,14 +64,78 @@ def test_a_shard_with_one_changed_byte_is_made_again(tmp_path, offset, capsys):
     assert to_do(jobs(tmp_path)) == [path.name]
 
 
-def test_shards_of_other_pictures_settings_or_lists_are_refused(tmp_path):
+def test_shards_of_other_settings_or_of_no_picture_of_the_set_are_refused(tmp_path):
     made(tmp_path)
-    with pytest.raises(SettingsError, match="was made from other pictures"):
-        to_do(jobs(tmp_path, [*RECORDS[1:], RECORDS[0]]))
     with pytest.raises(SettingsError, match="seed 0 instead of 1"):
         to_do(jobs(tmp_path, provenance=PROVENANCE | {"windows": {"seed": 1}}))
-    with pytest.raises(SettingsError, match="belongs to another list of pictures"):
-        to_do(jobs(tmp_path, RECORDS[:IMAGES_PER_SHARD]))
+    with pytest.raises(SettingsError, match="have no picture of this data set"):
+        to_do(jobs(tmp_path, [ImageRecord("other", Path("other.jpg"), {})]))
+
+
+class KeepingJobs(Jobs):
+    keeps = True
+
+
+def updated(shards):
+    """Write what a set lacks; return the shards that are made, and those written with fewer pictures, by name."""
+    missing = shards.to_do(Reporter(quiet=True), "check", 2)
+    changed = shards.changed(missing)
+    for path in shards.stale():
+        path.unlink()
+    for path in changed:
+        shards.write_changed(path)
+    for source, path in shards.copies(missing):
+        copy_shard(source, path)
+    for path, records in missing:
+        shards.store(path, records, [shards.measure(record) for record in records])
+    return [path.name for path, _ in missing], [path.name for path in changed]
+
+
+def values(folder):
+    """Return the picture -> its only feature."""
+    shards = open_shards(folder)
+    return dict(zip(shards.image_ids, np.concatenate([shard.features[:, 0] for shard in shards]).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", [Jobs, KeepingJobs])
+def test_new_pictures_get_new_shards_and_those_that_are_gone_leave_theirs(tmp_path, kind):
+    made(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    new = [ImageRecord(f"{number:03}", Path("new.jpg"), {}) for number in range(100, 120)]
+    records = [*new[:10], *RECORDS[1:], *new[10:]]
+    shards = kind(tmp_path, records, PROVENANCE, "float32", False)
+    missing, changed = updated(shards)
+    lost, added = "0000000.safetensors", ["0000003.safetensors", "0000004.safetensors"]
+    assert (missing, changed) == ((added, [lost]) if kind.keeps else ([lost, *added], []))
+    assert shards.placement.changes == "20 pictures are new, 1 picture is gone"
+    assert values(tmp_path) == {record.id: int(record.id) for record in records}
+    assert all((tmp_path / name).read_bytes() == before[name] for name in before.keys() - {lost})
+    assert updated(kind(tmp_path, records, PROVENANCE, "float32", False)) == ([], [])
+    shards = kind(tmp_path, records[:10], PROVENANCE, "float32", False)
+    updated(shards)
+    assert values(tmp_path) == {record.id: int(record.id) for record in records[:10]}
+    assert [path.name for path in tmp_path.iterdir()] == added[:1]
+
+
+def test_a_set_that_grew_while_it_was_made_is_finished(tmp_path):
+    shards = made(tmp_path)
+    shards.jobs[1][0].unlink()
+    (tmp_path / "0000002.safetensors").write_bytes(b"damaged")
+    records = [*RECORDS[:20], ImageRecord("777", Path("777.jpg"), {}), *RECORDS[20:]]
+    missing, _ = updated(jobs(tmp_path, records))
+    assert missing == ["0000001.safetensors", "0000002.safetensors"]
+    assert values(tmp_path) == {record.id: int(record.id) for record in records}
+
+
+def test_pictures_that_another_run_lacks_are_made_and_those_that_are_gone_are_not_copied(tmp_path):
+    made(tmp_path / "OTHER")
+    before = {path: path.read_bytes() for path in (tmp_path / "OTHER").iterdir()}
+    records = [*RECORDS[2:], ImageRecord("777", Path("777.jpg"), {})]
+    (tmp_path / "RUN").mkdir()
+    shards = KeepingJobs(tmp_path / "RUN", records, PROVENANCE, "float32", False, source=tmp_path / "OTHER")
+    assert updated(shards) == (["0000003.safetensors"], ["0000000.safetensors"])
+    assert values(tmp_path / "RUN") == {record.id: int(record.id) for record in records}
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_shards_of_another_run_are_copied_unless_there_are_own_ones(tmp_path):
