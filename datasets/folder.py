@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from lapsvm.catalog import PICTURE_SUFFIXES
+from lapsvm.catalog import NO_CLASS, PICTURE_SUFFIXES
 from lapsvm.errors import LabelsError
 
 from .ignored import count_ignored
@@ -22,9 +22,6 @@ from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
 SUFFIXES = frozenset(PICTURE_SUFFIXES)
 """Suffixes of pictures, in either case; other files are skipped."""
-
-NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
-"""Names, in any case, of folders whose pictures belong to no class."""
 
 
 def open_folder(

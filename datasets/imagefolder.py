@@ -29,6 +29,7 @@ from lapsvm.files import NOT_PARSED, is_named, read_regular
 from .folder import SUFFIXES
 from .ignored import count_unnamed
 from .labelled import labelled_records
+from .labels_csv import delimiter
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 
 TABLES = ("metadata.jsonl", "metadata.csv")
@@ -194,7 +195,8 @@ def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the location and the values of each row; lists and objects in a cell are JSON."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    separator = delimiter(text.partition("\n")[0])
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     rows = [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
     for where, values in rows:
         if None in values or None in values.values():

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,11 +58,11 @@ def open_csv(
 ) -> LabelledPictures:
     """Open a folder with a table of labels.
 
-    The table is UTF-8 text, with or without a byte order mark, with commas, and quotes where they are needed; blank
-    lines and white space around a value are ignored. The column image is the path relative to `root`, with ``/``
-    between folders. Its id is that path without the suffix; white space and ``%`` in it are written as ``%20``, ``%25``
-    and so on, because a line of a result file splits at white space. Pictures are in the order of their first
-    rows.
+    The table is UTF-8 text, with or without a byte order mark, with commas, or the semicolons of some spreadsheets, and
+    quotes where they are needed; blank lines and white space around a value are ignored. The column image is the path
+    relative to `root`, with ``/`` between folders. Its id is that path without the suffix; white space and ``%`` in it
+    are written as ``%20``, ``%25`` and so on, because a line of a result file splits at white space. Pictures are in
+    the order of their first rows.
 
     Parameters
     ----------
@@ -109,11 +110,18 @@ def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     """Yield the checked rows below the header."""
     try:
         with TextIOWrapper(open_regular(path, "table of labels"), newline="", encoding="utf-8-sig") as file:
-            yield from _parsed(path, csv.reader(file, strict=True), default_set)
+            first = next(file, "")
+            reader = csv.reader(chain([first], file), strict=True, delimiter=delimiter(first))
+            yield from _parsed(path, reader, default_set)
     except MissingError:
         raise
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
+
+
+def delimiter(header: str) -> str:
+    """Return what stands between the values of a table, by its first line: a semicolon or a comma."""
+    return ";" if ";" in header and "," not in header else ","
 
 
 def _parsed(path: Path, reader: Any, default_set: str) -> Iterator[_Row]:

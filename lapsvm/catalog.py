@@ -7,8 +7,10 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -23,8 +25,18 @@ from lapsvm.files import open_regular
 ENTRY_POINTS = "lapsvm.datasets"
 Pixels = NDArray[np.uint8]
 
-PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+HEIC = (".heic", ".heif")
+"""Suffixes of pictures of telephones, which need the extra `heic`."""
+
+_READS_HEIC = find_spec("pillow_heif") is not None
+
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", *(HEIC if _READS_HEIC else ()))
 """Suffixes of files taken for pictures, in lower case."""
+
+HEIC_ADVICE = "pip install 'lapsvm[heic]' reads HEIC"
+
+NO_CLASS = frozenset({"background", "negative", "negatives", "none"})
+"""Names, in lower case, of folders whose pictures belong to no class."""
 
 MAX_PIXELS = 2**26
 """Limit that is checked before decoding; a picture of this size takes 200 MB."""
@@ -213,7 +225,7 @@ def read_image(path: str | Path) -> Pixels:
     return pixels
 
 
-def check_image(path: str | Path) -> None:
+def check_image(path: str | Path) -> str:
     """Raise the error of `read_image`, if it has one, in less time.
 
     The whole file is read and decompressed. Of a JPEG file only one pixel of 8 x 8 is computed.
@@ -221,6 +233,11 @@ def check_image(path: str | Path) -> None:
     Parameters
     ----------
     path : str or Path
+
+    Returns
+    -------
+    str
+        A hash of what was computed: pictures of one format with other hashes have other pixels.
 
     Raises
     ------
@@ -230,18 +247,29 @@ def check_image(path: str | Path) -> None:
     with _described_errors(path):
         pixels = _decoded(path, reduced=True)
     _check_size(path, pixels.shape[1], pixels.shape[0])
+    return pixel_hash(pixels)
 
 
 def _decoded(path: str | Path, reduced: bool) -> Pixels:
     """Return the pixels of a file; if `reduced` and it is a JPEG file, those of a smaller grey picture."""
     from PIL import Image, ImageOps
 
+    _register_heic()
     with open_regular(path, "picture") as file, Image.open(file) as picture:
         _check_header(path, picture)
         if reduced:
             width, height = picture.size
             picture.draft("L", (max(1, width // 8), max(1, height // 8)))
         return np.array(_rgb(ImageOps.exif_transpose(picture)))
+
+
+@cache
+def _register_heic() -> None:
+    """Let Pillow read HEIC if the extra is installed."""
+    if _READS_HEIC:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
 
 
 @contextmanager
@@ -254,7 +282,8 @@ def _described_errors(path: str | Path) -> Iterator[None]:
     except (ImageError, MissingError):
         raise
     except UnidentifiedImageError:
-        raise ImageError(f"picture {path} does not open: it is no image file that can be read.") from None
+        advice = f"; {HEIC_ADVICE}" if Path(path).suffix.lower() in HEIC and not _READS_HEIC else ""
+        raise ImageError(f"picture {path} does not open: it is no image file that can be read{advice}.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None
     except Warning:  # a warning that the caller turned into an error

@@ -23,6 +23,28 @@ def saved(tmp_path, picture, name, **options):
     return tmp_path / name
 
 
+def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
+    pillow_heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed")
+    pillow_heif.register_heif_opener()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    wide = Image.fromarray(np.repeat(np.uint8([[[250, 0, 0], [0, 0, 250]]]), [30], axis=1).repeat(40, axis=0))
+    path = saved(tmp_path, wide, "a.HEIC", exif=exif.tobytes(), quality=90)
+    pixels = read_image(path)
+    assert pixels.shape == (60, 40, 3)
+    assert np.abs(pixels[5, 20].astype(int) - [250, 0, 0]).max() < 30
+    assert check_image(path)
+    assert ".heic" in catalog.PICTURE_SUFFIXES
+
+
+def test_without_the_extra_a_picture_of_a_telephone_is_refused_with_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "_READS_HEIC", False)
+    path = tmp_path / "a.HEIC"
+    path.write_bytes(b"\0\0\0\x18ftypmif1")
+    with pytest.raises(ImageError, match=r"no image file that can be read; pip install 'lapsvm\[heic\]' reads HEIC\."):
+        read_image(path)
+
+
 def test_a_png_is_read_as_it_was_written(tmp_path, colours):
     path = saved(tmp_path, Image.fromarray(colours), "a.png")
     pixels = read_image(path)

@@ -50,13 +50,20 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
     skipped = _unlearnable(dataset.classes, records[settings.train_set])
     for name in settings.classes:
         if name in skipped:
-            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it.")
+            raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it{_advice(skipped[name])}.")
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
         reasons = "; ".join(f"{name} {reason}" for name, reason in islice(skipped.items(), SHOWN))
         reasons += f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
-        raise OneClassError(f"no class of {settings.root} can be learned: {reasons}.")
+        raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons)}.")
     return RunData(dataset, classes, skipped, records)
+
+
+def _advice(reasons: str) -> str:
+    """Return how to add negatives, if they are missing."""
+    if "no negative" not in reasons:
+        return ""
+    return "; add pictures without the class: in a folder called background, or with an empty label in a table"
 
 
 def _opened(settings: DataSettings, seed: int) -> Dataset:

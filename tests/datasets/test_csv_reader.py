@@ -34,6 +34,16 @@ def test_without_the_column_set_there_is_one_set(tmp_path):
     assert open_csv(tmp_path, train_set="all").sets == ("all",)
 
 
+def test_a_table_with_semicolons_is_read(tmp_path):
+    write(tmp_path, b'\xef\xbb\xbfimage;label;set\r\n"a, b.jpg";cat, big;trainval\r\nc.jpg;;trainval\r\n')
+    assert labels(open_csv(tmp_path)) == {"a,%20b": {"cat, big": 1}, "c": {"cat, big": -1}}
+    write(tmp_path, "image;name\na.jpg;cat\n")
+    with pytest.raises(
+        LabelsError, match="line 1: the header must be image,label or image,label,set, got 'image,name'"
+    ):
+        open_csv(tmp_path)
+
+
 def test_a_table_from_a_spreadsheet_is_read(tmp_path):
     write(tmp_path, b'\xef\xbb\xbfimage , label\r\n\r\n"a, b.jpg","the ""best"" cat"\r\n , \r\n./c.jpg, cat \r\n')
     assert labels(open_csv(tmp_path)) == {
@@ -59,7 +69,7 @@ def test_a_missing_picture_is_named_when_it_is_read(tmp_path):
         ("", r"labels\.csv is empty: its header must be image,label or image,label,set"),
         ("\n\n", "is empty: its header"),
         ("a.jpg,cat\n", "line 1: the header must be image,label or image,label,set, got 'a.jpg,cat'"),
-        ("image;label\n", "the header must be .*, got 'image;label'"),
+        ("image\tlabel\n", r"the header must be .*, got 'image\\tlabel'"),
         ("image,label,set,box\n", "the header must be .*, got 'image,label,set,box'"),
         ("image,label\n", "gives no picture a label"),
         ("image,label\na.jpg,\n", "gives no picture a label"),

@@ -29,6 +29,11 @@ def labels(dataset, set_name="trainval"):
     }
 
 
+def test_a_table_with_semicolons_is_read(tmp_path):
+    tmp_path.joinpath("metadata.csv").write_text("file_name;label\na.jpg;cat\nb.jpg;\n")
+    assert labels(open_dataset("imagefolder", tmp_path)) == {"a": {"cat"}, "b": set()}
+
+
 OBJECTS = {"bbox": [[1, 2, 3, 4], [0, 0, 2.5, 2], [5, 5, 1, 1]], "categories": ["cat", "dog", "cat"]}
 
 

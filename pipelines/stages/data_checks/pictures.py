@@ -1,18 +1,21 @@
 """Checks of the data before a feature is computed: every picture is opened, and classes have enough pictures."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lapsvm.catalog import ImageRecord, check_image
+from lapsvm.catalog import ImageRecord, check_image, pixel_hash
 from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...run.context import RunContext
 from ...shards.prefetch import prefetched
-from .summary import misspellings, summary_sentences, too_small_classes
+from .class_names import misspellings
+from .duplicates import Hashed, contradiction_sentence
+from .summary import summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
 LISTED = 10
@@ -58,20 +61,26 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     _check_classes(context, {})
     bad: dict[str, set[str]] = {}
     errors: list[PictureError] = []
-    n_opened = 0
+    stored: list[Hashed] = []
+    opened: list[Hashed] = []
     for name, records in context.data.records.items():
         folders = [context.run.shards(name)] if source is None else [context.run.shards(name), source / name]
-        unopened, left_out = _unopened(context, records, folders)
-        found = dict(_unreadable(context, unopened, f"check pictures of {name}"))
+        hashes, left_out = _stored(context, records, folders)
+        unopened = [record for record in records if record.id not in hashes and record.id not in left_out]
+        checked = list(_checked(context, unopened, f"check pictures of {name}"))
+        found = {record.id: error for record, _, error in checked if error is not None}
         bad[name] = left_out | found.keys()
         errors += found.values()
-        n_opened += len(unopened)
+        stored += [(record, hashes[record.id]) for record in records if record.id in hashes]
+        opened += [(record, digest) for record, digest, error in checked if error is None]
     if errors and not context.settings.data.skip_bad:
-        raise _error(errors, n_opened)
+        raise _error(errors, len(errors) + len(opened))
     if any(bad.values()):
         _check_sets(context, bad)
         _check_classes(context, bad)
-    return CheckedData(context.reporter.say, summary_sentences(context.data, bad))
+    contradiction = contradiction_sentence([*stored, *_hashed(context, opened, stored)])
+    sentences = [*summary_sentences(context.data, bad), *([contradiction] if contradiction else [])]
+    return CheckedData(context.reporter.say, sentences)
 
 
 def report_left_out(context: RunContext, set_name: str, image_ids: Sequence[str]) -> None:
@@ -103,20 +112,17 @@ def _check_sets(context: RunContext, bad: Mapping[str, Collection[str]]) -> None
             )
 
 
-def _unopened(
+def _stored(
     context: RunContext, records: Sequence[ImageRecord], folders: Sequence[Path]
-) -> tuple[list[ImageRecord], set[str]]:
-    """Return the pictures that no shard has, and the ids of those that shards left out and that stay left out."""
-    if context.redo:
-        return list(records), set()
-    stored: set[str] = set()
+) -> tuple[dict[str, str], set[str]]:
+    """Return picture -> pixel hash of those in shards, and the ids of those that shards left out and that stay so."""
+    hashes: dict[str, str] = {}
     left_out: set[str] = set()
-    for header in _headers(folders):
-        stored.update(header.image_ids)
+    for header in _headers(folders) if not context.redo else ():
+        hashes |= dict(zip(header.image_ids, header.pixel_hashes, strict=True))
         left_out.update(header.provenance.get("left_out", ()))
     ids = {record.id for record in records}
-    kept_out = (left_out & ids) - stored if context.settings.data.skip_bad else set()
-    return [record for record in records if record.id not in stored and record.id not in kept_out], kept_out
+    return hashes, (left_out & ids) - hashes.keys() if context.settings.data.skip_bad else set()
 
 
 def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
@@ -126,26 +132,45 @@ def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
             yield read_header(path)
 
 
-def _unreadable(context: RunContext, records: Sequence[ImageRecord], title: str) -> Iterator[tuple[str, PictureError]]:
-    """Yield the id of every picture that cannot be read whole, with the error."""
+def _checked(
+    context: RunContext, records: Sequence[ImageRecord], title: str
+) -> Iterator[tuple[ImageRecord, str, PictureError | None]]:
+    """Yield every picture with the hash of its check, and why it cannot be read whole, or None."""
     with (
         context.reporter.bar(title, len(records), "pictures") as bar,
         ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, _problem, records, _STARTED * context.threads)) as results,
+        closing(prefetched(pool, _check, records, _STARTED * context.threads)) as results,
     ):
-        for record, error in results:
+        for record, (digest, error) in results:
             bar.step()
-            if error is not None:
-                yield record.id, error
+            yield record, digest, error
 
 
-def _problem(record: ImageRecord) -> PictureError | None:
-    """Return why a picture cannot be read whole, or None."""
+def _check(record: ImageRecord) -> tuple[str, PictureError | None]:
+    """Return the hash of a picture's check, and why it cannot be read whole, or None."""
     try:
-        check_image(record.path)
+        return check_image(record.path), None
     except (ImageError, MissingError) as error:
-        return error
-    return None
+        return "", error
+
+
+def _hashed(context: RunContext, opened: Sequence[Hashed], stored: Sequence[Hashed]) -> list[Hashed]:
+    """Return pictures with their pixel hashes: those that may equal another, as the hashes of their checks say.
+
+    The pixels of stored ones are known by another hash, so beside them all are hashed.
+    """
+    counts = Counter(digest for _, digest in opened)
+    records = [record for record, digest in opened if stored or counts[digest] > 1]
+    with (
+        context.reporter.bar("compare pictures", len(records), "pictures") as bar,
+        ThreadPoolExecutor(context.threads) as pool,
+        closing(prefetched(pool, _pixel_hash, records, _STARTED * context.threads)) as results,
+    ):
+        return [pair for pair in results if bar.step() is None]
+
+
+def _pixel_hash(record: ImageRecord) -> str:
+    return pixel_hash(record.pixels())
 
 
 def _error(errors: Sequence[PictureError], n_opened: int) -> PictureError:

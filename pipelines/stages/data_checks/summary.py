@@ -1,18 +1,15 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 
-from lapsvm.catalog import ImageRecord, PresentClasses
+from lapsvm.catalog import HEIC, HEIC_ADVICE, ImageRecord
 
 from ...fitting.selection import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
 from ...run.settings import Settings
-
-CLOSE = 0.66
-"""Least similarity (difflib's ratio) of a name to one that it may be a misspelling of; that of "cta" to "cat"."""
+from .class_names import misspellings
+from .duplicates import shown_classes
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
@@ -41,28 +38,13 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
     names = list(dict.fromkeys(name for record in used[:1] for name in record.labels)) or sorted(positive)
     counts = ", ".join(f"{name} {positive[name]:,}" for name in names[:SHOWN])
     counts += f", and {len(names) - SHOWN:,} more classes" if len(names) > SHOWN else ""
-    without = sum(not _shows_a_class(record) for record in used)
+    without = sum(not shown_classes(record) for record in used)
     parts = [
         f"set {set_name}: {len(used):,} pictures" + (f" without {len(left_out):,} left out" if left_out else ""),
         counts and f"positive: {counts}",
         f"of no class: {without:,}" if without else "",
     ]
     return "; ".join(part for part in parts if part)
-
-
-def misspellings(data: RunData) -> dict[str, str]:
-    """Return class -> question, for classes with one picture whose name is similar to that of a larger class."""
-    counts = Counter[str]()
-    for records in data.records.values():
-        counts.update(count_labels(records)[0])
-    larger = {name.casefold(): name for name in counts if counts[name] > 1}
-    single = [name for name in data.dataset.classes if counts[name] == 1]
-    found = {name: get_close_matches(name.casefold(), larger, 1, CLOSE) for name in islice(single, SHOWN)}
-    return {
-        name: f"class {name!r} has one picture; is it a misspelling of {larger[close[0]]!r}?"
-        for name, close in found.items()
-        if close
-    }
 
 
 def too_small_classes(settings: Settings, classes: Sequence[str], records: Sequence[ImageRecord]) -> str:
@@ -89,12 +71,6 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
     return f"every class {rule} {listed}{more}; {advice}"
 
 
-def _shows_a_class(record: ImageRecord) -> bool:
-    """Return whether a picture is positive for a class."""
-    labels = record.labels
-    return bool(labels.positive) if isinstance(labels, PresentClasses) else 1 in labels.values()
-
-
 def _annotation_sentences(data: RunData) -> Iterator[str]:
     """Yield a sentence per set whose annotations the reader cannot use as a whole."""
     describe = getattr(data.dataset, "unusable_boxes", None)
@@ -111,4 +87,5 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
         listed = ", ".join(f"{count:,} {kind}" for kind, count in islice(counts.items(), SHOWN))
         convert = [kind for kind in counts if kind in UNREAD_PICTURES]
         advice = f"; convert {' and '.join(convert)} to JPEG or PNG to use them" if convert else ""
+        advice += f"; {HEIC_ADVICE}" if set(convert) & set(HEIC) else ""
         yield f"ignored files: {listed}{advice}"

@@ -7,10 +7,12 @@ import threading
 
 import numpy as np
 import pytest
+from lapsvm.datasets import folder
 from lapsvm.pipelines.shards import extraction
 from lapsvm.pipelines.stages.data_checks import pictures as picture_check
 from PIL import Image
 
+from lapsvm import catalog
 from lapsvm.catalog import open_dataset
 from lapsvm.features import open_shards
 
@@ -148,20 +150,79 @@ def test_ctrl_c_during_the_check_is_one_line(line, monkeypatch, command, tmp_pat
     assert not (tmp_path / "RUN").exists()
 
 
-def test_counts_and_ignored_files_are_told(root, line, command):
+def test_counts_and_ignored_files_are_told(root, line, command, monkeypatch):
     Image.new("RGB", (4, 4)).save(root / "cat" / "moving.gif")
+    (root / "cat" / "telephone.heic").write_bytes(b"")
+    monkeypatch.setattr(catalog, "PICTURE_SUFFIXES", catalog.PICTURE_SUFFIXES[:7])
+    monkeypatch.setattr(folder, "SUFFIXES", frozenset(catalog.PICTURE_SUFFIXES))
     (root / "cat" / "new.AVIF").write_bytes(b"")
     (root / "dog" / "notes.txt").write_text("")
     (root / ".DS_Store").write_text("")
     fill(root, ("none",), 2)
     said = " ".join(command(*line).err.split())
     assert "set trainval: 10 pictures; positive: cat 4, dog 4; of no class: 2" in said
-    assert "ignored files: 1 .avif, 1 .gif, 1 .txt, 1 hidden; convert .avif and .gif to JPEG or PNG" in said
+    assert "ignored files: 1 .avif, 1 .gif, 1 .heic, 1 .txt, 1 hidden; convert .avif and .gif and .heic" in said
+    assert "to JPEG or PNG to use them; pip install 'lapsvm[heic]' reads HEIC" in said
 
 
 def test_a_label_that_looks_like_a_misspelling_is_told(root, line, command):
     fill(root, ("dgo",), 1)
     assert "class 'dgo' has one picture; is it a misspelling of 'dog'?" in " ".join(command(*line[:-2]).err.split())
+
+
+@pytest.mark.parametrize(
+    ("folders", "question"),
+    [
+        (("backgroud",), "is it a misspelling of 'background', the folder of pictures without a class?"),
+        (("Backgroundd",), "is it a misspelling of 'background', the folder of pictures without a class?"),
+        (("scratches", "scratchs"), "classes 'scratches' and 'scratchs' have nearly the same name"),
+        (("fire truck", "Fire_Truck"), "classes 'fire truck' and 'Fire_Truck' have nearly the same name"),
+        (("dogs",), "classes 'dogs' and 'dog' have nearly the same name"),
+        (("cart", "boar", "bear", "class1", "class11", "class10", "woman", "women"), None),
+    ],
+)
+def test_names_of_classes_that_are_nearly_equal_are_told(root, line, command, folders, question):
+    for number, name in enumerate(folders):
+        fill(root, (name,), 2, (40 + number, 30))
+    said = " ".join(command(*line[:-2]).err.split())
+    assert question in said if question else "misspelling" not in said and "same name" not in said
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_equal_pictures_of_two_classes_are_told_also_when_one_is_added_later(root, line, command, suffix):
+    for name in ("cat/00", "dog/03"):
+        with Image.open(root / f"{name}.jpg") as picture:
+            picture.load()
+        (root / f"{name}.jpg").unlink()
+        picture.save(root / f"{name}.{suffix}")
+    shutil.copy(root / "cat" / f"00.{suffix}", root / "dog" / f"00_again.{suffix}")
+    shutil.copy(root / "cat" / f"00.{suffix}", root / "cat" / f"00_again.{suffix}")
+    told = "labels: pictures with the same pixels have different labels: "
+    said = " ".join(command(*line).err.split())
+    assert said.count(told) == 1
+    assert (
+        "cat/00 (cat) and dog/00_again (dog). Training takes each as a picture of its own; delete all but one" in said
+    )
+    (root / "none").mkdir()
+    shutil.copy(root / "dog" / f"03.{suffix}", root / "none")
+    said = " ".join(command(*line).err.split())
+    assert "dog/00_again (dog); dog/03 (dog) and none/03 (no class). Training" in said
+
+
+def test_pictures_that_only_look_equal_to_the_check_are_not_told(root, line, command):
+    pixels = np.zeros((36, 48, 3), dtype=np.uint8)
+    for name in ("cat/a", "dog/b"):  # less than the check computes of a JPEG file
+        pixels[0, 0] += 9
+        Image.fromarray(pixels).save(root / f"{name}.jpg", quality=100, subsampling=0)
+    assert picture_check.check_image(root / "cat" / "a.jpg") == picture_check.check_image(root / "dog" / "b.jpg")
+    assert "same pixels" not in " ".join(command(*line).err.split())
+
+
+def test_positives_without_any_negative_are_refused_with_the_way_to_add_some(root, line, refused):
+    shutil.rmtree(root / "dog")
+    told = refused(*line[:-2])
+    assert "cat has no negative picture in the training set; add pictures without the class: in a folder called" in told
+    assert "background, or with an empty label in a table." in told
 
 
 def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opened(root, tmp_path, opened, refused):
