@@ -28,9 +28,9 @@ Pixels = NDArray[np.uint8]
 HEIC = (".heic", ".heif")
 """Suffixes of pictures of telephones, which need the extra `heic`."""
 
-_READS_HEIC = find_spec("pillow_heif") is not None
+READS_HEIC = find_spec("pillow_heif") is not None
 
-PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", *(HEIC if _READS_HEIC else ()))
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", *(HEIC if READS_HEIC else ()))
 """Suffixes of files taken for pictures, in lower case."""
 
 HEIC_ADVICE = "pip install 'lapsvm[heic]' reads HEIC"
@@ -266,7 +266,7 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
 @cache
 def _register_heic() -> None:
     """Let Pillow read HEIC if the extra is installed."""
-    if _READS_HEIC:
+    if READS_HEIC:
         from pillow_heif import register_heif_opener
 
         register_heif_opener()
@@ -282,7 +282,7 @@ def _described_errors(path: str | Path) -> Iterator[None]:
     except (ImageError, MissingError):
         raise
     except UnidentifiedImageError:
-        advice = f"; {HEIC_ADVICE}" if Path(path).suffix.lower() in HEIC and not _READS_HEIC else ""
+        advice = f"; {HEIC_ADVICE}" if Path(path).suffix.lower() in HEIC and not READS_HEIC else ""
         raise ImageError(f"picture {path} does not open: it is no image file that can be read{advice}.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"picture {path} must have at most {MAX_PIXELS:,} pixels; {_reason(error)}") from None

@@ -38,7 +38,7 @@ def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
 
 
 def test_without_the_extra_a_picture_of_a_telephone_is_refused_with_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalog, "_READS_HEIC", False)
+    monkeypatch.setattr(catalog, "READS_HEIC", False)
     path = tmp_path / "a.HEIC"
     path.write_bytes(b"\0\0\0\x18ftypmif1")
     with pytest.raises(ImageError, match=r"no image file that can be read; pip install 'lapsvm\[heic\]' reads HEIC\."):
