@@ -54,10 +54,11 @@ class OwnedFiles:
         claimed = list(paths)
         self.check(claimed)
         new = {self._name(path) for path in claimed} - self._names()
+        if new or (claimed and not self.is_marked):  # first: folders without the list would be another program's
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._store(self._names() | new)
         for parent in dict.fromkeys(path.parent for path in claimed):
             parent.mkdir(parents=True, exist_ok=True)
-        if new or (claimed and not self.is_marked):
-            self._store(self._names() | new)
 
     def remove(self, paths: Iterable[Path]) -> list[Path]:
         """Remove the files that this program wrote, and return them; they stay listed."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.commands.draw import is_drawing
+from lapsvm.pipelines.run import ownership
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import MARKER
 from PIL import Image
@@ -257,3 +258,15 @@ def test_a_file_that_is_named_may_be_replaced_and_a_folder_not(finished, digits,
     said = command(*line, tmp_path / "folder")
     *_, sentence = said.err.splitlines()  # after the classes without results
     assert (said.status, sentence) == (2, f"lapsvm: file {tmp_path / 'folder'} could not be written: Is a directory.")
+
+
+def test_a_command_that_is_interrupted_while_it_lists_its_files_leaves_a_folder_that_may_be_used(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    run = RunFolder(tmp_path / "RUN")
+    with monkeypatch.context() as patch:
+        patch.setattr(ownership, "write_atomically", interrupt)
+        with pytest.raises(KeyboardInterrupt), run.lock():
+            run.files.claim([run.shards("trainval") / "0000000.safetensors"])
+    RunFolder(run.path).check_is_run()
