@@ -4,7 +4,7 @@ Shards and passes shrink with the number of features, and what the last componen
 taken away first: it would add the same to every window's score, which changes no ranking.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,6 +17,7 @@ from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
 from lapsvm.features.extractors.extractor import Extractor, prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection, project_parts
+from lapsvm.features.moments import Moments
 from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
@@ -126,7 +127,12 @@ class Projected:
 
 
 def fit_projection(
-    samples: Iterable[Array], blocks: Sequence[int], size: float, halves: Sequence[bool] | None = None
+    samples: Iterable[Array],
+    blocks: Sequence[int],
+    size: float,
+    halves: Sequence[bool] | None = None,
+    begun: Moments | None = None,
+    keep: Callable[[Moments], object] = lambda _: None,
 ) -> Projection:
     """Return the principal components of every part of some features.
 
@@ -141,6 +147,10 @@ def fit_projection(
     halves : sequence of bool, optional
         Whether a part is a window's features, then as many of its surroundings: then the components are those of the
         first half. By default none is.
+    begun : Moments, optional
+        The sums of earlier samples, of which `keep` received them; the result has the bytes of one uninterrupted sum.
+    keep : callable, optional
+        Receives the sums after each batch of samples.
 
     Returns
     -------
@@ -155,34 +165,33 @@ def fit_projection(
     """
     check_positive("the size of a projection", size)
     halved = (False,) * len(blocks) if halves is None else tuple(halves)
-    edges = np.cumsum(blocks)[:-1]
-    sizes = [block // (1 + half) for block, half in zip(blocks, halved, strict=True)]
-    sums, moments, count = [np.zeros(own) for own in sizes], [np.zeros((own, own)) for own in sizes], 0
-    for rows in _batches(samples):
+    edges, sizes = np.cumsum(blocks)[:-1], first_halves(blocks, halved)
+    moments = Moments.empty(sizes) if begun is None else begun
+    for count, rows in _batches(samples):
         parts = np.split(rows, edges, axis=1)
-        firsts = [part[:, :own] for part, own in zip(parts, sizes, strict=True)]
-        sums = [total + own.sum(axis=0) for total, own in zip(sums, firsts, strict=True)]
-        moments = [moment + own.T @ own for moment, own in zip(moments, firsts, strict=True)]
-        count += len(rows)
-    if count < 2:
-        raise ShapeError(f"a projection needs at least two windows, got {count}.")
-    found = [
-        _principal(moment / count - np.outer(total, total) / count**2, size)
-        for moment, total in zip(moments, sums, strict=True)
-    ]
+        moments = moments.plus(count, [part[:, :own] for part, own in zip(parts, sizes, strict=True)])
+        keep(moments)
+    if moments.windows < 2:
+        raise ShapeError(f"a projection needs at least two windows, got {moments.windows}.")
+    found = [_principal(covariance, size) for covariance in moments.covariances()]
     return Projection(tuple(components for components, _ in found), tuple(kept for _, kept in found), halved)
 
 
-def _batches(samples: Iterable[Array]) -> Iterator[Float64]:
-    """Yield the rows of some samples at once: every product of few rows adds to matrices as large as of many."""
+def first_halves(blocks: Sequence[int], halves: Sequence[bool]) -> list[int]:
+    """Return the number of features of each part, or of one half of it."""
+    return [block // (1 + half) for block, half in zip(blocks, halves, strict=True)]
+
+
+def _batches(samples: Iterable[Array]) -> Iterator[tuple[int, Float64]]:
+    """Yield the number and the rows of some samples: every product of few rows adds to matrices as large as of many."""
     held: list[Float64] = []
     for rows in samples:
         held.append(as_numbers("samples", rows))
         if sum(map(len, held)) >= BATCH:
-            yield np.concatenate(held)
+            yield len(held), np.concatenate(held)
             held = []
     if held:
-        yield np.concatenate(held)
+        yield len(held), np.concatenate(held)
 
 
 def _principal(covariance: Float64, size: float) -> tuple[Float32, float]:

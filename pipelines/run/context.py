@@ -1,6 +1,7 @@
 """The context that every stage of a run receives."""
 
 import sys
+import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lapsvm.cluster import Cluster
 
 from .dataset import RunData, open_run_data
-from .folder import RunFolder
+from .folder import RunFolder, Timing
 from .progress import Estimate, Reporter
 from .settings import Settings
 from .verdicts import VerdictLog, read_verdicts
@@ -18,6 +19,8 @@ if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has n
     from lapsvm.latent import PassCounts
 
 PRECISION = 0.9
+OTHER = "other"
+_ALWAYS = {"evaluate", "report"}  # stages that have something to do in any case
 
 
 @dataclass
@@ -54,6 +57,8 @@ class RunContext:
         Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
     attached_boxes : object
         The boxes of the setting ``data.boxes`` once evaluation has read them.
+    began : float
+        When the command began, in seconds of `time.perf_counter`.
     """
 
     run: RunFolder
@@ -74,6 +79,7 @@ class RunContext:
     precision: float | None = None
     sizes_are_open: bool = False
     attached_boxes: Any = field(default=None, repr=False)
+    began: float = field(default_factory=time.perf_counter, repr=False)
     _data: RunData | None = field(default=None, repr=False)
     _verdicts: VerdictLog | None = field(default=None, repr=False)
 
@@ -107,6 +113,18 @@ class RunContext:
     def timed(self, stage: str) -> AbstractContextManager[dict[str, Any]]:
         """Store the time of a stage in ``timings.json``, with the counts that the stage adds to the dictionary."""
         return self.run.timed(stage, self.reporter.say)
+
+    def save_other_time(self) -> dict[str, float]:
+        """Store as "other" the wall time of the command that no stage has measured, so that the times add up to it.
+
+        Returns the wall seconds by stage; none, and nothing is stored, if no stage had anything to do.
+        """
+        stages = {stage: seconds for stage, seconds in self.run.seconds.items() if stage != OTHER}
+        if not stages.keys() - _ALWAYS:
+            return {}
+        rest = time.perf_counter() - self.began - sum(stages.values())
+        self.run.save_timing(OTHER, Timing(rest), self.reporter.say)
+        return {**stages, OTHER: rest}
 
     def save_settings(self) -> None:
         """Write the settings and the command line into the run folder."""

@@ -5,6 +5,7 @@
     RUN/run.toml                        resolved settings, versions, the command
     RUN/shards/<set>/*.safetensors      boxes and features
     RUN/projection.safetensors          principal components, with --pca
+    RUN/projection-sums.safetensors     what an interrupted fit of them has summed
     RUN/models/<class>.safetensors      one detector per class
     RUN/heads.safetensors               a baseline's heads of all classes, in place of models
     RUN/baseline.json                   a baseline's constants and history
@@ -72,12 +73,14 @@ class RunFolder:
         self.path = Path(path)
         self.files = OwnedFiles(self.path)
         self.is_locked = False
+        self.seconds: dict[str, float] = {}  # of the stages that this object has timed
         self.settings_file = self.path / "run.toml"
         self.models = self.path / "models"
         self.first_models = self.path / "first"
         self.held_out_scores = self.path / "heldout"
         self.models_of_folds = self.path / "folds"
         self.projection = self.path / "projection.safetensors"
+        self.projection_sums = self.path / "projection-sums.safetensors"
         self.heads = self.path / "heads.safetensors"
         self.baseline_file = self.path / "baseline.json"
         self.choices_file = self.path / "choices.json"
@@ -193,6 +196,7 @@ class RunFolder:
 
     def save_timing(self, stage: str, timing: Timing, say: Callable[[str], None] = lambda _: None) -> None:
         """Add a timing to ``timings.json``; a failure is only reported, because no result depends on the file."""
+        self.seconds[stage] = timing.seconds
         entry = {"seconds": round(timing.seconds, 3), "cpu_seconds": round(timing.cpu_seconds, 3), **timing.counts}
         try:
             self.write(self.timings_file, json.dumps(self.timings(say) | {stage: entry}, indent=1) + "\n")

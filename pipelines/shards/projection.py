@@ -4,7 +4,7 @@ The network need not see these pictures again when their shards are made: what i
 memory. Features are the same either way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,13 +18,15 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
-from lapsvm.features.projection import FORMAT, VERSION
+from lapsvm.features.moments import Moments
+from lapsvm.features.projection import FORMAT, VERSION, first_halves
+from lapsvm.features.shards.shard import as_plain_json
 from lapsvm.model_files import read_model
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
-from ..run.folder import RunFolder
-from ..run.progress import PREPARED
+from ..run.folder import RunFolder, Timing, measured
+from ..run.progress import PREPARED, Bar
 from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
 from .jobs import PREFETCHED
@@ -38,10 +40,11 @@ KEPT_BYTES = 2**31  # of pictures at most, and a fifth of the free memory
 
 @dataclass(frozen=True)
 class NewProjection:
-    """A projection to save, its provenance, and the pictures that it was fitted on, as far as they are kept."""
+    """A projection to save, its provenance, the time of its fit, and the pictures of it as far as they are kept."""
 
     projection: Projection
     made_with: dict[str, object]
+    timing: Timing | None
     kept: KeptPictures = field(repr=False)
 
 
@@ -51,7 +54,8 @@ def open_run_extractor(
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
     The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. A stored one
-    stays when pictures are added. Nothing is written. Raises SettingsError if the stored one has another provenance.
+    stays when pictures are added. Nothing is written but the sums of a fit that is interrupted. Raises SettingsError if
+    the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:
@@ -69,15 +73,17 @@ def open_run_extractor(
         return Projected(full, projection), None
     projection = None if context.redo or source is None else _stored(source, made_with)
     kept: KeptPictures = {}
+    timing = None
     if projection is not None and source is not None:
         made_with = read_model(source.projection, FORMAT, VERSION)[0]["made_with"]  # the pictures that it was fitted on
     else:
         before_fit()
-        projection = _fitted(context, full, sample, kept)
+        with measured() as timing:
+            projection = _fitted(context, full, sample, kept, made_with)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
     ready = {name: (picture.projected(projection.components), digest) for name, (picture, digest) in kept.items()}
-    return Projected(full, projection), NewProjection(projection, made_with, ready)
+    return Projected(full, projection), NewProjection(projection, made_with, timing, ready)
 
 
 def projection_sizes(projection: Projection) -> str:
@@ -113,8 +119,47 @@ def _sample(context: RunContext) -> list[ImageRecord]:
     return [records[index] for index in np.sort(order)]
 
 
-def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord], kept: KeptPictures) -> Projection:
-    """Return the projection of some windows of each picture; `kept` receives the pictures that there is room for."""
+def _fitted(
+    context: RunContext,
+    extractor: Extractor,
+    records: list[ImageRecord],
+    kept: KeptPictures,
+    made_with: dict[str, object],
+) -> Projection:
+    """Return the projection of some windows of each picture; `kept` receives the pictures that there is room for.
+
+    If the fit is interrupted, or fails, its sums are stored, and the next call goes on from there.
+    """
+    begun = _stored_sums(context, extractor, made_with)
+    done = 0 if begun is None else begun.samples
+    sums: list[Moments] = []
+
+    def keep(new: Moments) -> None:
+        sums[:] = [new]
+
+    with (
+        context.reporter.bar("projection", len(records), "pictures") as bar,
+        threadpool_limits(1),
+        ThreadPoolExecutor(context.threads) as pool,
+        closing(
+            prefetched(pool, _prepared(context, extractor), records[done:], PREFETCHED * context.threads)
+        ) as results,
+    ):
+        bar.step(done)
+        size, samples = context.settings.features.pca, _samples(context, results, bar, extractor.dim, kept)
+        try:
+            return fit_projection(samples, extractor.blocks, size, extractor.halves, begun, keep)
+        except BaseException:
+            if sums:
+                context.run.files.claim([context.run.projection_sums])
+                sums[0].save(context.run.projection_sums, made_with)
+            raise
+
+
+def _prepared(
+    context: RunContext, extractor: Extractor
+) -> Callable[[ImageRecord], tuple[PreparedWindows, str, Array] | None]:
+    """Return the function picture -> its windows, its hash, and features of some windows; None if it is left out."""
 
     def prepare(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
         found = prepare_record(record, context.settings, extractor)
@@ -124,27 +169,44 @@ def _fitted(context: RunContext, extractor: Extractor, records: list[ImageRecord
         step = max(1, len(picture.boxes) // WINDOWS)  # windows are sorted by quality, so every n-th is a fair sample
         return picture, digest, picture.features_of(slice(0, step * WINDOWS, step))
 
-    def features() -> Iterator[Array]:
-        room = 0 if context.cluster is not None else _room()  # workers prepare their own pictures
-        for record, found in results:
-            bar.step()
-            if context.estimate is not None:
-                context.estimate.step(share=PREPARED)
-            if found is None:
-                continue
-            picture, digest, rows = found
-            room -= picture.seen.nbytes
-            if room >= 0:
-                kept[record.id] = picture, digest
-            yield rows
+    return prepare
 
-    with (
-        context.reporter.bar("projection", len(records), "pictures") as bar,
-        threadpool_limits(1),
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, prepare, records, PREFETCHED * context.threads)) as results,
-    ):
-        return fit_projection(features(), extractor.blocks, context.settings.features.pca, extractor.halves)
+
+def _samples(
+    context: RunContext,
+    results: Iterable[tuple[ImageRecord, tuple[PreparedWindows, str, Array] | None]],
+    bar: Bar,
+    dim: int,
+    kept: KeptPictures,
+) -> Iterator[Array]:
+    """Yield the features of some windows of each picture (n, dim), none of one that is left out; fill `kept`."""
+    room = 0 if context.cluster is not None else _room()  # workers prepare their own pictures
+    for record, found in results:
+        bar.step()
+        if context.estimate is not None:
+            context.estimate.step(share=PREPARED)
+        if found is None:
+            yield np.empty((0, dim))
+            continue
+        picture, digest, rows = found
+        room -= picture.seen.nbytes
+        if room >= 0:
+            kept[record.id] = picture, digest
+        yield rows
+
+
+def _stored_sums(context: RunContext, extractor: Extractor, made_with: dict[str, object]) -> Moments | None:
+    """Return the sums of an interrupted fit, if they are those of this one."""
+    path = context.run.projection_sums
+    if context.redo or not context.run.files.owns(path):
+        return None
+    try:
+        begun = Moments.load(path, as_plain_json(made_with), first_halves(extractor.blocks, extractor.halves))
+    except ModelFileError:
+        return None
+    if begun is not None:
+        context.reporter.say(f"projection: goes on after {begun.samples:,} pictures")
+    return begun
 
 
 def _room() -> int:

@@ -45,6 +45,9 @@ def extract_sets(context: RunContext) -> None:
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
         save_projection(context.run.projection, projection.projection, projection.made_with)
+        context.run.remove([context.run.projection_sums])
+        if projection.timing is not None:
+            context.run.save_timing("projection", projection.timing, context.reporter.say)
     context.save_settings()
     n_kept = 0 if projection is None else len(projection.kept)
     context.estimate.begin(sum(len(members) for jobs in to_do.values() for _, members in jobs), skip=n_kept)

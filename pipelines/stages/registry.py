@@ -93,6 +93,18 @@ def run_stages(
             record_places(context, old, places)
         for name in names:
             run_stage(name, context)
+        if len(names) > 1:
+            _say_times(context)
+
+
+def _say_times(context: RunContext) -> None:
+    """Report the wall time of a command by stage."""
+    from lapsvm.report.tables import duration
+
+    seconds = context.save_other_time()
+    if seconds:
+        parts = ", ".join(f"{stage} {duration(value)}" for stage, value in seconds.items())
+        context.reporter.say(f"time: {duration(sum(seconds.values()))} in all: {parts}")
 
 
 def run_stage(name: str, context: RunContext) -> None:

@@ -56,6 +56,7 @@ def run(context: RunContext) -> None:
     """Write RUN/page/index.html."""
     detectors = trained_classes(context, "report")
     sets = {name: evaluate_set(context, name) for name in context.data.records}
+    context.save_other_time()
     with context.timed("report"):
         contents = _contents(context, sets, detectors)
         context.run.files.claim([context.run.page])

@@ -1,11 +1,16 @@
 """Runs with projected features, limited windows, demotion and voting."""
 
 import json
+import re
+import signal
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.shards import projection
 
 from lapsvm.features import load_projection, open_shards
+from lapsvm.features.moments import Moments
 
 OPTIONS = [
     "--pca",
@@ -43,6 +48,74 @@ def test_a_rerun_has_nothing_to_do(projected, digits, fast, command, made):
     before = made(projected)
     again = command("run", "--data", "voc", "--root", digits, "--out", projected, "--quiet", *fast, *OPTIONS)
     assert (again.status, made(projected)) == (0, before)
+
+
+def test_an_interrupted_fit_goes_on_where_it_was(
+    projected, digits, fast_extraction, command, made, tmp_path, monkeypatch
+):
+    seen, prepare = [], projection.prepare_record
+
+    def interrupt(record, *rest):
+        seen.append(record.id)
+        if len(seen) == 35:
+            signal.raise_signal(signal.SIGINT)
+        return prepare(record, *rest)
+
+    pca, max_area = OPTIONS[:2], OPTIONS[2:4]
+    line = ["extract", "--data", "voc", "--root", digits, *fast_extraction, *pca, *max_area, "--jobs", "1"]
+    run = tmp_path / "RUN"
+    with monkeypatch.context() as patch:
+        patch.setattr(projection, "prepare_record", interrupt)
+        assert command(*line, "--out", run).status == 130
+    assert [path.name for path in run.iterdir() if path.name[0] != "."] == ["projection-sums.safetensors"]
+    del seen[:]
+    monkeypatch.setattr(
+        projection, "prepare_record", lambda record, *rest: seen.append(record.id) or prepare(record, *rest)
+    )
+    again = command(*line, "--out", run)
+    assert again.status == 0
+    assert "projection: goes on after 18 pictures" in again.err  # 18 x 60 windows are one batch
+    assert len(seen) == 40 - 18
+    patterns = ("projection.safetensors", "shards/*/*")
+    assert made(run, *patterns) == made(projected, *patterns)
+    assert not (run / "projection-sums.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-9], lambda content: content.replace(b'"seed": 0', b'"seed": 7')]
+)
+def test_sums_that_are_damaged_are_not_used(digits, fast_extraction, command, made, tmp_path, projected, damage):
+    run = tmp_path / "RUN"
+    RunFolder(run).files.claim([RunFolder(run).projection_sums])
+    Moments.empty([2]).save(run / "projection-sums.safetensors", {"seed": 0})
+    path = run / "projection-sums.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    line = ["extract", "--data", "voc", "--root", digits, *fast_extraction, *OPTIONS[:4], "--out", run]
+    assert command(*line).status == 0
+    assert made(run, "projection.safetensors") == made(projected, "projection.safetensors")
+
+
+def seconds(text):
+    """Return the seconds of "12.3 s" or "1 min 02 s"."""
+    minutes, rest = re.fullmatch(r"(?:(\d+) min )?([\d.]+) s", text).groups()
+    return 60 * int(minutes or 0) + float(rest)
+
+
+def test_times_of_all_stages_add_up(digits, fast, command, tmp_path):
+    line = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN", *fast, *OPTIONS[:4]]
+    said = " ".join(command(*line).err.split())
+    total, parts = re.search(r"time: ([\d. mins]+) in all: (.*)", said).groups()
+    rows = {name: seconds(text) for name, text in re.findall(r"([a-z ]+?) (\d[\d. min]* s)", parts)}
+    stages = ["projection", "extract trainval", "extract test", "train", "detect trainval", "detect test", "evaluate"]
+    assert [name.strip() for name in rows] == [*stages, "report", "other"]
+    assert sum(rows.values()) == pytest.approx(seconds(total), abs=3)  # of durations with whole seconds
+    stored = json.loads((tmp_path / "RUN" / "timings.json").read_text())
+    assert sum(entry["seconds"] for entry in stored.values()) == pytest.approx(seconds(total), abs=1)
+    page = (tmp_path / "RUN" / "page" / "index.html").read_text()
+    assert all(f'<th scope="row" class="name">{name}</th>' in page for name in [*stages, "other"])
+    again = command(*line)
+    assert "in all" not in again.err
+    assert json.loads((tmp_path / "RUN" / "timings.json").read_text())["other"] == stored["other"]
 
 
 def test_another_number_of_components_is_refused(projected, command):
