@@ -4,7 +4,7 @@ The network need not see these pictures again when their shards are made: what i
 memory. Features are the same either way.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from ..run.folder import RunFolder, Timing, measured
 from ..run.progress import PREPARED, Bar
 from .extraction import KeptPictures, prepare_record
 from .extractors import open_settings_extractor
+from .forecast import forecast, projected_dim
 from .jobs import PREFETCHED
 from .prefetch import prefetched
 from .windows import windows_provenance
@@ -49,13 +50,13 @@ class NewProjection:
 
 
 def open_run_extractor(
-    context: RunContext, source: RunFolder | None, before_fit: Callable[[], None] = lambda: None
+    context: RunContext, source: RunFolder | None, before_fit: Callable[[], int] = int
 ) -> tuple[Extractor, NewProjection | None]:
     """Return the extractor of the settings, projected if they ask for it, and a new projection to save, if any.
 
-    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`. A stored one
-    stays when pictures are added. Nothing is written but the sums of a fit that is interrupted. Raises SettingsError if
-    the stored one has another provenance.
+    The projection is loaded from the run folder or `source`, or fitted now, after a call of `before_fit`, which returns
+    the number of pictures to extract. A stored one stays when pictures are added. Nothing is written but the sums of a
+    fit that is interrupted. Raises SettingsError if the stored one has another provenance.
     """
     full = open_settings_extractor(context.settings.features, context.device, context.named)
     if not context.settings.features.pca:
@@ -77,13 +78,23 @@ def open_run_extractor(
     if projection is not None and source is not None:
         made_with = read_model(source.projection, FORMAT, VERSION)[0]["made_with"]  # the pictures that it was fitted on
     else:
-        before_fit()
+        ready = _forecast(context, full, sample, before_fit())
         with measured() as timing:
-            projection = _fitted(context, full, sample, kept, made_with)
+            projection = _fitted(context, full, sample, kept, made_with, ready)
+        kept |= ready
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
     ready = {name: (picture.projected(projection.components), digest) for name, (picture, digest) in kept.items()}
     return Projected(full, projection), NewProjection(projection, made_with, timing, ready)
+
+
+def _forecast(
+    context: RunContext, extractor: Extractor, sample: Sequence[ImageRecord], n_pictures: int
+) -> KeptPictures:
+    """Report what extraction will need; return the pictures of the sample that were measured for it."""
+    pca = context.settings.features.pca
+    dim, room = projected_dim(extractor, pca), _room()
+    return forecast(context, extractor, sample, n_pictures, dim, room=room, exact=pca >= 1)
 
 
 def projection_sizes(projection: Projection) -> str:
@@ -125,8 +136,11 @@ def _fitted(
     records: list[ImageRecord],
     kept: KeptPictures,
     made_with: dict[str, object],
+    ready: KeptPictures,
 ) -> Projection:
     """Return the projection of some windows of each picture; `kept` receives the pictures that there is room for.
+
+    `ready` are pictures that the extractor has seen.
 
     If the fit is interrupted, or fails, its sums are stored, and the next call goes on from there.
     """
@@ -142,7 +156,7 @@ def _fitted(
         threadpool_limits(1),
         ThreadPoolExecutor(context.threads) as pool,
         closing(
-            prefetched(pool, _prepared(context, extractor), records[done:], PREFETCHED * context.threads)
+            prefetched(pool, _prepared(context, extractor, ready), records[done:], PREFETCHED * context.threads)
         ) as results,
     ):
         bar.step(done)
@@ -157,12 +171,12 @@ def _fitted(
 
 
 def _prepared(
-    context: RunContext, extractor: Extractor
+    context: RunContext, extractor: Extractor, ready: KeptPictures
 ) -> Callable[[ImageRecord], tuple[PreparedWindows, str, Array] | None]:
     """Return the function picture -> its windows, its hash, and features of some windows; None if it is left out."""
 
     def prepare(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
-        found = prepare_record(record, context.settings, extractor)
+        found = ready.get(record.id) or prepare_record(record, context.settings, extractor)
         if found is None:
             return None
         picture, digest = found

@@ -11,6 +11,7 @@ from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
 from ..shards.extractors import check_sizes
+from ..shards.forecast import forecast
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
@@ -36,7 +37,7 @@ def extract_sets(context: RunContext) -> None:
     _fit_to_pictures(context, data)
     context.estimate = _estimate(context)
     context.estimate.begin(sum(map(len, context.data.records.values())))
-    extractor, projection = open_run_extractor(context, source, data.report)
+    extractor, projection = open_run_extractor(context, source, data.reported_new)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
@@ -49,9 +50,13 @@ def extract_sets(context: RunContext) -> None:
         if projection.timing is not None:
             context.run.save_timing("projection", projection.timing, context.reporter.say)
     context.save_settings()
-    n_kept = 0 if projection is None else len(projection.kept)
-    context.estimate.begin(sum(len(members) for jobs in to_do.values() for _, members in jobs), skip=n_kept)
     data.report()
+    n_missing = sum(len(members) for jobs in to_do.values() for _, members in jobs)
+    if projection is None or projection.timing is None:  # else it was forecast before the components were fitted
+        name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
+        records = [record for _, members in to_do[name] for record in members]
+        sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
+    context.estimate.begin(n_missing, skip=sum(len(jobs.kept) for jobs in sets.values()))
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)

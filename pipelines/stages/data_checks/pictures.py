@@ -25,15 +25,21 @@ _STARTED = 4  # pictures per thread that are started before the first result is 
 
 @dataclass
 class CheckedData:
-    """The data of a run after the check, and what to report of them once nothing refuses the run any more."""
+    """The data of a run after the check: what to report of them once nothing refuses the run."""
 
     say: Callable[[str], None]
+    n_new: int = 0
     sentences: list[str] = field(default_factory=list)
 
     def report(self) -> None:
         """Report the data; a second call does nothing."""
         while self.sentences:
             self.say(self.sentences.pop(0))
+
+    def reported_new(self) -> int:
+        """Report the data, and return the number of new pictures."""
+        self.report()
+        return self.n_new
 
 
 def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
@@ -80,7 +86,7 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         _check_classes(context, bad)
     contradiction = contradiction_sentence([*stored, *_hashed(context, opened, stored)])
     sentences = [*summary_sentences(context.data, bad), *([contradiction] if contradiction else [])]
-    return CheckedData(context.reporter.say, sentences)
+    return CheckedData(context.reporter.say, len(opened), sentences)
 
 
 def report_left_out(context: RunContext, set_name: str, image_ids: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.shards import projection
+from lapsvm.pipelines.shards import forecast, projection
 
 from lapsvm.features import load_projection, open_shards
 from lapsvm.features.moments import Moments
@@ -53,6 +53,7 @@ def test_a_rerun_has_nothing_to_do(projected, digits, fast, command, made):
 def test_an_interrupted_fit_goes_on_where_it_was(
     projected, digits, fast_extraction, command, made, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(forecast, "AFTER", 1000)  # no picture is seen before
     seen, prepare = [], projection.prepare_record
 
     def interrupt(record, *rest):

@@ -1,0 +1,166 @@
+"""What extraction and training will need: time, memory and disk, from some pictures that are measured before.
+
+The measured pictures stay in memory for extraction, so an extractor sees them once.
+"""
+
+import shutil
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from lapsvm.bags.stores.memory import as_bytes
+from lapsvm.bfloat16 import named_type
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection.prepared import PreparedWindows
+from lapsvm.features import Extractor
+from lapsvm.features.projection import first_halves
+
+from ..run.context import RunContext
+from ..run.progress import AFTER, roughly
+from .extraction import KeptPictures, prepare_record
+from .placement import IMAGES_PER_SHARD
+
+SAMPLE = 4
+"""Pictures that are measured, after one that opens the extractor."""
+
+_WINDOWS = 60  # of a picture whose features are timed; the others take as long
+_BOX = 16  # bytes of a window's corners
+_WORKING = 6  # bytes of a feature of a shard that is put together: as it was computed, and as it is stored
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Means over measured pictures: seconds of wall time, windows, and bytes of a prepared picture."""
+
+    seconds: float
+    windows: float
+    nbytes: float
+
+
+def forecast(
+    context: RunContext, extractor: Extractor, records: Sequence[ImageRecord], n_pictures: int, dim: int, *,
+    room: int = 0, exact: bool = True,
+) -> KeptPictures:  # fmt: skip
+    """Report what the extraction of pictures, and training, will need; return the pictures that were measured.
+
+    Parameters
+    ----------
+    context : RunContext
+    extractor : Extractor
+    records : sequence of ImageRecord
+        Pictures of one set, some of which are measured.
+    n_pictures : int
+        How many pictures are to be extracted, of all sets.
+    dim : int
+        Number of stored features of a window.
+    room : int, default 0
+        The bytes of `records` that may be kept in memory, because a projection is fitted on them before.
+    exact : bool, default True
+        Whether `dim` is known, or may be less.
+    """
+    if context.reporter.quiet or context.cluster is not None or n_pictures <= AFTER:
+        return {}
+    kept, sample = _measured(context, extractor, records)
+    if sample is None:
+        return {}
+    row = dim * named_type(context.settings.features.dtype).itemsize + _BOX
+    disk = n_pictures * sample.windows * row
+    times, memory = (
+        _times(context, sample, n_pictures),
+        _memory(context, sample, row, dim, min(len(records) * sample.nbytes, room)),
+    )
+    most = "" if exact else "at most "
+    parts = [f"about {times}", memory and f"{most}{size_text(memory)} of memory", f"{most}{size_text(disk)} of disk"]
+    free = _free(context.run.path)
+    context.reporter.say(
+        f"before it starts, by {len(kept)} pictures: {', '.join(filter(None, parts))} ({size_text(free)} free)"
+    )
+    if disk > free:
+        context.reporter.warn(
+            f"the disk of {context.run.path} may become full: the shards need {most}{size_text(disk)}, and "
+            f"{size_text(free)} are free; take another --out, fewer --max-windows, or fewer features (--pca)."
+        )
+    return kept
+
+
+def projected_dim(extractor: Extractor, pca: float) -> int:
+    """Return how many features a projection keeps; at most, if `pca` is a share of the variance."""
+    pairs = zip(first_halves(extractor.blocks, extractor.halves), extractor.halves, strict=True)
+    return sum((1 + half) * (min(own, int(pca)) if pca >= 1 else own) for own, half in pairs)
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes as 0.4 MB, 527 MB or 1.2 GB, by powers of 1000."""
+    if count >= 1e9:
+        return f"{count / 1e9:,.1f} GB"
+    return f"{count / 1e6:.{0 if count >= 1e7 else 1}f} MB"
+
+
+def _measured(
+    context: RunContext, extractor: Extractor, records: Sequence[ImageRecord]
+) -> tuple[KeptPictures, Sample | None]:
+    """Return some pictures, spread over all, and their means; None if hardly any of them can be read."""
+    count = 1 + max(SAMPLE, 2 * context.threads)
+    chosen = [records[index] for index in np.linspace(0, len(records) - 1, min(count, len(records))).astype(int)]
+
+    def measure(record: ImageRecord) -> tuple[ImageRecord, tuple[PreparedWindows, str] | None, float]:
+        found = prepare_record(record, context.settings, extractor)
+        start, n_timed = time.perf_counter(), 0
+        if found is not None:
+            step = max(1, len(found[0].boxes) // _WINDOWS)
+            n_timed = len(found[0].features_of(slice(0, step * _WINDOWS, step)))
+        rest = 0.0 if not n_timed else (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start)
+        return record, found, rest
+
+    with threadpool_limits(1), ThreadPoolExecutor(context.threads) as pool:
+        first = measure(chosen[0])
+        start = time.perf_counter()
+        others = list(pool.map(measure, chosen[1:]))
+        seconds = time.perf_counter() - start
+    good = [(record, found, rest) for record, found, rest in (first, *others) if found is not None]
+    kept = {record.id: found for record, found, _ in good}
+    if len(good) < 2:
+        return kept, None
+    rest = sum(rest for _, _, rest in others) / min(context.threads, len(others))
+    pictures = [found[0] for _, found, _ in good]
+    windows, nbytes = fmean(len(one.boxes) for one in pictures), fmean(one.seen.nbytes for one in pictures)
+    return kept, Sample((seconds + rest) / len(others), windows, nbytes)
+
+
+def _times(context: RunContext, sample: Sample, n_pictures: int) -> str:
+    later = 0.0 if context.estimate is None else context.estimate.later
+    text = f"{roughly(sample.seconds * n_pictures)} for the features of {n_pictures:,} pictures"
+    return text + (f" and {roughly(sample.seconds * later)} for training and detection" if later else "")
+
+
+def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: float) -> float:
+    """Return the bytes of memory that extraction or training needs at most; 0 where that of the process is unknown."""
+    resident = _resident()
+    if not resident:
+        return 0.0
+    limit = as_bytes(context.memory)
+    n_windows = sample.windows * len(context.data.records[context.settings.data.train_set])
+    training = min(n_windows * row, np.inf if limit is None else limit) if len(context.stages) > 1 else 0.0
+    shard = IMAGES_PER_SHARD * sample.windows * dim * _WORKING
+    return resident + max(training, shard + prepared)
+
+
+def _free(path: Path) -> int:
+    """Return the free bytes of the disk of a folder that may not be there yet."""
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(there).free
+
+
+def _resident() -> int:
+    """Return the bytes of memory that this process has; 0 where the system does not say."""
+    try:
+        fields = Path("/proc/self/status").read_text(encoding="ascii").split("VmRSS:")
+        return 1024 * int(fields[1].split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
