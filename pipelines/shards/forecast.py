@@ -31,6 +31,8 @@ SAMPLE = 4
 
 _WINDOWS = 60  # of a picture whose features are timed; the others take as long
 _BOX = 16  # bytes of a window's corners
+_TRAINING = 1.5  # memory of training, over that of its windows: best windows are copied, files are mapped
+_MODULES = 25_000_000  # bytes of what training imports
 _WORKING = 6  # bytes of a feature of a shard that is put together: as it was computed, and as it is stored
 
 
@@ -146,9 +148,9 @@ def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: f
         return 0.0
     limit = as_bytes(context.memory)
     n_windows = sample.windows * len(context.data.records[context.settings.data.train_set])
-    training = min(n_windows * row, np.inf if limit is None else limit) if len(context.stages) > 1 else 0.0
+    training = min(_TRAINING * n_windows * row, np.inf if limit is None else limit) + _MODULES
     shard = IMAGES_PER_SHARD * sample.windows * dim * _WORKING
-    return resident + max(training, shard + prepared)
+    return resident + max(training if len(context.stages) > 1 else 0.0, shard + prepared)
 
 
 def _free(path: Path) -> int:
