@@ -254,7 +254,7 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
     """Return the pixels of a file; if `reduced` and it is a JPEG file, those of a smaller grey picture."""
     from PIL import Image, ImageOps
 
-    _register_heic()
+    register_heic()
     with open_regular(path, "picture") as file, Image.open(file) as picture:
         _check_header(path, picture)
         if reduced:
@@ -264,7 +264,7 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
 
 
 @cache
-def _register_heic() -> None:
+def register_heic() -> None:
     """Let Pillow read HEIC if the extra is installed."""
     if READS_HEIC:
         from pillow_heif import register_heif_opener

@@ -8,6 +8,7 @@ from PIL import Image
 
 from lapsvm import catalog
 from lapsvm.catalog import ImageRecord, check_image, open_dataset, pixel_hash, read_image
+from lapsvm.detection.export.annotations import picture_size
 from lapsvm.errors import ImageError, MissingError, OptionError
 
 GRADIENT = np.arange(256, dtype=np.uint8).reshape(16, 16)
@@ -34,6 +35,7 @@ def test_a_picture_of_a_telephone_is_read_upright_with_the_extra(tmp_path):
     assert pixels.shape == (60, 40, 3)
     assert np.abs(pixels[5, 20].astype(int) - [250, 0, 0]).max() < 30
     assert check_image(path)
+    assert picture_size(path) == (40, 60, False)
     assert ".heic" in catalog.PICTURE_SUFFIXES
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
+from lapsvm.catalog import register_heic
 from lapsvm.detection.export.names import check_unique
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 from lapsvm.files import open_regular
@@ -147,6 +148,7 @@ def picture_size(path: Path) -> tuple[int, int, bool]:
     """
     from PIL import Image
 
+    register_heic()
     try:
         with open_regular(path, "picture") as file, Image.open(file) as picture:
             orientation = picture.getexif().get(_ORIENTATION, 1)
