@@ -36,7 +36,7 @@ def test_every_command_of_a_workflow_is_a_target_of_the_makefile(workflow):
     assert called <= targets()
 
 
-EXTRAS = ("onnx", "photos", "selectivesearch", "coco", "dask")  # what make test-oldest installs: all but torch
+EXTRAS = ("onnx", "photos", "coco", "dask")  # what make test-oldest installs: all but torch
 
 
 def version(text):
@@ -48,7 +48,7 @@ def test_the_oldest_versions_are_those_of_the_metadata():
     project, extras = content["project"], content["project"]["optional-dependencies"]
     tested = {name.lower(): text for name, text in NAME.findall((ROOT / "constraints-oldest.txt").read_text())}
     users = chain(
-        project["dependencies"], *(extras[name] for name in ("onnx", "photos", "selectivesearch", "coco", "dask"))
+        project["dependencies"], *(extras[name] for name in ("onnx", "photos", "coco", "dask"))
     )
     bounds = {match[1].lower(): match[2] for match in map(LOWER.match, users) if match}
     assert len(bounds) > 12
