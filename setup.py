@@ -5,18 +5,24 @@ Everything else about the project (metadata, dependencies, tools) is in pyprojec
 ``LAPSVM_DEBUG=1`` compiles every kernel with bounds checks, None checks and checked division, in a build
 folder of its own, so that a debug build never leaves a slow kernel behind. ``LAPSVM_SANITIZE=address,undefined``
 (or ``thread``) compiles them with these sanitizers of the compiler, likewise in a folder of its own.
+
+``SOURCE_DATE_EPOCH``, seconds since 1970, is the time of everything in an archive: equal sources give equal bytes.
 """
 
+import gzip
+import io
 import os
 import shlex
 import shutil
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.sdist import sdist
 
 DEBUG = os.environ.get("LAPSVM_DEBUG", "0") not in ("", "0")
 SANITIZE = os.environ.get("LAPSVM_SANITIZE", "")
@@ -65,9 +71,17 @@ DIRECTIVES = {
 }
 
 # no fused multiply-add where a compiler's default allows it: a kernel and its Python twin round alike everywhere
-COMPILE_ARGS = [*(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3"]), "-ffp-contract=off"]
+# no debug information in a release: Python's own flags ask for it, it takes compile time and names the build's folder
+COMPILE_ARGS = [
+    *(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"]),
+    "-ffp-contract=off",
+    f"-ffile-prefix-map={Path.cwd()}=.",
+]
+# one file without a compiler's libraries beside it
+LINK_ARGS = ["-static"] if sys.platform == "win32" else []
 # the first finding ends the process, so that no test passes over it; UBSan would only print otherwise
 SANITIZE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"] if SANITIZE else []
+ONLY_DESCRIBES = bool({"sdist", "egg_info", "dist_info"} & set(sys.argv))
 BUILD_FOLDER = f"build/{SANITIZE.replace(',', '-') or ('debug' if DEBUG else 'release')}"
 
 
@@ -92,8 +106,16 @@ def extension(stem: str, language: str) -> Extension:
         include_dirs=["cython_ext", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
-        extra_link_args=SANITIZE_ARGS,
+        extra_link_args=[*LINK_ARGS, *SANITIZE_ARGS],
     )
+
+
+def extensions() -> list[Extension]:
+    """Return all kernels; Cython translates them unless nothing is compiled anyway."""
+    kernels = [extension(stem, language) for stem, language in sorted(KERNELS.items())]
+    if ONLY_DESCRIBES:
+        return kernels
+    return list(cythonize(kernels, build_dir=f"{BUILD_FOLDER}/cython", compiler_directives=DIRECTIVES))
 
 
 def packages() -> tuple[list[str], dict[str, str]]:
@@ -107,10 +129,33 @@ def packages() -> tuple[list[str], dict[str, str]]:
     return names, folders
 
 
+class ReproducibleSdist(sdist):
+    """The source archive, written again without what differs between two machines: owners, times and order."""
+
+    def make_distribution(self) -> None:
+        """Write the archives, and normalise them."""
+        super().make_distribution()
+        for archive in self.archive_files:
+            normalise(Path(archive))
+
+
+def normalise(archive: Path) -> None:
+    """Write a tar.gz again with its entries in the order of their names, of nobody, at SOURCE_DATE_EPOCH."""
+    epoch, packed = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), io.BytesIO()  # 1980, as zip begins
+    with tarfile.open(archive) as old, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
+        for entry in sorted(old.getmembers(), key=lambda member: member.name):
+            mode = 0o755 if entry.isdir() or entry.mode & 0o100 else 0o644
+            plain = entry.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
+            plain.pax_headers = {}  # they repeat the time
+            new.addfile(plain, old.extractfile(entry) if entry.isfile() else None)
+    archive.write_bytes(gzip.compress(packed.getvalue(), mtime=epoch))
+
+
 check_compilers()
 PACKAGES, FOLDERS = packages()
 
 setup(
+    cmdclass={"sdist": ReproducibleSdist},
     packages=PACKAGES,
     package_dir=FOLDERS,
     package_data={
@@ -120,10 +165,6 @@ setup(
         "lapsvm.pipelines.review": ["page/*"],
     },
     exclude_package_data={"": ["*.pyx", "*.c", "*.cpp"]},
-    ext_modules=cythonize(
-        [extension(stem, language) for stem, language in sorted(KERNELS.items())],
-        build_dir=f"{BUILD_FOLDER}/cython",
-        compiler_directives=DIRECTIVES,
-    ),
+    ext_modules=extensions(),
     options={"build": {"build_base": BUILD_FOLDER}, "build_ext": {"parallel": os.cpu_count() or 1}},
 )

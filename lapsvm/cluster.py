@@ -106,8 +106,9 @@ def _local(distributed: Any, jobs: int) -> Any:
     """Return processes of this machine that listen on the loopback interface, without a dashboard."""
 
     def start() -> Any:
-        resource_tracker.ensure_running()  # its later start would unblock the signal
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by all processes started here
+        if hasattr(signal, "pthread_sigmask"):  # not on Windows
+            resource_tracker.ensure_running()  # its later start would unblock the signal
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by all processes started here
         return distributed.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,

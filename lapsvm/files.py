@@ -1,10 +1,13 @@
-"""Atomic writes of files and folders, and reads that accept regular files only."""
+"""Atomic writes of files and folders, locks, and reads that accept regular files only.
 
-import fcntl
+Windows has no fcntl, does not open folders, and lacks some flags: each has its alternative here.
+"""
+
 import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +28,9 @@ _TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}", re
 NOT_PARSED = (ValueError, RecursionError)
 """Errors of the JSON and TOML parsers: bad syntax, bad UTF-8, too long integers, too deep nesting."""
 
+_HAS_FOLDER_DESCRIPTORS = hasattr(os, "O_DIRECTORY")
+_LOCKED_BYTE = 2**30  # Windows locks bytes against reading too: one behind everything that a lock file says
+
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -32,6 +38,35 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def open_flags(*names: str) -> int:
+    """Return the flags of `os.open` with these names, without those that the system does not have."""
+    flags = 0
+    for name in (*names, "O_BINARY"):  # Windows translates line ends otherwise
+        flags |= getattr(os, name, 0)
+    return flags
+
+
+def lock_descriptor(descriptor: int) -> None:
+    """Lock an open file for this process until it is closed; BlockingIOError or PermissionError if another has it.
+
+    Nothing is locked on a system that has neither fcntl nor msvcrt.
+    """
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        _lock_byte(descriptor)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_byte(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
 
 def open_regular(path: str | Path, what: str, most: int = LARGEST) -> BinaryIO:
@@ -59,7 +94,7 @@ def open_regular(path: str | Path, what: str, most: int = LARGEST) -> BinaryIO:
         If it is larger than `most`.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        descriptor = os.open(path, open_flags("O_RDONLY", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
     except (FileNotFoundError, NotADirectoryError):
         end = ": the link leads to nothing" if os.path.islink(path) else ""
         raise MissingError(f"{what} {path} is not there{end}.") from None
@@ -222,12 +257,19 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         with _temporary_folder(path) as temporary:
             yield temporary
             _sync_tree(temporary)
-            os.replace(temporary, path)
+            _replace_folder(temporary, path)
             _sync(path.parent)
     except OSError as error:
         if isinstance(error, LapsvmError):
             raise
         raise WriteError(f"folder {path} could not be written: {error.strerror or error}.") from error
+
+
+def _replace_folder(temporary: Path, path: Path) -> None:
+    """Rename a folder to a name that is free, or an empty folder's; Windows renames over no folder."""
+    if not _HAS_FOLDER_DESCRIPTORS and path.is_dir():
+        path.rmdir()
+    os.replace(temporary, path)
 
 
 def _check_vacant(path: Path) -> None:
@@ -243,27 +285,35 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
     """Yield a locked temporary folder for `path`, and remove it at the end if it still exists."""
     temporary = temporary_name(path)
     temporary.mkdir()
-    descriptor = os.open(temporary, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield temporary
+        with _folder_descriptor(temporary) as descriptor:
+            if descriptor is not None:
+                lock_descriptor(descriptor)
+            yield temporary
     finally:
-        os.close(descriptor)
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the temporary folders for `path` that no living process has locked."""
+    """Remove the temporary folders for `path` that no living process has locked; none where folders have no locks."""
     for temporary in path.parent.iterdir():
         match = _TEMPORARY.fullmatch(temporary.name)
         if match is None or match["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
             continue
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _folder_descriptor(temporary) as descriptor, suppress(BlockingIOError):
+            if descriptor is not None:
+                lock_descriptor(descriptor)
                 shutil.rmtree(temporary, ignore_errors=True)
-        finally:
+
+
+@contextmanager
+def _folder_descriptor(path: Path) -> Iterator[int | None]:
+    """Yield the descriptor of a folder; None where the system opens no folders."""
+    descriptor = os.open(path, os.O_RDONLY) if _HAS_FOLDER_DESCRIPTORS else None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
             os.close(descriptor)
 
 
@@ -286,8 +336,10 @@ def _write_and_sync(path: Path, content: Iterable[bytes | memoryview]) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a folder's names, or a file's content, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Wait until a folder's names, or a file's content, are on disk; Windows does so for files open to write alone."""
+    if not _HAS_FOLDER_DESCRIPTORS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if _HAS_FOLDER_DESCRIPTORS else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

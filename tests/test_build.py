@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from lapsvm._ext import boxes
 
 SOURCE = Path(__file__).parent.parent
+BUILT = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "*.cpp", "__pycache__")
 
 NONE_FOR_ARRAYS = """
 import importlib, pkgutil, re
@@ -74,3 +76,21 @@ def test_the_folder_of_the_source_is_told_from_the_installed_package(tmp_path, m
     sentence = result.stderr.splitlines()[-1]
     assert sentence.startswith(f"ImportError: {tmp_path / 'lapsvm'} is the source of lapsvm without its compiled")
     assert "start Python in another folder" in sentence
+
+
+@pytest.mark.skipif(find_spec("Cython") is None, reason="what builds the kernels is not installed")
+def test_equal_sources_give_an_equal_archive(tmp_path):
+    archives = []
+    for name, mask in (("one", 0o022), ("another", 0o077)):
+        folder = tmp_path / name
+        before = os.umask(mask)
+        for part in ("lapsvm", "pipelines", "datasets", "cython_ext"):
+            shutil.copytree(SOURCE / part, folder / part, copy_function=shutil.copyfile, ignore=BUILT)
+        for part in ("setup.py", "pyproject.toml", "MANIFEST.in", "constraints.txt", "README.md", "LICENSE", "NOTICE"):
+            shutil.copyfile(SOURCE / part, folder / part)
+        os.umask(before)
+        line, epoch = [sys.executable, "setup.py", "-q", "sdist"], {"SOURCE_DATE_EPOCH": "1000000000"}
+        subprocess.run(line, cwd=folder, env=os.environ | epoch, capture_output=True, check=True)
+        archives += [path.read_bytes() for path in (folder / "dist").iterdir()]
+        time.sleep(1.1)  # the times of an archive have seconds
+    assert archives[0] == archives[1]

@@ -4,7 +4,6 @@ A file of that name that this program did not write, or that has other names too
 """
 
 import errno
-import fcntl
 import os
 import platform
 import re
@@ -15,11 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lapsvm.errors import LapsvmError, MissingError, SettingsError, WriteError
-from lapsvm.files import open_regular
+from lapsvm.files import lock_descriptor, open_flags, open_regular
 
 LOCK = ".lock"
 _HOLDER = re.compile(rb"process \d+ on .*\)", re.DOTALL)
 _TEXT = 4096  # bytes of it that are read
+_FLAGS = open_flags("O_RDWR", "O_CREAT", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
 
 
 @contextmanager
@@ -32,9 +32,10 @@ def locked(folder: Path, command: str) -> Iterator[None]:
     """
     made = _make(folder)
     lock = _acquire(folder)
-    before = os.pread(lock, _TEXT, 0)
+    before = _text(lock)
     try:
-        holder = f"process {os.getpid()} on {platform.node()} ({command}, since {time.strftime('%F %T %z')})"
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z")
+        holder = f"process {os.getpid()} on {platform.node()} ({command}, since {since})"
         _write(lock, holder.encode())
         yield
     except BaseException:
@@ -61,10 +62,10 @@ def _acquire(folder: Path) -> int:
     while True:
         lock = _open(path)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_descriptor(lock)
             is_named = path.exists() and os.path.samestat(os.fstat(lock), path.stat())
         except OSError:
-            holder = os.pread(lock, _TEXT, 0).decode(errors="replace") or "another process"
+            holder = _text(lock).decode(errors="replace") or "another process"
             os.close(lock)
             raise SettingsError(f"run folder {folder} is in use by {holder}.") from None
         if is_named and _is_ours(lock):
@@ -77,7 +78,7 @@ def _acquire(folder: Path) -> int:
 def _open(path: Path) -> int:
     """Open or make the lock file; a symbolic link is not followed."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+        return os.open(path, _FLAGS, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise SettingsError(f"lock {path} must be a regular file, got a symbolic link.") from None
@@ -98,14 +99,21 @@ def _is_ours(lock: int) -> bool:
     status = os.fstat(lock)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > _TEXT:
         return False
-    text = os.pread(lock, _TEXT, 0)
+    text = _text(lock)
     return not text or _HOLDER.fullmatch(text) is not None
+
+
+def _text(lock: int) -> bytes:
+    """Return what an open file says; Windows has no pread."""
+    os.lseek(lock, 0, os.SEEK_SET)
+    return os.read(lock, _TEXT)
 
 
 def _write(lock: int, text: bytes) -> None:
     with suppress(OSError):  # the next write reports a full disk
         os.ftruncate(lock, 0)
-        os.pwrite(lock, text, 0)
+        os.lseek(lock, 0, os.SEEK_SET)
+        os.write(lock, text)
 
 
 def _remove_if_unused(folder: Path, made: list[Path]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lapsvm.errors import DataError, WriteError
-from lapsvm.files import NOT_PARSED, check_regular, is_named, open_regular
+from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular
 
 from .folder import RunFolder
 
@@ -147,7 +147,7 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     """
     content = "".join(verdict.line() for verdict in verdicts).encode()
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = open_flags("O_RDWR", "O_CREAT", "O_APPEND", "O_NOFOLLOW", "O_CLOEXEC")
         descriptor = os.open(path, flags, 0o666)
         try:
             _write(descriptor, (b"" if _ends_a_line(descriptor) else b"\n") + content)
@@ -193,7 +193,10 @@ def merge_verdicts(run: RunFolder, path: Path) -> int:
 
 def _ends_a_line(descriptor: int) -> bool:
     size = os.fstat(descriptor).st_size
-    return not size or os.pread(descriptor, 1, size - 1) == b"\n"
+    if not size:
+        return True
+    os.lseek(descriptor, size - 1, os.SEEK_SET)  # Windows has no pread
+    return os.read(descriptor, 1) == b"\n"
 
 
 def _write(descriptor: int, content: bytes) -> None:

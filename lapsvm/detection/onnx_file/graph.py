@@ -179,7 +179,11 @@ class Graph:
             for operand in operands
         ]
         outputs = [Tensor(self, self.new_name(kind), np.dtype(dtype)) for dtype in dtypes]
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output.name for output in outputs], **attributes))
+        names = [output.name for output in outputs]
+        node = self.onnx.helper.make_node(
+            kind, inputs, names, name=names[0], **attributes
+        )  # ONNX Runtime 1.20 needs it
+        self.nodes.append(node)
         return outputs
 
     def new_name(self, kind: str) -> str:

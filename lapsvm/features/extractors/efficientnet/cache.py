@@ -67,7 +67,12 @@ def _in_home() -> list[Path]:
 
 def _temporary() -> Path:
     """Return this user's folder among the temporary ones."""
-    return Path(tempfile.gettempdir()) / f"lapsvm-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"lapsvm-{_user()}"
+
+
+def _user() -> int:
+    """Return the number of this user; Windows gives every file the system's, and each user temporary ones alone."""
+    return os.getuid() if hasattr(os, "getuid") else SYSTEM
 
 
 def _content_of(path: Path) -> bytes | None:
@@ -123,5 +128,5 @@ def _make_folder(folder: Path) -> None:
 def _check_owner(folder: Path) -> None:
     """Raise OSError unless a folder belongs to this user or the system's; the temporary one must be no link either."""
     found = folder.lstat() if folder == _temporary() else folder.stat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.getuid(), SYSTEM):
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (_user(), SYSTEM):
         raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
