@@ -11,13 +11,17 @@ from tempfile import mkdtemp
 from typing import Any
 
 from lapsvm.errors import OptionError
+from lapsvm.features import open_shards
 
 from ..review.assembly import write_page
+from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
+from ..run.context import RunContext
+from ..run.dataset import moved
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.verdicts import merge_verdicts
+from ..run.verdicts import add_verdicts, merge_verdicts
 
 
 def review_run(options: Mapping[str, Any]) -> None:
@@ -31,7 +35,7 @@ def review_run(options: Mapping[str, Any]) -> None:
     run.require_settings("review")
     with run.lock("lapsvm review"):
         if options["merge"]:
-            _merge(run, options["merge"], reporter)
+            _merge(options, run, reporter)
             return
         run.files.check([run.verdicts_file])
         session = ReviewSession.open(options["out"], options["class_name"], options["root"], quiet=options["quiet"])
@@ -42,9 +46,27 @@ def review_run(options: Mapping[str, Any]) -> None:
             _serve(session, options["port"] or 0, reporter, browse=not options["no_browser"])
 
 
-def _merge(run: RunFolder, path: Path, reporter: Reporter) -> None:
-    count = merge_verdicts(run, path)
+def _merge(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> None:
+    path = options["merge"]
+    if path.is_dir() or path.suffix in (".json", ".xml"):
+        count = _merge_export(options, run, reporter)
+    else:
+        count = merge_verdicts(run, path)
     reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{_next_step(run, count)}")
+
+
+def _merge_export(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> int:
+    """Take what a person changed in an export, say what says nothing, and return how many verdicts are new."""
+    settings = moved(run.require_settings("review"), options["root"])
+    context = RunContext(run, settings, 1, reporter)
+    shards = open_shards(run.shards(settings.data.train_set))
+    hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    mended = MendedExport(options["merge"], hashes, context.data.classes)
+    verdicts = mended.verdicts(context.verdicts, accept_unchanged=options["accept_unchanged"])
+    unseen = unseen_pictures(verdicts, {record.id: record for record in context.data.records[settings.data.train_set]})
+    for sentence in [*mended.sentences, *unseen.values()]:
+        reporter.say(f"review: {options['merge']} ({mended.format_name}): {sentence}")
+    return add_verdicts(run, [one for one in verdicts if one.picture not in unseen])
 
 
 def _next_step(run: RunFolder, count: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import Pixels, pixel_hash
+from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, LapsvmError, OptionError, StageError
 from lapsvm.features import ShardSet
@@ -219,17 +219,18 @@ class ReviewSession:
 
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
-        return jpeg(self._pixels(row), side)
+        return jpeg(run_pixels(self._records[row], self.hashes[row]), side)
 
-    def _pixels(self, row: int) -> Pixels:
-        record = self._records[row]
-        try:
-            pixels = record.pixels()
-        except LapsvmError as error:
-            raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
-        if pixel_hash(pixels) != self.hashes[row]:
-            raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
-        return pixels
+
+def run_pixels(record: ImageRecord, expected: str) -> Pixels:
+    """Return the pixels of a picture; UnusableError if it is gone, or they have another hash than the run knows."""
+    try:
+        pixels = record.pixels()
+    except LapsvmError as error:
+        raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
+    if pixel_hash(pixels) != expected:
+        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
+    return pixels
 
 
 def jpeg(pixels: Pixels, side: int) -> bytes:
