@@ -220,11 +220,12 @@ def test_what_is_no_export_is_refused_in_a_sentence(coco, run_copy, refused, tmp
     (tmp_path / "empty").mkdir()
     assert "must be a folder that lapsvm export wrote" in refused(*line, tmp_path / "empty")
     task = '[{"data": {"image": "a"}, "annotations": [3]}]'
-    for text in ("[1]", "[{}]", '[{"data": {"image": 3}}]', task, "{}", "{"):
+    for text in ("[1]", "[{}]", '[{"data": {"image": 3}}]', task, "{}", "{", "[" * 100_000):
         (folder / "broken.json").write_text(text)
         assert refused(*line, folder / "broken.json").endswith(".\n")
     image = "<annotations><image name='a' width='x'/></annotations>"
-    for text in ("<annotation/>", "<annotations><image/></annotations>", "<a", image):
+    bomb = '<!DOCTYPE a [<!ENTITY b "x">]><annotations>&b;</annotations>'
+    for text in ("<annotation/>", "<annotations><image/></annotations>", "<a", image, bomb):
         (folder / "broken.xml").write_text(text)
         assert refused(*line, folder / "broken.xml").endswith(".\n")
     for text in ("{}", "[]", '{"pictures": [{"name": "../x"}]}', "\xff"):
