@@ -8,6 +8,7 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Thread
 from typing import Any
 
 from lapsvm.errors import OptionError
@@ -86,6 +87,7 @@ def _write(session: ReviewSession, path: Path, reporter: Reporter) -> None:
 
 def _serve(session: ReviewSession, port: int, reporter: Reporter, *, browse: bool) -> None:
     """Serve the page, and at the end say what is known."""
+    Thread(target=session.prepare, daemon=True).start()
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
         opened = _open_browser(server.address) if browse else None
