@@ -252,7 +252,7 @@ def check_image(path: str | Path) -> str:
 
 def _decoded(path: str | Path, reduced: bool) -> Pixels:
     """Return the pixels of a file; if `reduced` and it is a JPEG file, those of a smaller grey picture."""
-    from PIL import Image, ImageOps
+    from PIL import ExifTags, Image, ImageOps
 
     register_heic()
     with open_regular(path, "picture") as file, Image.open(file) as picture:
@@ -260,7 +260,9 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
         if reduced:
             width, height = picture.size
             picture.draft("L", (max(1, width // 8), max(1, height // 8)))
-        return np.array(_rgb(ImageOps.exif_transpose(picture)))
+        picture.load()  # some formats have their EXIF data behind the pixels
+        is_upright = picture.getexif().get(ExifTags.Base.Orientation, 1) == 1
+        return np.array(_rgb(picture if is_upright else ImageOps.exif_transpose(picture)))
 
 
 @cache
@@ -324,7 +326,7 @@ def _rgb(picture: Any) -> Any:
     if picture.has_transparency_data:
         white = Image.new("RGBA", picture.size, "white")
         return Image.alpha_composite(white, picture.convert("RGBA")).convert("RGB")
-    return picture.convert("RGB")
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
 def _eight_bits(picture: Any) -> Any:

@@ -59,6 +59,8 @@ class CocoFile:
         How many annotations have no usable box or no category, by fault, and how many are crowd regions.
     without_category : frozenset of image id
         The pictures with an annotation of a category that the file does not list; what they show is not known.
+    sizes : mapping of image id to (width, height)
+        Of the pictures of which the file has both.
     """
 
     path: Path
@@ -67,6 +69,7 @@ class CocoFile:
     annotations: tuple[CocoAnnotation, ...]
     faults: Mapping[str, int] = field(default_factory=dict)
     without_category: frozenset[Hashable] = frozenset()
+    sizes: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,9 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
         annotations.append(_with_box(one, row) if boxes and not fault else one)
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
-    return CocoFile(path, files, names, tuple(annotations), +faults, frozenset(without_category))
+    sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
+    known = {key: (size[0], size[1]) for key, size in sizes.items() if size}
+    return CocoFile(path, files, names, tuple(annotations), +faults, frozenset(without_category), known)
 
 
 def fault_sentence(file: CocoFile) -> str:

@@ -26,10 +26,14 @@ class VocObject(NamedTuple):
 
 
 class VocFile(NamedTuple):
-    """The content of one file: its objects, and the names of its picture (``<path>``, ``<filename>``)."""
+    """The content of one file: its objects, and the names and size of its picture.
+
+    Names are those of ``<path>`` and ``<filename>``. The size is width and height, or None without a usable ``<size>``.
+    """
 
     objects: list[VocObject]
     names: tuple[str, ...]
+    size: tuple[float, float] | None = None
 
 
 def read_objects(path: Path) -> list[VocObject]:
@@ -51,15 +55,22 @@ def read_voc_file(path: Path) -> VocFile:
         If the file is unreadable, is not well-formed XML or defines entities, if an object lacks its name or a corner,
         if a corner is not a finite number, or if ``<difficult>`` is neither 0 nor 1.
     """
-    root = _parse(path)
+    root = read_xml(path)
     if root.tag != "annotation":
         raise AnnotationError(f"annotation {path} must have the root <annotation>, got <{root.tag}>.")
     names = tuple(name for tag in ("path", "filename") if (name := _text(root, tag)))
-    return VocFile([_object(path, element) for element in root.findall("object")], names)
+    return VocFile([_object(path, element) for element in root.findall("object")], names, _size(root))
 
 
-def _parse(path: Path) -> Any:
-    """Return the root element of an XML file."""
+def _size(root: Any) -> tuple[float, float] | None:
+    """Return width and height of the picture, None unless both are whole numbers above 0."""
+    width, height = (_text(root, f"size/{side}") for side in ("width", "height"))
+    sides = [int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0 for text in (width, height)]
+    return (sides[0], sides[1]) if all(sides) else None
+
+
+def read_xml(path: Path) -> Any:
+    """Return the root element of an XML file; AnnotationError if it cannot be read, or defines entities."""
     try:
         with open_regular(path, "annotation") as file:
             return ElementTree.parse(file).getroot()

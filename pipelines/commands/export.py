@@ -20,6 +20,7 @@ from lapsvm.detection.export import (
 )
 from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import Detections, read_results
+from lapsvm.features import open_shards
 
 from ..results.detections import check_detections, stored_probabilities
 from ..run.context import RunContext
@@ -82,7 +83,7 @@ def export_run(options: Mapping[str, Any]) -> None:
     detections = _read_detections(run, data, chosen_set)
     check_detections(context, "export", chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
-    pictures, n_rotated = _annotated_pictures(data, chosen_set, detections, choice, Path(settings.data.root))
+    pictures, n_rotated = _annotated_pictures(context, chosen_set, detections, choice)
     annotations = Annotations(chosen_set, data.classes, pictures)
     if not annotations.n_boxes:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
@@ -121,15 +122,17 @@ def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: s
 
 
 def _annotated_pictures(
-    data: RunData, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path
+    context: RunContext, set_name: str, detections: Mapping[str, ClassDetections], choice: BoxChoice
 ) -> tuple[tuple[AnnotatedPicture, ...], int]:
     """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate."""
-    n_rotated, pictures = 0, []
-    for record in data.records[set_name]:
+    n_rotated, pictures, root = 0, [], Path(context.settings.data.root)
+    shards = open_shards(context.run.shards(set_name)) if context.run.has_shards(set_name) else None
+    hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):
             width, height, is_rotated = picture_size(record.path)
             n_rotated += is_rotated
-            pictures.append(_annotated(record, detections, choice, root, (width, height)))
+            pictures.append(_annotated(record, detections, choice, root, (width, height), hashes.get(record.id, "")))
     return tuple(pictures), n_rotated
 
 
@@ -148,7 +151,7 @@ def _report(annotations: Annotations, n_records: int, n_rotated: int, to: Path, 
 
 def _annotated(
     record: ImageRecord, detections: Mapping[str, ClassDetections], choice: BoxChoice, root: Path,
-    size: tuple[int, int],
+    size: tuple[int, int], pixels: str,
 ) -> AnnotatedPicture:  # fmt: skip
     """Return a picture with the chosen boxes of all classes, clipped to it, the best of each class first."""
     chosen = [
@@ -166,6 +169,7 @@ def _annotated(
         tuple(name for name, kept in zip(classes, inside, strict=True) if kept),
         clipped[inside], scores[inside],
         np.concatenate(probabilities)[inside] if len(probabilities) == len(chosen) else None,
+        record.id, pixels,
     )  # fmt: skip
 
 

@@ -8,16 +8,21 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Thread
 from typing import Any
 
 from lapsvm.errors import OptionError
+from lapsvm.features import open_shards
 
 from ..review.assembly import write_page
+from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
+from ..run.context import RunContext
+from ..run.dataset import moved
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.verdicts import merge_verdicts
+from ..run.verdicts import add_verdicts, merge_verdicts
 
 
 def review_run(options: Mapping[str, Any]) -> None:
@@ -31,7 +36,7 @@ def review_run(options: Mapping[str, Any]) -> None:
     run.require_settings("review")
     with run.lock("lapsvm review"):
         if options["merge"]:
-            _merge(run, options["merge"], reporter)
+            _merge(options, run, reporter)
             return
         run.files.check([run.verdicts_file])
         session = ReviewSession.open(options["out"], options["class_name"], options["root"], quiet=options["quiet"])
@@ -42,9 +47,27 @@ def review_run(options: Mapping[str, Any]) -> None:
             _serve(session, options["port"] or 0, reporter, browse=not options["no_browser"])
 
 
-def _merge(run: RunFolder, path: Path, reporter: Reporter) -> None:
-    count = merge_verdicts(run, path)
+def _merge(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> None:
+    path = options["merge"]
+    if path.is_dir() or path.suffix in (".json", ".xml"):
+        count = _merge_export(options, run, reporter)
+    else:
+        count = merge_verdicts(run, path)
     reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{_next_step(run, count)}")
+
+
+def _merge_export(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> int:
+    """Take what a person changed in an export, say what says nothing, and return how many verdicts are new."""
+    settings = moved(run.require_settings("review"), options["root"])
+    context = RunContext(run, settings, 1, reporter)
+    shards = open_shards(run.shards(settings.data.train_set))
+    hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
+    mended = MendedExport(options["merge"], hashes, context.data.classes)
+    verdicts = mended.verdicts(context.verdicts, accept_unchanged=options["accept_unchanged"])
+    unseen = unseen_pictures(verdicts, {record.id: record for record in context.data.records[settings.data.train_set]})
+    for sentence in [*mended.sentences, *unseen.values()]:
+        reporter.say(f"review: {options['merge']} ({mended.format_name}): {sentence}")
+    return add_verdicts(run, [one for one in verdicts if one.picture not in unseen])
 
 
 def _next_step(run: RunFolder, count: int) -> str:
@@ -64,6 +87,7 @@ def _write(session: ReviewSession, path: Path, reporter: Reporter) -> None:
 
 def _serve(session: ReviewSession, port: int, reporter: Reporter, *, browse: bool) -> None:
     """Serve the page, and at the end say what is known."""
+    Thread(target=session.prepare, daemon=True).start()
     with ReviewServer(session, port) as server:
         print(f"review: {server.address} (Ctrl-C ends; every verdict is saved as it falls)", flush=True)  # noqa: T201
         opened = _open_browser(server.address) if browse else None

@@ -1,6 +1,8 @@
 """A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import Pixels, pixel_hash
+from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, LapsvmError, OptionError, StageError
 from lapsvm.features import ShardSet
@@ -174,6 +176,17 @@ class ReviewSession:
         said = {name: verdict for name, verdict in one.verdicts.items() if verdict.verdict != "skip"}
         return verified(ReviewedClass(one.name, said), one.held_out)
 
+    def prepare(self) -> None:
+        """Make the picture that the page shows first ready, so that nobody waits for it."""
+        undecided = (
+            row
+            for one in self.classes
+            for row in one.rows
+            if (said := self._verdict(one, row)) is None or said.verdict == "skip"
+        )
+        with suppress(StopIteration, UnusableError):  # it is named when it is asked for
+            self.image(next(undecided))
+
     # ---- what the page says ----
     def record(self, entry: object) -> dict[str, str]:
         """Check a verdict of the page, append it to the file, and return the figure that follows.
@@ -219,17 +232,31 @@ class ReviewSession:
 
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
-        return jpeg(self._pixels(row), side)
-
-    def _pixels(self, row: int) -> Pixels:
         record = self._records[row]
-        try:
-            pixels = record.pixels()
-        except LapsvmError as error:
-            raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
-        if pixel_hash(pixels) != self.hashes[row]:
-            raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
-        return pixels
+        pixels = _readable(record)
+        with ThreadPoolExecutor(1) as pool:  # of a large picture each takes a tenth of a second
+            picture = pool.submit(jpeg, pixels, side)
+            _check_unchanged(record, pixels, self.hashes[row])
+            return picture.result()
+
+
+def run_pixels(record: ImageRecord, expected: str) -> Pixels:
+    """Return the pixels of a picture; UnusableError if it is gone, or they have another hash than the run knows."""
+    pixels = _readable(record)
+    _check_unchanged(record, pixels, expected)
+    return pixels
+
+
+def _readable(record: ImageRecord) -> Pixels:
+    try:
+        return record.pixels()
+    except LapsvmError as error:
+        raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
+
+
+def _check_unchanged(record: ImageRecord, pixels: Pixels, expected: str) -> None:
+    if pixel_hash(pixels) != expected:
+        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
 
 
 def jpeg(pixels: Pixels, side: int) -> bytes:
@@ -237,7 +264,7 @@ def jpeg(pixels: Pixels, side: int) -> bytes:
     from PIL import Image
 
     picture, buffer = Image.fromarray(pixels), BytesIO()
-    picture.thumbnail((side, side), reducing_gap=1.5)
+    picture.thumbnail((side, side), reducing_gap=1.0)
     picture.save(buffer, "JPEG", quality=JPEG_QUALITY)
     return buffer.getvalue()
 

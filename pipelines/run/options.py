@@ -267,7 +267,10 @@ OPTIONS: tuple[Option, ...] = (
         Option("port", "--port", int, "The port on 127.0.0.1; a free one by default.", rule=Range(1, 65535)),
         Option("no_browser", "--no-browser", bool, "Print the address, and open no browser.", default=False),
         Option("page", "--page", Path, "Write one file to mail, with the first pictures of each class, and end."),
-        Option("merge", "--merge", Path, "Take the verdicts of a file, such as the page's download, and end."),
+        Option("merge", "--merge", Path, "Take the verdicts of a file, such as the page's download, or of a mended "
+               "export, and end."),
+        Option("accept_unchanged", "--accept-unchanged", bool, "With --merge: boxes of an export that were left as "
+               "they were are right.", default=False),
         Option("verdicts", "--verdicts", Path, "Add the verdicts of a file to those of the run before.",
                verbs="run train tune refine", main="refine"),
         main="*",

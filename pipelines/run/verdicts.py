@@ -178,13 +178,16 @@ def merge_verdicts(run: RunFolder, path: Path) -> int:
     given = read_verdicts(path)
     if given.damaged or (path.stat().st_size and not given.by_class):
         raise DataError(f"{path} must hold verdicts alone; {given.damage or 'it holds none.'}")
+    return add_verdicts(run, [one for of_class in given.by_class.values() for one in of_class.values()])
+
+
+def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
+    """Append the verdicts that a run does not have yet, and return how many there were.
+
+    Raises SettingsError if the run's file of verdicts is another program's, WriteError if they could not be saved.
+    """
     present = read_verdicts(run.verdicts_file)
-    new = [
-        one
-        for name, of_class in given.by_class.items()
-        for one in of_class.values()
-        if present.of_class(name).get(one.picture) != one
-    ]
+    new = [one for one in verdicts if present.of_class(one.class_name).get(one.picture) != one]
     if new:
         run.files.claim([run.verdicts_file])
         append_verdicts(run.verdicts_file, new)

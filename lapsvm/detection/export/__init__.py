@@ -2,9 +2,11 @@
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, clip_boxes, picture_size
 from lapsvm.detection.export.choice import BoxChoice
+from lapsvm.detection.export.exported import EXPORTED, read_exported
 from lapsvm.detection.export.formats import EXPORT_FORMATS, check_export, write_export
 
 __all__ = [
+    "EXPORTED",
     "EXPORT_FORMATS",
     "AnnotatedPicture",
     "Annotations",
@@ -12,5 +14,6 @@ __all__ = [
     "check_export",
     "clip_boxes",
     "picture_size",
+    "read_exported",
     "write_export",
 ]

@@ -33,6 +33,8 @@ class AnnotatedPicture:
     scores : ndarray of shape (n,), float64
     probabilities : ndarray of shape (n,), float64, or None
         None if the models are not calibrated.
+    id, pixels : str
+        Its id in the run, and the hash of its pixels; "" if they are not known.
 
     Raises
     ------
@@ -50,6 +52,8 @@ class AnnotatedPicture:
     boxes: Float64 = field(default_factory=lambda: np.empty((0, 4)))
     scores: Float64 = field(default_factory=lambda: np.empty(0))
     probabilities: Float64 | None = None
+    id: str = ""
+    pixels: str = ""
 
     def __post_init__(self) -> None:
         _check_path(self.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from lapsvm.detection.export.annotations import Annotations
 from lapsvm.detection.export.coco import check_coco, write_coco
 from lapsvm.detection.export.cvat import check_cvat, write_cvat
+from lapsvm.detection.export.exported import write_exported
 from lapsvm.detection.export.label_studio import check_label_studio, write_label_studio
 from lapsvm.detection.export.voc import check_voc, write_voc
 from lapsvm.detection.export.yolo import check_yolo, write_yolo
@@ -52,7 +53,7 @@ def check_export(format_name: str, copy: bool) -> None:
 
 
 def write_export(annotations: Annotations, folder: str | Path, format_name: str, *, copy: bool = False) -> None:
-    """Write annotations as another program reads them.
+    """Write annotations as another program reads them, and exported.json if their pictures have an id.
 
     Parameters
     ----------
@@ -79,3 +80,4 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
     chosen.check(annotations)
     with new_folder(folder) as temporary:
         chosen.write(annotations, temporary, copy)
+        write_exported(annotations, temporary)

@@ -1,8 +1,13 @@
 """The server of a review: it answers its own page alone, and loses no verdict."""
 
 import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from lapsvm.pipelines.commands.review import _open_browser
 from lapsvm.pipelines.review.server import ReviewServer
 from lapsvm.pipelines.run.verdicts import read_verdicts
 
@@ -191,3 +196,39 @@ def test_the_token_differs_every_time(session):
         assert one.token != other.token
         assert len(one.token) >= 32
         assert one.server_address[0] == "127.0.0.1"
+
+
+def test_the_address_reaches_the_browser_by_a_file_of_this_user_alone(monkeypatch):
+    """Command lines, and so an address among their arguments, are visible to other users' processes."""
+    given = []
+    monkeypatch.setattr("webbrowser.open", given.append)
+    path = _open_browser("http://127.0.0.1:1/secret/")
+    try:
+        assert "secret" not in given[0]
+        assert Path(unquote(urlsplit(given[0]).path)) == path
+        assert "http://127.0.0.1:1/secret/" in path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    finally:
+        path.unlink()
+        path.parent.rmdir()
+
+
+def test_verdicts_at_the_same_time_are_all_saved_whole(served, run_copy):
+    rows = [one["n"] for one in served.json("queue/0")] * 3
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda row: served.post({"class": 0, "n": row, "verdict": "none"})[0], rows)
+    assert set(answers) == {200}
+    lines = (run_copy / "verdicts.jsonl").read_text().splitlines()
+    assert len(lines) == len(rows)
+    assert not read_verdicts(run_copy / "verdicts.jsonl").damaged
+
+
+def test_a_torn_last_line_costs_no_verdict(served, session, run_copy):
+    queue = served.json("queue/0")
+    assert served.post({"class": 0, "n": queue[0]["n"], "verdict": "absent"})[0] == 200
+    with (run_copy / "verdicts.jsonl").open("a") as file:
+        file.write('{"picture": "cut sh')
+    assert served.post({"class": 0, "n": queue[1]["n"], "verdict": "absent"})[0] == 200
+    said = read_verdicts(run_copy / "verdicts.jsonl").of_class(session.classes[0].name)
+    assert set(said) == {session.ids[one["n"]] for one in queue[:2]}

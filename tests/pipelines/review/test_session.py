@@ -83,6 +83,18 @@ def test_verdicts_of_unknown_and_changed_pictures_are_not_used(session, run_copy
     assert reopened(run_copy).queue(0)[0]["verdict"] == "none"
 
 
+def test_the_picture_that_the_page_shows_first_is_made_before_it_asks(session):
+    session.record({"class": 0, "n": session.classes[0].rows[0], "verdict": "absent"})
+    session.prepare()
+    session.image(session.classes[0].rows[1])
+    assert session.image.cache_info().hits == 1
+    for row in session.classes[0].rows:
+        session.record({"class": 0, "n": row, "verdict": "absent"})
+    session.prepare()
+    session.image(session.classes[1].rows[0])
+    assert session.image.cache_info().hits == 2
+
+
 def test_one_class_can_be_chosen(run_copy, refused):
     (one,) = ReviewSession.open(run_copy, "six", None, quiet=True).classes
     assert one.name == "six"

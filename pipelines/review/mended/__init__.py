@@ -1,0 +1,1 @@
+"""Boxes that were exported, and come back from another program as verdicts."""

@@ -1,0 +1,202 @@
+"""What a person changed in an export, as verdicts.
+
+An export that comes back unchanged says nothing: nobody need have looked. So a picture gets a verdict of a class where
+its boxes of the class differ from those that were exported: the boxes that there are now are true; where all were
+removed, those that were exported are rejected. Boxes that were left as they were count where the file itself says that
+a person submitted the picture (Label Studio), or the person who merges says so.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from lapsvm.arrays import Float64
+from lapsvm.boxes import as_boxes
+from lapsvm.catalog import ImageRecord
+from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
+from lapsvm.errors import DataError
+
+from ...run.verdicts import Box, Verdict, VerdictLog
+from ..session import UnusableError, run_pixels
+from .formats import SHARES, MendedPicture, read_mended
+
+TOLERANCE = 1.0
+"""Pixels by which formats move corners: VOC's are whole, and a thin box becomes a pixel wide."""
+_SHOWN = 5
+
+
+class MendedExport:
+    """An export that a person may have mended.
+
+    Parameters
+    ----------
+    path : Path
+        A folder that `lapsvm export` wrote, or a file of another program in it.
+    hashes : mapping of picture id to str
+        Of the pixels of the run's training pictures, as in its shards.
+    classes : sequence of str
+        Of the run.
+
+    Attributes
+    ----------
+    format_name : str
+    sentences : list of str
+        What of the export says nothing, by name.
+
+    Raises
+    ------
+    DataError
+        If there is no record of what was exported, or a file breaks a rule.
+    MissingError
+        If it is not there.
+    """
+
+    def __init__(self, path: Path, hashes: Mapping[str, str], classes: Sequence[str]) -> None:
+        self._classes = classes
+        self.format_name, pictures = read_mended(path)
+        exported = read_exported(_record_of(path))
+        matched, unknown = match_exported(pictures, exported)
+        of_other_classes = [
+            box.class_name for one in matched.values() for box in one.boxes if box.class_name not in classes
+        ]
+        changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
+        absent = [name for name in changed if exported[name].id not in hashes]
+        resized = [name for name in matched if not _has_size(matched[name], exported[name])]
+        unusable = [name for name in matched if not _is_usable(matched[name], exported[name])]
+        left_out = {*changed, *resized, *unusable}
+        self._pairs = [(exported[name], one) for name, one in matched.items() if name not in left_out]
+        self.sentences = [
+            *_sentence(unknown, "pictures", "were not exported, or cannot be told apart, and are left out"),
+            *_sentence(sorted(exported.keys() - matched.keys()), "exported pictures", "are missing and say nothing"),
+            *_sentence(absent, "pictures", "are none of the training set and are left out"),
+            *_sentence(sorted({*changed} - {*absent}), "pictures", "have changed since and are left out"),
+            *_sentence(sorted({*resized} - {*changed}), "pictures", "have another size than exported and are left out"),
+            *_sentence(unusable, "pictures", "have a box that is difficult, rotated or empty and are left out"),
+            *_sentence(sorted(set(of_other_classes)), "classes", "are none of the run's and are left out"),
+        ]
+
+    def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
+        """Return what a person said, in the order of the file.
+
+        A picture that was drawn at random stays one, whatever the boxes that it has now.
+
+        Parameters
+        ----------
+        log : VerdictLog
+            Of the run.
+        accept_unchanged : bool, default False
+            Whether boxes that were left as they were exported are accepted.
+        """
+        return [
+            verdict
+            for exported, mended in self._pairs
+            for name in self._classes
+            if (verdict := _verdict(name, exported, mended, log, accept_unchanged or mended.is_submitted)) is not None
+        ]
+
+
+def _verdict(
+    name: str, exported: AnnotatedPicture, mended: MendedPicture, log: VerdictLog, accepts: bool
+) -> Verdict | None:
+    """Return what the boxes of one class in a picture say; None for nothing."""
+    shown = exported.boxes[[one == name for one in exported.classes]]
+    boxes = _in_pixels(mended, exported)[[one.class_name == name for one in mended.boxes]]
+    near = np.abs(boxes[:, None] - shown[None]).max(axis=2) <= TOLERANCE
+    is_unchanged = len(boxes) == len(shown) and near.any(axis=0).all() and near.any(axis=1).all()
+    if is_unchanged and not (accepts and len(boxes)):
+        return None
+    kept = [shown[np.argmax(row)] if row.any() else box for box, row in zip(boxes, near, strict=True)]
+    earlier = log.of_class(name).get(exported.id)
+    order = "next" if earlier is None else earlier.order
+    kind = "boxes" if kept else "none"
+    return Verdict(exported.id, name, kind, _rounded(kept), _rounded(shown), exported.pixels, order)
+
+
+def _in_pixels(mended: MendedPicture, exported: AnnotatedPicture) -> Float64:
+    """Return the boxes (n, 4) in pixels, cut to the picture."""
+    size = (exported.width, exported.height)
+    corners = as_boxes(np.array([box.corners for box in mended.boxes], dtype=np.float64).reshape(-1, 4))
+    return clip_boxes(corners * (np.array(size * 2) if mended.size == SHARES else 1), *size)[0]
+
+
+def _is_usable(mended: MendedPicture, exported: AnnotatedPicture) -> bool:
+    """Return whether all boxes are plain ones with an area in the picture."""
+    if not all(box.is_plain for box in mended.boxes):
+        return False
+    boxes = _in_pixels(mended, exported)
+    return bool((boxes[:, :2] < boxes[:, 2:]).all())
+
+
+def _has_size(mended: MendedPicture, exported: AnnotatedPicture) -> bool:
+    return mended.size in (None, SHARES, (exported.width, exported.height))
+
+
+def match_exported(
+    pictures: Sequence[MendedPicture], exported: Collection[str]
+) -> tuple[dict[str, MendedPicture], list[str]]:
+    """Return name of an exported picture -> picture of a file, and the names of those that are none or share one.
+
+    A picture's first name that means one exported picture counts: the same path, or the end of it, its suffix aside
+    where the name has none.
+    """
+    by_file = defaultdict[str, list[str]](list)
+    for name in exported:
+        for key in {PurePosixPath(name).name, PurePosixPath(name).stem}:
+            by_file[key].append(name)
+    found, unknown = defaultdict[str, list[MendedPicture]](list), []
+    for picture in pictures:
+        meant = [names[0] for name in picture.names if len(names := list(_meant(name, by_file))) == 1]
+        if meant:
+            found[meant[0]].append(picture)
+        else:
+            unknown.append(picture.names[0])
+    shared = [one.names[0] for of_one in found.values() if len(of_one) > 1 for one in of_one]
+    return {name: of_one[0] for name, of_one in found.items() if len(of_one) == 1}, unknown + shared
+
+
+def _meant(name: str, by_file: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the exported pictures whose folders end as those of a name, or the other way round."""
+    *folders, last = _parts(name) or ("",)
+    for candidate in by_file.get(last, []):
+        own = _parts(candidate)[:-1]
+        length = min(len(own), len(folders))
+        if list(own[len(own) - length :]) == folders[len(folders) - length :]:
+            yield candidate
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+
+
+def _record_of(path: Path) -> Path:
+    """Return the record of an export for its folder or a file in it; DataError if there is none."""
+    folder = path if path.is_dir() else path.parent
+    record = folder / EXPORTED
+    if not record.is_file():
+        raise DataError(f"{path} must be in the folder that lapsvm export wrote, beside {EXPORTED}.")
+    return record
+
+
+def _rounded(boxes: Sequence[Float64] | Float64) -> tuple[Box, ...]:
+    return tuple((x1, y1, x2, y2) for x1, y1, x2, y2 in np.round(np.reshape(boxes, (-1, 4)), 2).tolist())
+
+
+def unseen_pictures(verdicts: Sequence[Verdict], records: Mapping[str, ImageRecord]) -> dict[str, str]:
+    """Return picture -> a sentence, for pictures that a person cannot have seen as the run has them."""
+    unseen = {}
+    for picture, pixels in {one.picture: one.pixels for one in verdicts}.items():
+        try:
+            if picture not in records:
+                raise UnusableError(f"picture {picture} is no longer in the data set, so it is left out.")
+            run_pixels(records[picture], pixels)
+        except UnusableError as error:
+            unseen[picture] = str(error)
+    return unseen
+
+
+def _sentence(names: Sequence[str], what: str, end: str) -> list[str]:
+    listed = ", ".join(map(repr, islice(names, _SHOWN))) + (", ..." if len(names) > _SHOWN else "")
+    return [f"{len(names):,} {what} {end}: {listed}."] if names else []
