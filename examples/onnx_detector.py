@@ -18,7 +18,7 @@ import onnxruntime
 
 
 def detections(session: Any, pixels: Any, **more: Any) -> list[dict[str, Any]]:
-    """Return the boxes of a picture; `more` are inputs of the file such as boxes or max_boxes."""
+    """Return the boxes of a picture; `more` are inputs of the file such as windows or max_boxes."""
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
     names = ["boxes", "classes", "scores", "probabilities"]
     boxes, numbers, scores, probabilities = session.run(names, {"picture": pixels, **more})
@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=0.0, help="the least probability of a box")
     parser.add_argument("--most", type=int, default=10, help="the largest number of boxes of a class")
     options = parser.parse_args()
-    session = onnxruntime.InferenceSession(options.detector, providers=["CPUExecutionProvider"])
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 3  # it warns of every input that may be left out
+    session = onnxruntime.InferenceSession(options.detector, quiet, providers=["CPUExecutionProvider"])
     limits = {
         "probability_threshold": np.array([options.least], np.float32),
         "max_boxes": np.array([options.most], np.int64),

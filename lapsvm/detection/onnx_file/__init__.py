@@ -3,7 +3,6 @@
 from lapsvm.detection.onnx_file.assembly import FORMAT, detector_file
 from lapsvm.detection.onnx_file.choosing import ChoiceRules
 from lapsvm.detection.onnx_file.content import FileContent, network_passes
-from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.running import OnnxDetector
 
-__all__ = ["FORMAT", "ChoiceRules", "FileContent", "OnnxDetector", "detector_file", "lattice", "network_passes"]
+__all__ = ["FORMAT", "ChoiceRules", "FileContent", "OnnxDetector", "detector_file", "network_passes"]

@@ -9,9 +9,10 @@ from lapsvm.arrays import Array
 from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
 from lapsvm.detection.onnx_file.graph import Graph, Tensor, import_onnx
+from lapsvm.detection.onnx_file.grouping import grouped_windows
 from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
-from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, map_scores, window_overlaps
+from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
 
 FORMAT = "lapsvm onnx detector 1"
@@ -31,8 +32,8 @@ class _Scored:
 def detector_file(content: FileContent, network: bytes, name: str, metadata: Mapping[str, str]) -> bytes:
     """Return an ONNX file that detects objects in pictures, for ONNX Runtime alone.
 
-    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``windows`` (n, 4) float32, in place of the
-    lattice, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32,
+    Inputs: ``picture`` (height, width, 3) uint8 RGB; these may be left out: ``windows`` (n, 4) float32, in place of its
+    own, ``iou_threshold`` (1,) float32, ``score_threshold`` (1,) float32, ``probability_threshold`` (1,) float32,
     ``max_boxes`` (1,) int64 per class.
 
     Outputs: ``boxes`` (m, 4) float32, x1, y1, x2, y2 in pixels of the picture, half-open; ``classes`` (m,) int64;
@@ -90,7 +91,7 @@ def _scored_windows(
     network.add_weights(graph)
     planes = picture.transposed(2, 0, 1).cast(np.float32)
     size = Size.of(planes)
-    windows = _windows(graph, size, given, content.max_area)
+    windows = _windows(graph, planes, given, content.max_area)
     inside = clipped(windows, size.height, size.width)
     seen = reduced(graph, planes, content.max_side)
     total, finest = None, None
@@ -108,15 +109,17 @@ def _scored_windows(
     return _Scored(windows, scores.transposed(1, 0), first)
 
 
-def _windows(graph: Graph, size: Size, given: Tensor, max_area: float) -> Tensor:
-    """Return the windows (n, 4) in pixels, float64: those of the caller, or the lattice."""
+def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> Tensor:
+    """Return the windows (n, 4) in pixels, float64: those of the caller, or of the picture's regions and a lattice."""
+    size = Size.of(planes)
 
-    def placed(branch: Graph) -> Tensor:
-        own = size.in_branch(branch)
-        sides = branch.join([side.reshape(1) for side in (own.width, own.height, own.width, own.height)], 0)
-        return branch.constant(lattice(max_area)) * sides
+    def own(branch: Graph) -> Tensor:
+        regions = grouped_windows(branch, branch.here(planes)[0], max_area)
+        shares = branch.join([regions, branch.constant(lattice(max_area))], 0)
+        inside = size.in_branch(branch)
+        return shares * branch.join([side.reshape(1) for side in (inside.width, inside.height)] * 2, 0)
 
-    return graph.choose(given.size(0) > 0, lambda branch: branch.here(given)[0].cast(np.float64), placed)
+    return graph.choose(given.size(0) > 0, lambda branch: branch.here(given)[0].cast(np.float64), own)
 
 
 def _batch(graph: Graph, planes: Tensor, one: NetworkPass) -> Tensor:
@@ -137,14 +140,10 @@ def _score_maps(graph: Graph, scored: _Scored) -> Tensor:
     """Return for every cell the mean score of the windows that cover it, the best counting most, (k, rows, columns)."""
     highest, spread = scored.scores.largest(1), spreads(scored.scores)
     weights = ((scored.scores - highest) / positive(spread * _HEAT)).exp()
-    cover = window_overlaps(scored.finest, scored.finest.windows)
-    total = weights.cast(np.float32) @ cover
-    sums = ((weights * scored.scores).cast(np.float32)) @ cover
+    total = covered(scored.finest, weights.cast(np.float32))
+    sums = covered(scored.finest, (weights * scored.scores).cast(np.float32))
     lowest = (scored.scores * -1.0).largest(1) * -1.0
-    means = graph.where(total > 1e-30, sums / positive(total), lowest.cast(np.float32))
-    rows, columns = (side.cast(np.int64).reshape(1) for side in (scored.finest.rows, scored.finest.columns))
-    shape = graph.join([graph.constant([-1], np.int64), rows, columns], 0)
-    return graph.op("Reshape", means, shape)
+    return graph.where(total > 1e-30, sums / positive(total), lowest.cast(np.float32).unsqueeze(2))
 
 
 def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored) -> list[Array]:

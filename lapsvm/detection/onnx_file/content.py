@@ -57,7 +57,7 @@ class FileContent:
     max_side : int
         Larger pictures are reduced to it first.
     max_area : float
-        Area of the lattice's largest windows, as a share of the picture.
+        Area of the file's largest windows, as a share of the picture.
     """
 
     classes: tuple[str, ...]

@@ -10,7 +10,7 @@ from lapsvm.arrays import Array
 from lapsvm.errors import DependencyError, install_extra
 
 Number = int | float
-Operand = "Tensor | Number"
+_MOST_ROUNDS = 10_000  # of a loop
 
 
 def import_onnx() -> Any:
@@ -224,6 +224,26 @@ class Graph:
             )
             branches[name] = self.onnx.helper.make_graph(branch.nodes, name, [], [info])
         return self.op("If", condition, dtype=dtype, **branches)
+
+    def loop(self, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]]) -> list[Tensor]:
+        """Return the state after rounds of `body`; it gets a graph and the state, and gives whether to go on and more.
+
+        The shapes of the state may change from round to round.
+        """
+        inner = Graph(self.onnx, self._root)
+        types = [np.dtype(np.int64), np.dtype(bool), *(value.dtype for value in state)]
+        before = [Tensor(inner, self.new_name("state"), kind) for kind in types]
+        after = [inner.op("Identity", value) for value in body(inner, *before[2:])]
+        info = [[self._info(value, [] if place < free else None) for place, value in enumerate(values)]
+                for values, free in ((before, 2), (after, 1))]  # fmt: skip
+        graph = self.onnx.helper.make_graph(inner.nodes, self.new_name("loop"), *info)
+        rounds, going = self.constant(_MOST_ROUNDS, np.int64), self.constant(True)
+        return self.ops("Loop", types[2:], rounds, going, *state, body=graph)
+
+    def _info(self, value: Tensor, shape: Sequence[int] | None) -> Any:
+        """Return what declares an input or output of a graph."""
+        helper = self.onnx.helper
+        return helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(value.dtype), shape)
 
     def here(self, *tensors: Tensor) -> list[Tensor]:
         """Return tensors of an outer graph for use in this branch."""

@@ -1,12 +1,12 @@
-"""The windows of a detector that runs without proposals: a fixed lattice, relative to the picture."""
+"""Large windows at fixed places of every picture, for objects that fill it and pictures without regions."""
 
 import numpy as np
 
 from lapsvm.arrays import Float64
 
-OCTAVES = 2
-SIZES_PER_OCTAVE = 3
-ASPECTS = (0.5, 0.7, 1.0, 1.4, 2.0)  # width over height, as shares of the picture's sides
+OCTAVES = 1
+SIZES_PER_OCTAVE = 2
+ASPECTS = (0.5, 1.0, 2.0)  # width over height, as shares of the picture's sides
 STEP = 0.34  # of a window's side
 
 

@@ -90,13 +90,24 @@ def map_scores(found: Cells, weights: MapWeights) -> Tensor:
     return inside + around * weight
 
 
+def covered(found: Cells, values: Tensor) -> Tensor:
+    """Return for every cell the sum of the windows' values (k, n), by the share of it in each, (k, rows, columns)."""
+    across, down = _shares(found, found.windows)
+    return (values.unsqueeze(1) * down.transposed(1, 0).unsqueeze(0)) @ across
+
+
 def window_overlaps(found: Cells, windows: Tensor) -> Tensor:
     """Return the area of every cell that lies in every window, float32 of shape (n, rows * columns)."""
-    across = _overlaps(windows.column(0), windows.column(2), found.columns).unsqueeze(1)
-    down = _overlaps(windows.column(1), windows.column(3), found.rows).unsqueeze(2)
+    across, down = _shares(found, windows)
     n = windows.size(0).reshape(1)
     shape = windows.graph.join([n, (found.rows * found.columns).cast(np.int64).reshape(1)], 0)
-    return windows.graph.op("Reshape", down * across, shape)
+    return windows.graph.op("Reshape", down.unsqueeze(2) * across.unsqueeze(1), shape)
+
+
+def _shares(found: Cells, windows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the part of every column (n, columns) and row (n, rows) of a map that lies in every window, float32."""
+    across = _overlaps(windows.column(0), windows.column(2), found.columns)
+    return across, _overlaps(windows.column(1), windows.column(3), found.rows)
 
 
 def _overlaps(low: Tensor, high: Tensor, length: Tensor) -> Tensor:

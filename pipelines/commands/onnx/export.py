@@ -11,7 +11,7 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Predictor
-from lapsvm.detection.onnx_file import FORMAT, ChoiceRules, FileContent, OnnxDetector, detector_file, lattice
+from lapsvm.detection.onnx_file import FORMAT, ChoiceRules, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.errors import OptionError, SettingsError
 from lapsvm.features.extractors.efficientnet import KIND
@@ -29,7 +29,7 @@ from ...run.progress import Reporter
 from ..export import checked_set
 from .comparison import Compared, compare_picture, summary
 
-COMPARED = 40  # pictures on which the lattice is measured
+COMPARED = 40  # pictures on which the file's own windows are measured
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
 EQUAL = 20  # of these, pictures on which the scores of given windows must be equal
 _ANNOTATIONS_ONLY = {"threshold": "--threshold", "per_class": "--per-class", "labelled_only": "--labelled-only",
@@ -90,10 +90,7 @@ def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, r
     for line in summary(compared, [one.class_name for one in predictor.detectors], known_boxes(context, chosen_set)):
         reporter.say(line)
     write_atomically(to, content)
-    n_windows = len(lattice(predictor.windows.max_area))
-    reporter.say(
-        f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes, {n_windows} windows of its own"
-    )
+    reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes")
 
 
 def _spread(records: Sequence[ImageRecord]) -> list[ImageRecord]:

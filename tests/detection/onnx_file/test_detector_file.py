@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import Detector, score_many
-from lapsvm.detection.onnx_file import ChoiceRules, FileContent, OnnxDetector, detector_file, lattice, network_passes
+from lapsvm.detection.onnx_file import ChoiceRules, FileContent, OnnxDetector, detector_file, network_passes
+from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
 from lapsvm.errors import DataError, LapsvmError, OptionError, ShapeError
 from lapsvm.features import Concatenation, open_extractor
@@ -65,15 +66,16 @@ def test_scores_of_given_windows_are_those_of_the_extractor(network, options, sh
     np.testing.assert_allclose(found, expected, atol=1e-4 * max(1.0, np.abs(expected).max()))
 
 
-def test_without_boxes_the_windows_are_the_lattice(network):
+@pytest.mark.parametrize("pixels", [pixels_of(), np.full((9, 13, 3), 7, np.uint8), np.zeros((1, 1, 3), np.uint8)])
+def test_the_files_own_windows_end_with_the_lattice(network, pixels):
     extractor = open_extractor(f"onnx:{network}?output=coarse&size=64")
     detector, _ = exported(network, extractor)
-    pixels = pixels_of()
-    given = lattice(0.9) * [100, 75, 100, 75]
+    height, width = pixels.shape[:2]
+    fixed = lattice(0.9) * [width, height, width, height]
     session = detector._session
     own, scores = session.run(["all_windows", "window_scores"], {"picture": pixels})
-    np.testing.assert_allclose(own, given, atol=1e-4)
-    np.testing.assert_allclose(scores, detector.window_scores(pixels, given), atol=1e-5)
+    np.testing.assert_allclose(own[-len(fixed) :], fixed, atol=1e-4)
+    np.testing.assert_allclose(scores, detector.window_scores(pixels, own), atol=1e-5)
     for boxes, values in detector.detect(pixels):
         assert 0 < len(values) <= 20
         assert (np.diff(values) <= 0).all()
