@@ -121,7 +121,7 @@ def mixed(y, places):
 
 
 def test_all_kinds_of_problems_stand_side_by_side_as_alone():
-    bags, y, places = planted(4)
+    bags, y, places = planted(5)
     problems = mixed(y, places)
     together = fit_many(problems, bags, candidates=COUNT)
     for problem, found in zip(problems, together, strict=True):
