@@ -99,6 +99,10 @@ LAPSVM_ADD(lapsvm_add_bfloat, int16_t, lapsvm_widen_bfloat)
 LAPSVM_ADD(lapsvm_add_float, float, LAPSVM_SAME)
 LAPSVM_ADD(lapsvm_add_double, double, LAPSVM_SAME)
 
+static inline void lapsvm_prefetch(const void *row, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)row + at);
+}
+
 #define LAPSVM_BROKEN(name, stored, bits, mask) \
     LAPSVM_CLONES static int name(const stored *x, ptrdiff_t n) { \
         bits found = 0; \

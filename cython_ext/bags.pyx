@@ -26,10 +26,14 @@ cdef extern from "bags.h":
     void lapsvm_add_bfloat(const short*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
     void lapsvm_add_double(const double*, double, double*, Py_ssize_t) noexcept nogil
+    void lapsvm_prefetch(const void*, size_t) noexcept nogil
     int lapsvm_broken_half(const unsigned short*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_bfloat(const short*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_float(const float*, Py_ssize_t) noexcept nogil
     int lapsvm_broken_double(const double*, Py_ssize_t) noexcept nogil
+
+cdef enum:
+    AHEAD = 3  # rows between a row and the one that is prefetched
 
 ctypedef fused Stored:
     unsigned short
@@ -104,6 +108,8 @@ def row_scores(
     cdef Py_ssize_t i, q, d = features.shape[1]
     with nogil:
         for i in range(rows.shape[0]):
+            if i + AHEAD < rows.shape[0]:  # rows lie anywhere
+                lapsvm_prefetch(&features[rows[i + AHEAD, 0], 0], d * sizeof(Stored))
             for q in range(rows.shape[1]):
                 out[i, q] = _dot64(&features[rows[i, q], 0], &weights[q, 0], d)
 
@@ -155,6 +161,8 @@ def add_rows(
     cdef Py_ssize_t i, d = features.shape[1]
     with nogil:
         for i in range(rows.shape[0]):
+            if i + AHEAD < rows.shape[0]:
+                lapsvm_prefetch(&features[rows[i + AHEAD], 0], d * sizeof(Stored))
             if coefficients[i] != 0:
                 _add(&features[rows[i], 0], coefficients[i], &out[0], d)
 

@@ -31,6 +31,7 @@ TARGET_DECREASE = 0.5
 _STALE = 30  # calls after which an unused plane is removed
 _STALLED = 60  # calls without progress after which the solver stops: rounding prevents any
 _QP_SHARE = 0.01  # tolerance of the small problems as a share of the allowed gap
+_STILL = 1e-3  # move of the next point, as a share of its distance to the best one, that is none
 
 
 class Solution(NamedTuple):
@@ -136,6 +137,14 @@ class _State:
         self.proximity = float(np.clip(t * np.clip(share / TARGET_DECREASE, 0.25, 4.0), 1e-6, 1e12))
         return w
 
+    def stands_still(self, last: Float64, w: Float64) -> bool:
+        """Return whether the next point repeats the last one, not for the proximal term but for the small problems.
+
+        Where w = 0 is nearly as good as the minimum, the allowed gap may be below the tolerance of these problems. The
+        new planes then change nothing, the proximal term vanishes, and all later points are the same.
+        """
+        return bool(np.linalg.norm(w - last) < _STILL * np.linalg.norm(w - self.best_w))
+
     def drop_stale(self) -> None:
         """Remove the planes that neither problem has used for `_STALE` calls."""
         self.unused_calls = np.where((self.plain > 0) | (self.proximal > 0), 0.0, self.unused_calls + 1)
@@ -211,7 +220,9 @@ def cutting_plane(
             last_progress, bounds = calls, (state.best, state.dual)
         elif calls - last_progress >= _STALLED:
             break
-        w = state.next_point(slack)
+        last, w = w, state.next_point(slack)
+        if calls > last_progress and state.stands_still(last, w):
+            break
         state.drop_stale()
     rounding = state.rounding
     gap = relative_gap(state.best, state.dual, rounding if exact else np.inf)

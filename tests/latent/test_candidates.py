@@ -121,7 +121,7 @@ def mixed(y, places):
 
 
 def test_all_kinds_of_problems_stand_side_by_side_as_alone():
-    bags, y, places = planted(4)
+    bags, y, places = planted(5)
     problems = mixed(y, places)
     together = fit_many(problems, bags, candidates=COUNT)
     for problem, found in zip(problems, together, strict=True):
@@ -261,3 +261,21 @@ def test_memory_for_the_needed_windows_alone_still_ends_certified(monkeypatch):
     monkeypatch.setattr("lapsvm.latent.scheduling.pool._MOST_SHARE", 0.0)
     problem = LatentProblem(y, C=10.0)
     assert on_candidates(problem, bags).converged
+
+
+def test_the_best_sections_give_candidates_at_first_and_later_all(monkeypatch):
+    # twelve sections of two windows
+    bags, y, _ = planted(15, n_bags=60, dim=20, shift=0.5)
+    monkeypatch.setattr("lapsvm.latent.scheduling.candidates._WORTH", 1)
+    asked = []
+
+    class SpiedPool(Pool):
+        def request(self, owner, request):
+            asked.append(request.optional)
+            super().request(owner, request)
+
+    monkeypatch.setattr("lapsvm.latent.scheduling.candidates.Pool", SpiedPool)
+    found = fit_many([LatentProblem(y, C=100.0)], bags, candidates=12)[0]
+    assert found.converged
+    assert len(asked) == found.n_passes > 4
+    assert [optional.shape for optional in asked] == [(60, 4)] * 3 + [(60, 12)] * (found.n_passes - 3)

@@ -150,6 +150,20 @@ def test_known_planes_save_calls():
     assert other.n_calls < minimise(oracle, 20, 12.0, tol=1e-5).n_calls
 
 
+@pytest.mark.parametrize("constant", [0.0, 20.0, 100.0])
+def test_a_constant_part_of_the_risk_costs_few_calls(constant):
+    """The allowed gap, small beside the decrease from w = 0, falls below the tolerance of the small problems."""
+    oracle = hinge_oracle(*hinge_problem())
+
+    def raised(w):
+        plane = oracle(w)
+        return plane._replace(offset=plane.offset + constant)
+
+    found = minimise(raised, 5, 10.0, 0.1)
+    assert found.converged
+    assert found.n_calls <= 3 * minimise(oracle, 5, 10.0, 0.001).n_calls
+
+
 def test_a_risk_of_zero_ends_at_once():
     found = minimise(lambda w: Plane(np.zeros(3), 0.0), 3, 1.0)
     assert (found.n_calls, found.objective, found.gap) == (1, 0.0, 0.0)

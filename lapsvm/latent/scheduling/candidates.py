@@ -11,12 +11,14 @@ candidates computes the true objective, an upper bound. When both agree within `
 solution of the plain solver: no constraint over all windows is violated by more. Otherwise the pass has found missing
 windows and their plane, and the search continues with these.
 
-The candidates of an image are all windows that were best once, and the best window of each of its sections, which are
-consecutive windows, at the last pass. (One pass finds these by `Bags.best` of the sections. They differ more from each
-other than the best windows of the image, which overlap.) CCCP converges on candidates, among which it also chooses the
-positives' windows; each pass then chooses them among all. The first rounds are solved loosely.
+The candidates of an image are all windows that were best once, and the best windows of its best sections at the last
+pass; sections are consecutive windows. (One pass finds these by `Bags.best` of the sections. They differ more from each
+other than the best windows of the image, which overlap. Other sections seldom win before the next pass.) CCCP converges
+on candidates, among which it also chooses the positives' windows; each pass then chooses them among all. The first
+rounds are solved loosely.
 """
 
+import math
 from collections.abc import Generator, Iterable
 from typing import cast
 
@@ -32,8 +34,10 @@ from lapsvm.optim import Plane, Solution, objective_at
 from lapsvm.optim.certificate import allowed_gap, relative_gap
 
 CANDIDATES = 20
-"""Number of sections of every image whose best windows are candidates; docs/measurements/learning.md has others."""
+"""Number of sections of every image, whose best windows may be candidates."""
 
+_BEST_SECTIONS, _LEAST_SECTIONS = 0.3, 3  # share of an image's sections, and least number, that give a candidate
+_FEW_PASSES = 3  # after more of them, all sections do
 _WORTH = 4  # windows per candidate; below, passes over all windows are cheap enough
 _FINER = 0.3  # share of the goal for the gap on candidates; the rest is for missing windows
 _GAIN = 0.1  # share of the tolerance; CCCP has converged if new windows gain less
@@ -146,10 +150,16 @@ class CandidateTraining(Training):
         """Return the best windows of this problem after a pass, and request the candidates that it found."""
         best = super().receive(w, answer)
         if isinstance(answer, PassAnswer):
-            others = np.where(np.isin(self._images, self._fixed)[:, None], -1, answer.others[self._images])
+            others = answer.others[self._images, : self._most_sections(w)]
+            others[np.isin(self._images, self._fixed)] = -1
             self._optional = np.where(others < 0, -1, others + self._pool.bags.offsets[self._images, None])
             self._request_candidates(w, best.index)
         return best
+
+    def _most_sections(self, w: Float64) -> int:
+        """Return how many sections of an image may give candidates; at w = 0 none is better than another."""
+        few = w.any() and self._n_passes <= _FEW_PASSES
+        return max(_LEAST_SECTIONS, math.ceil(_BEST_SECTIONS * self._pool.count)) if few else self._pool.count
 
     def close(self) -> None:
         """Release the candidates."""

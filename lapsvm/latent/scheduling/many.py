@@ -34,10 +34,10 @@ def fit_many(
     progress : callable, optional
         Called with (index of the problem, its history record) after every outer step.
     candidates : int, default 20
-        Number of sections into which a pass cuts every image; their best windows are its candidates, on which training
-        continues until the next pass (see `lapsvm.latent.scheduling.candidates`). 0 selects the plain solver, which
-        passes over all windows for every plane; so do images with fewer than 4 windows per candidate, structural
-        problems and problems with `trim`.
+        Number of sections into which a pass cuts every image; best windows of the best sections are its candidates, on
+        which training continues until the next pass (see `lapsvm.latent.scheduling.candidates`). 0 selects the plain
+        solver, which passes over all windows for every plane; so do images with fewer than 4 windows per candidate,
+        structural problems and problems with `trim`.
     pass_counts : PassCounts, optional
         Counts passes and bytes.
     log : ReplayLog, optional
