@@ -47,9 +47,7 @@ def test_the_oldest_versions_are_those_of_the_metadata():
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project, extras = content["project"], content["project"]["optional-dependencies"]
     tested = {name.lower(): text for name, text in NAME.findall((ROOT / "constraints-oldest.txt").read_text())}
-    users = chain(
-        project["dependencies"], *(extras[name] for name in ("onnx", "photos", "coco", "dask"))
-    )
+    users = chain(project["dependencies"], *(extras[name] for name in ("onnx", "photos", "coco", "dask")))
     bounds = {match[1].lower(): match[2] for match in map(LOWER.match, users) if match}
     assert len(bounds) > 12
     for name, bound in bounds.items():

@@ -32,8 +32,8 @@ class _Regions:
 
     def of(self, indices: Tensor) -> "_Regions":
         """Return some regions."""
-        rows = [value.gather(indices, 0) for value in (self.pixels, self.colours, self.boxes, self.adjacent)]
-        return _Regions(*rows[:3], rows[3].gather(indices, 1))
+        pixels, colours, boxes = (value.gather(indices, 0) for value in (self.pixels, self.colours, self.boxes))
+        return _Regions(pixels, colours, boxes, self.adjacent.gather(indices, 0).gather(indices, 1))
 
 
 def grouped_windows(graph: Graph, planes: Tensor, max_area: float) -> Tensor:
@@ -118,7 +118,7 @@ def _adjacent(graph: Graph, labels: Tensor, count: Tensor) -> Tensor:
     """Return which labels (h, w) touch, float32 of shape (count, count), symmetric."""
     pairs = []
     for axis in (0, 1):
-        first, second = (_part(graph, labels, *bounds, axis).reshape(-1) for bounds in ((0, -1), (1, None)))
+        first, second = (_part(graph, labels, begin, end, axis).reshape(-1) for begin, end in ((0, -1), (1, None)))
         pairs += [first * count + second, second * count + first]
     indices = graph.join(pairs, 0)
     blank = graph.op("Expand", graph.constant(np.float32(0)), (count * count).reshape(1))
