@@ -13,7 +13,7 @@ import pytest
 from lapsvm.datasets.folder import open_folder
 from lapsvm.datasets.labels_csv import open_csv
 from lapsvm.datasets.voc import open_voc
-from PIL import Image
+from PIL import ExifTags, Image
 
 from lapsvm import catalog
 from lapsvm.catalog import MAX_PIXELS, MAX_SIDE, check_image, read_image
@@ -224,8 +224,9 @@ def test_a_damaged_picture_of_any_format_is_read_or_refused(tmp_path, kind):
 
 
 def test_whatever_a_decoder_raises_names_the_picture(tmp_path, monkeypatch):
-    path = tmp_path / "a.png"
-    Image.new("RGB", (3, 3)).save(path)
+    path, turned = tmp_path / "a.png", Image.Exif()
+    turned[ExifTags.Base.Orientation] = 3
+    Image.new("RGB", (3, 3)).save(path, exif=turned)
 
     def broken(_):
         raise KeyError("DXT9")

@@ -75,7 +75,7 @@ class _Bound(RankModule):
 
 
 class RankHingeLoss(_Bound):
-    """The structured hinge of a rank loss: max_R (Delta(R) + F(R)) - F(R*), R* having every positive on top.
+    """The structured hinge of a rank loss, binary labels: max_R (Delta(R) + F(R)) - F(R*), in R* all positives on top.
 
     An upper bound of Delta of the ranking by the scores, convex in the scores; the maximum over all rankings is exact.
     F(R) is the mean over all pairs of a positive and a negative of the scores' difference, negated where R puts the
@@ -135,7 +135,7 @@ class RankHingeLoss(_Bound):
 
 
 class RankRampLoss(_Bound):
-    """The structured ramp of a rank loss: max_R (Delta(R) + F(R)) - max_R F(R).
+    """The structured ramp of a rank loss, binary labels: max_R (Delta(R) + F(R)) - max_R F(R).
 
     An upper bound of Delta of the ranking by the scores, at most the hinge and much tighter where rankings are bad. It
     is not convex, and more robust to wrong labels.
@@ -150,7 +150,7 @@ class RankRampLoss(_Bound):
 
 
 class DirectLoss(RankModule):
-    """A bound of Delta whose gradient is that of direct loss minimisation.
+    """A bound of Delta for binary labels whose gradient is that of direct loss minimisation.
 
     "up" is (max_R (F + eps Delta) - max_R F) / eps, an upper bound of Delta of the ranking by the scores. "down" is
     (max_R F - max_R (F - eps Delta)) / eps, a lower bound. Both tend to Delta as eps tends to 0. The gradient of the

@@ -140,6 +140,48 @@ def test_a_network_learns_average_precision():
 
 
 @pytest.mark.slow
+def test_a_retrieval_model_learns_from_padded_lists():
+    pytest.importorskip("torch", reason="torch is not installed")
+    before, after = run_example("retrieval_training.py", "--steps", "30").splitlines()
+    assert float(after.split()[-1]) > float(before.split()[-1]) + 0.1
+
+
+def test_a_cross_encoder_learns_to_rank_its_documents():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    nn = pytest.importorskip("lapsvm.nn")
+    specification = importlib.util.spec_from_file_location("cross_encoder_loss", EXAMPLES / "cross_encoder_loss.py")
+    example = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(example)
+
+    class Encoder(torch.nn.Linear):
+        """A CrossEncoder as far as the example uses it: its features are the numbers of letters that pairs share."""
+
+        device = torch.device("cpu")
+
+        def preprocess(self, pairs, prompt=None, task=None):
+            rows = [[float(len(set(query) & set(own))), float(len(own))] for query, own in pairs]
+            return {"numbers": torch.tensor(rows), "task": task}
+
+        def forward(self, tokens):
+            return {"scores": super().forward(tokens["numbers"])}
+
+    torch.manual_seed(0)
+    encoder = Encoder(2, 1)
+    torch.nn.init.constant_(encoder.weight, -0.1)
+    loss = example.RankingLoss(encoder, nn.RankHingeLoss("ap", scale=10))  # a ramp is flat where all is wrong
+    rows = ["abc", "xyz"], [["cab", "abx", "xyz", "q"], ["zyx", "abc", "aaaaa"]]
+    labels = [torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 0])]
+    optimizer, values = torch.optim.SGD(encoder.parameters(), lr=0.05), []
+    for _ in range(40):
+        optimizer.zero_grad()
+        values.append(loss(rows, labels))
+        values[-1].backward()
+        optimizer.step()
+    assert values[0].item() > 0.4
+    assert values[-1].item() < 0.2
+
+
+@pytest.mark.slow
 def test_an_exported_detector_needs_onnx_runtime_only(tmp_path):
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")

@@ -266,7 +266,7 @@ def test_memory_for_the_needed_windows_alone_still_ends_certified(monkeypatch):
 def test_the_best_sections_give_candidates_at_first_and_later_all(monkeypatch):
     # twelve sections of two windows
     bags, y, _ = planted(15, n_bags=60, dim=20, shift=0.5)
-    monkeypatch.setattr("lapsvm.latent.scheduling.candidates._WORTH", 1)
+    monkeypatch.setattr("lapsvm.latent.scheduling.candidates.WORTH_CANDIDATES", 1)
     asked = []
 
     class SpiedPool(Pool):

@@ -38,7 +38,7 @@ CANDIDATES = 20
 
 _BEST_SECTIONS, _LEAST_SECTIONS = 0.3, 3  # share of an image's sections, and least number, that give a candidate
 _FEW_PASSES = 3  # after more of them, all sections do
-_WORTH = 4  # windows per candidate; below, passes over all windows are cheap enough
+WORTH_CANDIDATES = 4  # windows per candidate; below, passes over all windows are cheap enough
 _FINER = 0.3  # share of the goal for the gap on candidates; the rest is for missing windows
 _GAIN = 0.1  # share of the tolerance; CCCP has converged if new windows gain less
 _TIGHTEN = 0.1  # share of a round's gap that is the goal of the next round
@@ -55,7 +55,7 @@ def make_pool(problems: Iterable[LatentProblem], bags: Bags, candidates: int) ->
         If `candidates` is no whole number of 0 or more.
     """
     check_count("candidates", candidates, least=0)
-    worth = candidates > 0 and bags.n_windows >= _WORTH * candidates * bags.n_bags
+    worth = candidates > 0 and bags.n_windows >= WORTH_CANDIDATES * candidates * bags.n_bags
     return Pool(bags, candidates) if worth and any(_uses_candidates(problem) for problem in problems) else None
 
 

@@ -46,8 +46,9 @@ def fit_many(
     Returns
     -------
     list of LatentSolution
-        In the order of `problems`; each is the same as from training it alone. On a GPU the number of weight vectors in
-        a pass may break near ties (within the rounding of float32 scores) differently.
+        In the order of `problems`; each is what training it alone gives, but for rounding, after which it may end at
+        another step within `tol`. On a GPU the number of weight vectors in a pass may break near ties (within the
+        rounding of float32 scores) differently.
 
     Raises
     ------
