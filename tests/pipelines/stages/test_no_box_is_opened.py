@@ -152,7 +152,7 @@ def test_only_evaluation_opens_attached_boxes():
     }
     assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/boxes/attached", "commands/evaluate"}
+    assert readers == {"results/boxes/attached", "commands/evaluate", "review/mended/formats"}
 
 
 def test_only_what_evaluates_asks_for_boxes():
