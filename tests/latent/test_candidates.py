@@ -267,6 +267,7 @@ def test_the_best_sections_give_candidates_at_first_and_later_all(monkeypatch):
     # twelve sections of two windows
     bags, y, _ = planted(15, n_bags=60, dim=20, shift=0.5)
     monkeypatch.setattr("lapsvm.latent.scheduling.candidates.WORTH_CANDIDATES", 1)
+    monkeypatch.setattr("lapsvm.latent.scheduling.candidates.MANY_WINDOWS", 0)
     asked = []
 
     class SpiedPool(Pool):

@@ -38,6 +38,7 @@ CANDIDATES = 20
 
 _BEST_SECTIONS, _LEAST_SECTIONS = 0.3, 3  # share of an image's sections, and least number, that give a candidate
 _FEW_PASSES = 3  # after more of them, all sections do
+MANY_WINDOWS = 1_000_000  # below, all sections do always: there a pass costs little, and they save passes
 WORTH_CANDIDATES = 4  # windows per candidate; below, passes over all windows are cheap enough
 _FINER = 0.3  # share of the goal for the gap on candidates; the rest is for missing windows
 _GAIN = 0.1  # share of the tolerance; CCCP has converged if new windows gain less
@@ -158,7 +159,7 @@ class CandidateTraining(Training):
 
     def _most_sections(self, w: Float64) -> int:
         """Return how many sections of an image may give candidates; at w = 0 none is better than another."""
-        few = w.any() and self._n_passes <= _FEW_PASSES
+        few = self._pool.bags.n_windows >= MANY_WINDOWS and w.any() and self._n_passes <= _FEW_PASSES
         return max(_LEAST_SECTIONS, math.ceil(_BEST_SECTIONS * self._pool.count)) if few else self._pool.count
 
     def close(self) -> None:
