@@ -40,7 +40,7 @@ def one_after_another(work: extract.SetExtraction) -> None:
 
 def ahead(work: extract.SetExtraction) -> None:
     """As ``lapsvm extract`` does it."""
-    context = SimpleNamespace(reporter=Reporter(quiet=True), threads=THREADS, estimate=None)
+    context = SimpleNamespace(reporter=Reporter(quiet=True), threads=THREADS)
     make_shards(context, work, work.jobs, "extract", {})
 
 

@@ -11,7 +11,7 @@ from lapsvm.cluster import Cluster
 
 from .dataset import RunData, open_run_data
 from .folder import RunFolder, Timing
-from .progress import Estimate, Reporter
+from .progress import Reporter
 from .settings import Settings
 from .verdicts import VerdictLog, read_verdicts
 
@@ -47,8 +47,6 @@ class RunContext:
         The extractors of this command line; those of settings files may not run code (see `trusted_code`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
-    estimate : Estimate or None
-        Counts the pictures of extraction, to say how long it will take.
     metrics : tuple of "voc", "coco"
         Which figures evaluation computes.
     precision : float or None
@@ -74,7 +72,6 @@ class RunContext:
     pass_counts: "PassCounts | None" = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
-    estimate: Estimate | None = None
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
     sizes_are_open: bool = False

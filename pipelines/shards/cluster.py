@@ -76,8 +76,6 @@ def extract_on_cluster(
                 )
             counts["windows"] += n_windows
             bar.step(len(task.records), windows=n_windows)
-            if context.estimate is not None:
-                context.estimate.step(len(task.records))
 
 
 def make_shard(task: ShardTask) -> tuple[str, int]:

@@ -15,6 +15,8 @@ from .jobs import ShardJobs
 from .placement import stored_pictures
 from .windows import pixels_unless_bad, window_boxes, windows_provenance
 
+SAMPLED = 60
+"""Windows of a picture that stand for all of them."""
 KeptPictures = dict[str, tuple[PreparedWindows, str]]
 """Image id -> a picture that is ready for its features, and the hash of its pixels."""
 
@@ -78,6 +80,12 @@ class SetExtraction(ShardJobs[PictureWindows]):
             return None
         picture, digest = found
         return PictureWindows(record.id, picture.boxes, picture.features(), digest, picture.size)
+
+
+def fair_sample(picture: PreparedWindows) -> slice:
+    """Return which windows of a picture stand for all: they are sorted by quality, so every n-th is a fair sample."""
+    step = max(1, len(picture.boxes) // SAMPLED)
+    return slice(0, step * SAMPLED, step)
 
 
 def prepare_record(record: ImageRecord, settings: Settings, extractor: Extractor) -> tuple[PreparedWindows, str] | None:

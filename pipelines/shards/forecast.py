@@ -22,14 +22,15 @@ from lapsvm.features import Extractor
 from lapsvm.features.projection import first_halves
 
 from ..run.context import RunContext
-from ..run.progress import AFTER, roughly
-from .extraction import KeptPictures, prepare_record
+from ..run.progress import roughly
+from .extraction import KeptPictures, fair_sample, prepare_record
 from .placement import IMAGES_PER_SHARD
 
 SAMPLE = 4
 """Pictures that are measured, after one that opens the extractor."""
 
-_WINDOWS = 60  # of a picture whose features are timed; the others take as long
+FEW = 20  # pictures that are extracted without a word
+_LEARNING = 0.2  # of the recipe best, for each training picture and class, see docs/measurements/features.md
 _BOX = 16  # bytes of a window's corners
 _TRAINING = 1.5  # memory of training, over that of its windows: best windows are copied, files are mapped
 _MODULES = 25_000_000  # bytes of what training imports
@@ -66,7 +67,7 @@ def forecast(
     exact : bool, default True
         Whether `dim` is known, or may be less.
     """
-    if context.reporter.quiet or context.cluster is not None or n_pictures <= AFTER:
+    if context.reporter.quiet or context.cluster is not None or n_pictures <= FEW:
         return {}
     kept, sample = _measured(context, extractor, records)
     if sample is None:
@@ -115,8 +116,7 @@ def _measured(
         found = prepare_record(record, context.settings, extractor)
         start, n_timed = time.perf_counter(), 0
         if found is not None:
-            step = max(1, len(found[0].boxes) // _WINDOWS)
-            n_timed = len(found[0].features_of(slice(0, step * _WINDOWS, step)))
+            n_timed = len(found[0].features_of(fair_sample(found[0])))
         rest = 0.0 if not n_timed else (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start)
         return record, found, rest
 
@@ -136,9 +136,17 @@ def _measured(
 
 
 def _times(context: RunContext, sample: Sample, n_pictures: int) -> str:
-    later = 0.0 if context.estimate is None else context.estimate.later
+    later = _later(context)
     text = f"{roughly(sample.seconds * n_pictures)} for the features of {n_pictures:,} pictures"
     return text + (f" and {roughly(sample.seconds * later)} for training and detection" if later else "")
+
+
+def _later(context: RunContext) -> float:
+    """Return the seconds of later stages over those of a picture; 0 unless the recipe is the one that was measured."""
+    settings = context.settings
+    if not ({"train", "detect"} <= set(context.stages) and settings.features.pca and settings.refine.rounds):
+        return 0.0
+    return _LEARNING * len(context.data.records[settings.data.train_set]) * len(context.data.classes)
 
 
 def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: float) -> float:

@@ -202,8 +202,6 @@ def make_shards(
                 measured.append(picture)
                 counts["windows"] += n_windows
                 bar.step(windows=n_windows)
-                if context.estimate is not None:
-                    context.estimate.step()
             if any(picture is not None for picture in measured):  # otherwise all of them are left out
                 writer.write(partial(shards.store, path, members, measured))
         writer.finish()

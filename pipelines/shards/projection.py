@@ -26,8 +26,8 @@ from lapsvm.model_files import read_model
 from ..run.context import RunContext
 from ..run.dataset import content_hash
 from ..run.folder import RunFolder, Timing, measured
-from ..run.progress import PREPARED, Bar
-from .extraction import KeptPictures, prepare_record
+from ..run.progress import Bar
+from .extraction import KeptPictures, fair_sample, prepare_record
 from .extractors import open_settings_extractor
 from .forecast import forecast, projected_dim
 from .jobs import PREFETCHED
@@ -35,7 +35,6 @@ from .prefetch import prefetched
 from .windows import windows_provenance
 
 PICTURES = 200
-WINDOWS = 60  # of each picture
 KEPT_BYTES = 2**31  # of pictures at most, and a fifth of the free memory
 
 
@@ -180,8 +179,7 @@ def _prepared(
         if found is None:
             return None
         picture, digest = found
-        step = max(1, len(picture.boxes) // WINDOWS)  # windows are sorted by quality, so every n-th is a fair sample
-        return picture, digest, picture.features_of(slice(0, step * WINDOWS, step))
+        return picture, digest, picture.features_of(fair_sample(picture))
 
     return prepare
 
@@ -197,8 +195,6 @@ def _samples(
     room = 0 if context.cluster is not None else _room()  # workers prepare their own pictures
     for record, found in results:
         bar.step()
-        if context.estimate is not None:
-            context.estimate.step(share=PREPARED)
         if found is None:
             yield np.empty((0, dim))
             continue

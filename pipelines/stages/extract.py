@@ -5,7 +5,6 @@ from lapsvm.features import PictureWindows, save_projection
 
 from ..run.context import RunContext
 from ..run.folder import RunFolder
-from ..run.progress import LEARNING, Estimate
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
@@ -35,8 +34,6 @@ def extract_sets(context: RunContext) -> None:
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     data = check_data(context, source and source.path / "shards")
     _fit_to_pictures(context, data)
-    context.estimate = _estimate(context)
-    context.estimate.begin(sum(map(len, context.data.records.values())))
     extractor, projection = open_run_extractor(context, source, data.reported_new)
     sets = {}
     for name, records in context.data.records.items():
@@ -56,7 +53,6 @@ def extract_sets(context: RunContext) -> None:
         name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
         records = [record for _, members in to_do[name] for record in members]
         sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
-    context.estimate.begin(n_missing, skip=sum(len(jobs.kept) for jobs in sets.values()))
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
@@ -68,15 +64,6 @@ def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
     records = context.data.records[context.settings.data.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
     data.sentences += [sentence] if sentence else []
-
-
-def _estimate(context: RunContext) -> Estimate:
-    """Return the estimate of this command's time; training is in it if the recipe is the one that was measured."""
-    later = 0.0
-    if {"train", "detect"} <= set(context.stages) and context.settings.features.pca and context.settings.refine.rounds:
-        n_pictures = len(context.data.records[context.settings.data.train_set])
-        later = LEARNING * n_pictures * len(context.data.classes)
-    return Estimate(context.reporter, later)
 
 
 def _cluster_extraction() -> Make[PictureWindows]:

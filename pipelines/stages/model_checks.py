@@ -20,16 +20,17 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     if "train" in context.stages:
         check_other_learners(context)
         check_folds(context.settings, {task.name: task.y for task in tasks})
+    before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():
-        _check_train_set(context, task)
+        _check_train_set(context, task, before)
         is_done(task)
         if context.settings.refine.rounds and is_refined(context.run.model(task.name)):
             is_done(final_task(context, task))
 
 
-def _check_train_set(context: RunContext, task: FitTask) -> None:
+def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:
     """Raise SettingsError if a model was trained on another set of the run."""
-    before, now = context.run.settings().data.train_set, context.settings.data.train_set
+    now = context.settings.data.train_set
     if task.path.exists() and before != now:
         raise SettingsError(
             f"{task.path} was trained with data.train_set {before!r} instead of {now!r}; use another --out, or --redo "

@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from lapsvm.pipelines.run.progress import roughly
 from lapsvm.pipelines.shards import extraction, forecast, projection
 
 UNITS = {"MB": 1e6, "GB": 1e9}
@@ -68,3 +69,22 @@ def test_a_share_of_the_variance_is_at_most_all_features(digits, tmp_path, comma
     _, disk = said_sizes(said)
     assert "at most" in said
     assert disk > sum(path.stat().st_size for path in tmp_path.glob("RUN/shards/*/*"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "5 s"), (43, "45 s"), (89, "90 s"), (91, "2 min"), (1000, "17 min"), (5400, "1 h 30 min"), (7150, "2 h")],
+)
+def test_durations_are_rounded(seconds, text):
+    assert roughly(seconds) == text
+
+
+def test_training_is_in_it_where_the_recipe_is_the_one_that_was_measured(digits, tmp_path, command):
+    line = ["run", "--data", "voc", "--root", digits, "--classes", "six", "--extractor", "hog"]
+    options = ["--windows", "grid", "--max-windows", "9", "--pca", "5", "--set", "train.C=1", "--jobs", "2"]
+    plain, refined = (
+        command(*line, *options, "--set", f"refine.rounds={rounds}", "--out", tmp_path / str(rounds))
+        for rounds in (0, 1)
+    )
+    assert "for the features of 60 pictures, " in plain.err
+    assert re.search("for the features of 60 pictures and [^,]* s for training and detection, ", refined.err)

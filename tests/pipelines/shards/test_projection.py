@@ -53,7 +53,7 @@ def test_a_rerun_has_nothing_to_do(projected, digits, fast, command, made):
 def test_an_interrupted_fit_goes_on_where_it_was(
     projected, digits, fast_extraction, command, made, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(forecast, "AFTER", 1000)  # no picture is seen before
+    monkeypatch.setattr(forecast, "FEW", 1000)  # no picture is seen before
     seen, prepare = [], projection.prepare_record
 
     def interrupt(record, *rest):
