@@ -30,10 +30,10 @@ SANITIZE = os.environ.get("LAPSVM_SANITIZE", "")
 # folder -> import name; a room's own sub-packages are found below it
 ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 
-# kernel bodies: cython_ext/<stem>.pyx, with its C code in cython_ext/<stem>.h, is compiled as lapsvm._ext.<stem>
+# kernel bodies: cython_ext/<stem>.pyx, with its code in cython_ext/<stem>.h, is compiled as lapsvm._ext.<stem>
 KERNELS = {
     "ap_diminished": "c++",
-    "bags": "c",
+    "bags": "c++",
     "scores": "c",
     "boxes": "c",
     "voc_matching": "c",
@@ -102,7 +102,7 @@ def extension(stem: str, language: str) -> Extension:
         f"lapsvm._ext.{stem}",
         sources=[f"cython_ext/{stem}.pyx"],
         language=language,
-        depends=[str(header) for header in Path("cython_ext").glob(f"{stem}.h")],
+        depends=[str(header) for header in Path("cython_ext").glob("*.h") if header.stem in ("clones", stem)],
         include_dirs=["cython_ext", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],

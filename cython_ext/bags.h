@@ -4,20 +4,18 @@
 #ifndef LAPSVM_BAGS_H
 #define LAPSVM_BAGS_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* resolvers run before a sanitizer does */
-#define LAPSVM_CLONES
-#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define LAPSVM_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define LAPSVM_CLONES
-#endif
+#include "clones.h"
+
+#define LAPSVM_INLINE static inline __attribute__((always_inline))   /* into each of the clones */
 #define LAPSVM_LANES 32
 
-static inline float lapsvm_widen_one(uint16_t half) {    /* finite halves only; bags hold no others */
+LAPSVM_INLINE float lapsvm_widened(uint16_t half) {      /* finite halves only; bags hold no others */
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
     uint32_t normal = magnitude + (112u << 23);          /* 127 - 15 */
@@ -31,90 +29,96 @@ static inline float lapsvm_widen_one(uint16_t half) {    /* finite halves only; 
     memcpy(&value, &bits, 4);
     return value;
 }
-
-static inline float lapsvm_widen_bfloat(int16_t upper) {
+LAPSVM_INLINE float lapsvm_widened(int16_t upper) {      /* bfloat16 */
     uint32_t bits = (uint32_t)(uint16_t)upper << 16;
     float value;
     memcpy(&value, &bits, 4);
     return value;
 }
+LAPSVM_INLINE float lapsvm_widened(float value) { return value; }
+LAPSVM_INLINE double lapsvm_widened(double value) { return value; }
 
-#define LAPSVM_SAME(value) (value)
+template <class Stored>
+LAPSVM_INLINE double lapsvm_dot_of(const Stored *x, const double *w, ptrdiff_t d) {
+    double lanes[LAPSVM_LANES] = {0}, total = 0;
+    ptrdiff_t j = 0;
+    for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES)
+        for (int u = 0; u < LAPSVM_LANES; u++) lanes[u] += lapsvm_widened(x[j + u]) * w[j + u];
+    for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u];
+    for (; j < d; j++) total += lapsvm_widened(x[j]) * w[j];
+    return total;
+}
 
-#define LAPSVM_DOT(name, stored, widened, sum) \
-    LAPSVM_CLONES static sum name(const stored *x, const sum *w, ptrdiff_t d) { \
-        sum lanes[LAPSVM_LANES] = {0}, total = 0; \
-        ptrdiff_t j = 0; \
-        for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES) \
-            for (int u = 0; u < LAPSVM_LANES; u++) lanes[u] += widened(x[j + u]) * w[j + u]; \
-        for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \
-        for (; j < d; j++) total += widened(x[j]) * w[j]; \
-        return total; \
+template <class Stored>
+LAPSVM_INLINE double lapsvm_scaled_squares(const Stored *x, const double *scale, ptrdiff_t d) {
+    double lanes[LAPSVM_LANES] = {0}, total = 0;
+    for (ptrdiff_t j = 0; j < d; j += LAPSVM_LANES)
+        for (ptrdiff_t u = 0; u < (d - j < LAPSVM_LANES ? d - j : LAPSVM_LANES); u++) {
+            double value = lapsvm_widened(x[j + u]) * scale[j + u];
+            lanes[u] += value * value;
+        }
+    for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u];
+    return total;
+}
+
+template <class Sum, class Stored>
+LAPSVM_INLINE double lapsvm_squares(const Stored *x, ptrdiff_t d) {
+    Sum lanes[LAPSVM_LANES] = {0};
+    double total = 0;
+    ptrdiff_t j = 0;
+    for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES)
+        for (int u = 0; u < LAPSVM_LANES; u++) {
+            Sum value = lapsvm_widened(x[j + u]);
+            lanes[u] += value * value;
+        }
+    for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u];
+    for (; j < d; j++) {
+        double value = lapsvm_widened(x[j]);
+        total += value * value;
     }
-LAPSVM_DOT(lapsvm_dot64_half, uint16_t, lapsvm_widen_one, double)
-LAPSVM_DOT(lapsvm_dot64_bfloat, int16_t, lapsvm_widen_bfloat, double)
-LAPSVM_DOT(lapsvm_dot64_float, float, LAPSVM_SAME, double)
-LAPSVM_DOT(lapsvm_dot64_double, double, LAPSVM_SAME, double)
+    return total;
+}
 
-#define LAPSVM_NORM2(name, stored, widened) \
-    LAPSVM_CLONES static double name(const stored *x, const double *scale, ptrdiff_t d) { \
-        double lanes[LAPSVM_LANES] = {0}, total = 0; \
-        for (ptrdiff_t j = 0; j < d; j += LAPSVM_LANES) \
-            for (ptrdiff_t u = 0; u < (d - j < LAPSVM_LANES ? d - j : LAPSVM_LANES); u++) { \
-                double value = widened(x[j + u]) * scale[j + u]; \
-                lanes[u] += value * value; \
-            } \
-        for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \
-        return total; \
+/* The largest of the exponent bits of float16, bfloat16, float and double: those of NaN and infinity. */
+template <class Bits, class Stored>
+LAPSVM_INLINE int lapsvm_has_mask(const Stored *x, ptrdiff_t n, Bits mask) {
+    Bits found = 0;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        Bits bits;
+        memcpy(&bits, &x[j], sizeof bits);
+        found |= (Bits)((bits & mask) == mask);
     }
-LAPSVM_NORM2(lapsvm_norm2_half, uint16_t, lapsvm_widen_one)
-LAPSVM_NORM2(lapsvm_norm2_bfloat, int16_t, lapsvm_widen_bfloat)
-LAPSVM_NORM2(lapsvm_norm2_float, float, LAPSVM_SAME)
-LAPSVM_NORM2(lapsvm_norm2_double, double, LAPSVM_SAME)
+    return found != 0;
+}
 
-#define LAPSVM_LENGTH2(name, stored, widened, sum) \
-    LAPSVM_CLONES static double name(const stored *x, ptrdiff_t d) { \
-        sum lanes[LAPSVM_LANES] = {0}; \
-        double total = 0; \
-        ptrdiff_t j = 0; \
-        for (; j + LAPSVM_LANES <= d; j += LAPSVM_LANES) \
-            for (int u = 0; u < LAPSVM_LANES; u++) lanes[u] += (sum)widened(x[j + u]) * widened(x[j + u]); \
-        for (int u = 0; u < LAPSVM_LANES; u++) total += lanes[u]; \
-        for (; j < d; j++) total += (double)widened(x[j]) * widened(x[j]); \
-        return total; \
+/* What bags.pyx calls, for one type of features whose exponent has the bits `mask`. Squares are summed in float32
+   lanes; again in float64 where float32 overflows or is too coarse near 0. */
+#define LAPSVM_STORED(Stored, Bits, mask) \
+    LAPSVM_CLONES static double lapsvm_dot64(const Stored *x, const double *w, ptrdiff_t d) { \
+        return lapsvm_dot_of(x, w, d); \
+    } \
+    LAPSVM_CLONES static double lapsvm_norm2(const Stored *x, const double *scale, ptrdiff_t d) { \
+        return lapsvm_scaled_squares(x, scale, d); \
+    } \
+    LAPSVM_CLONES static double lapsvm_length2(const Stored *x, ptrdiff_t d) { \
+        typedef decltype(lapsvm_widened(*x)) Sum; \
+        double found = lapsvm_squares<Sum>(x, d); \
+        return std::is_same<Sum, double>::value || (1e-20 < found && found < INFINITY) \
+            ? found : lapsvm_squares<double>(x, d); \
+    } \
+    LAPSVM_CLONES static void lapsvm_add(const Stored *x, double c, double *out, ptrdiff_t d) { \
+        for (ptrdiff_t j = 0; j < d; j++) out[j] += c * lapsvm_widened(x[j]); \
+    } \
+    LAPSVM_CLONES static int lapsvm_broken(const Stored *x, ptrdiff_t n) { \
+        return lapsvm_has_mask<Bits>(x, n, mask); \
     }
-LAPSVM_LENGTH2(lapsvm_length2_half, uint16_t, lapsvm_widen_one, float)
-LAPSVM_LENGTH2(lapsvm_length2_bfloat, int16_t, lapsvm_widen_bfloat, float)
-LAPSVM_LENGTH2(lapsvm_length2_float, float, LAPSVM_SAME, float)
-LAPSVM_LENGTH2(lapsvm_length2_double, double, LAPSVM_SAME, double)
-LAPSVM_LENGTH2(lapsvm_exact2_bfloat, int16_t, lapsvm_widen_bfloat, double)
-LAPSVM_LENGTH2(lapsvm_exact2_float, float, LAPSVM_SAME, double)
-
-#define LAPSVM_ADD(name, stored, widened) \
-    LAPSVM_CLONES static void name(const stored *x, double c, double *out, ptrdiff_t d) { \
-        for (ptrdiff_t j = 0; j < d; j++) out[j] += c * widened(x[j]); \
-    }
-LAPSVM_ADD(lapsvm_add_half, uint16_t, lapsvm_widen_one)
-LAPSVM_ADD(lapsvm_add_bfloat, int16_t, lapsvm_widen_bfloat)
-LAPSVM_ADD(lapsvm_add_float, float, LAPSVM_SAME)
-LAPSVM_ADD(lapsvm_add_double, double, LAPSVM_SAME)
+LAPSVM_STORED(uint16_t, uint16_t, 0x7c00u)
+LAPSVM_STORED(int16_t, uint16_t, 0x7f80u)
+LAPSVM_STORED(float, uint32_t, 0x7f800000u)
+LAPSVM_STORED(double, uint64_t, 0x7ff0000000000000ull)
 
 static inline void lapsvm_prefetch(const void *row, size_t bytes) {
     for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)row + at);
 }
-
-#define LAPSVM_BROKEN(name, stored, bits, mask) \
-    LAPSVM_CLONES static int name(const stored *x, ptrdiff_t n) { \
-        bits found = 0; \
-        for (ptrdiff_t j = 0; j < n; j++) { \
-            bits b; memcpy(&b, &x[j], sizeof b); \
-            found |= (bits)((b & mask) == mask); \
-        } \
-        return found != 0; \
-    }
-LAPSVM_BROKEN(lapsvm_broken_half, uint16_t, uint16_t, 0x7c00u)
-LAPSVM_BROKEN(lapsvm_broken_bfloat, int16_t, uint16_t, 0x7f80u)
-LAPSVM_BROKEN(lapsvm_broken_float, float, uint32_t, 0x7f800000u)
-LAPSVM_BROKEN(lapsvm_broken_double, double, uint64_t, 0x7ff0000000000000ull)
 
 #endif

@@ -5,32 +5,30 @@ float32 copy of the store. On x86-64 with glibc the C floor is compiled for thre
 picks one when the module is loaded, so the flags stay portable.
 """
 
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport sqrt
 
-cdef extern from "bags.h":
-    double lapsvm_dot64_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_dot64_bfloat(const short*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_dot64_float(const float*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_dot64_double(const double*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_norm2_half(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_norm2_bfloat(const short*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_norm2_float(const float*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_norm2_double(const double*, const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_length2_half(const unsigned short*, Py_ssize_t) noexcept nogil
-    double lapsvm_length2_bfloat(const short*, Py_ssize_t) noexcept nogil
-    double lapsvm_length2_float(const float*, Py_ssize_t) noexcept nogil
-    double lapsvm_length2_double(const double*, Py_ssize_t) noexcept nogil
-    double lapsvm_exact2_bfloat(const short*, Py_ssize_t) noexcept nogil
-    double lapsvm_exact2_float(const float*, Py_ssize_t) noexcept nogil
-    void lapsvm_add_half(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
-    void lapsvm_add_bfloat(const short*, double, double*, Py_ssize_t) noexcept nogil
-    void lapsvm_add_float(const float*, double, double*, Py_ssize_t) noexcept nogil
-    void lapsvm_add_double(const double*, double, double*, Py_ssize_t) noexcept nogil
+cdef extern from "bags.h":  # each function for every type
     void lapsvm_prefetch(const void*, size_t) noexcept nogil
-    int lapsvm_broken_half(const unsigned short*, Py_ssize_t) noexcept nogil
-    int lapsvm_broken_bfloat(const short*, Py_ssize_t) noexcept nogil
-    int lapsvm_broken_float(const float*, Py_ssize_t) noexcept nogil
-    int lapsvm_broken_double(const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2(const unsigned short*, Py_ssize_t) noexcept nogil
+    void lapsvm_add(const unsigned short*, double, double*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken(const unsigned short*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64(const short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2(const short*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2(const short*, Py_ssize_t) noexcept nogil
+    void lapsvm_add(const short*, double, double*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken(const short*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64(const float*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2(const float*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2(const float*, Py_ssize_t) noexcept nogil
+    void lapsvm_add(const float*, double, double*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken(const float*, Py_ssize_t) noexcept nogil
+    double lapsvm_dot64(const double*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_norm2(const double*, const double*, Py_ssize_t) noexcept nogil
+    double lapsvm_length2(const double*, Py_ssize_t) noexcept nogil
+    void lapsvm_add(const double*, double, double*, Py_ssize_t) noexcept nogil
+    int lapsvm_broken(const double*, Py_ssize_t) noexcept nogil
 
 cdef enum:
     AHEAD = 3  # rows between a row and the one that is prefetched
@@ -40,65 +38,6 @@ ctypedef fused Stored:
     short
     float
     double
-
-
-cdef inline double _dot64(const Stored* x, const double* w, Py_ssize_t d) noexcept nogil:
-    if Stored is double:
-        return lapsvm_dot64_double(x, w, d)
-    elif Stored is float:
-        return lapsvm_dot64_float(x, w, d)
-    elif Stored is short:
-        return lapsvm_dot64_bfloat(x, w, d)
-    else:
-        return lapsvm_dot64_half(x, w, d)
-
-
-cdef inline double _norm2(const Stored* x, const double* scale, Py_ssize_t d) noexcept nogil:
-    if Stored is double:
-        return lapsvm_norm2_double(x, scale, d)
-    elif Stored is float:
-        return lapsvm_norm2_float(x, scale, d)
-    elif Stored is short:
-        return lapsvm_norm2_bfloat(x, scale, d)
-    else:
-        return lapsvm_norm2_half(x, scale, d)
-
-
-cdef inline double _length2(const Stored* x, Py_ssize_t d) noexcept nogil:
-    """Sum squares in float32 lanes, and in float64 where float32 overflows or is too coarse near 0."""
-    cdef double found
-    if Stored is double:
-        return lapsvm_length2_double(x, d)
-    elif Stored is float:
-        found = lapsvm_length2_float(x, d)
-        return found if 1e-20 < found < INFINITY else lapsvm_exact2_float(x, d)
-    elif Stored is short:
-        found = lapsvm_length2_bfloat(x, d)
-        return found if 1e-20 < found < INFINITY else lapsvm_exact2_bfloat(x, d)
-    else:
-        return lapsvm_length2_half(x, d)
-
-
-cdef inline void _add(const Stored* x, double coefficient, double* out, Py_ssize_t d) noexcept nogil:
-    if Stored is double:
-        lapsvm_add_double(x, coefficient, out, d)
-    elif Stored is float:
-        lapsvm_add_float(x, coefficient, out, d)
-    elif Stored is short:
-        lapsvm_add_bfloat(x, coefficient, out, d)
-    else:
-        lapsvm_add_half(x, coefficient, out, d)
-
-
-cdef inline bint _broken(const Stored* x, Py_ssize_t d) noexcept nogil:
-    if Stored is double:
-        return lapsvm_broken_double(x, d)
-    elif Stored is float:
-        return lapsvm_broken_float(x, d)
-    elif Stored is short:
-        return lapsvm_broken_bfloat(x, d)
-    else:
-        return lapsvm_broken_half(x, d)
 
 
 def row_scores(
@@ -111,7 +50,7 @@ def row_scores(
             if i + AHEAD < rows.shape[0]:  # rows lie anywhere
                 lapsvm_prefetch(&features[rows[i + AHEAD, 0], 0], d * sizeof(Stored))
             for q in range(rows.shape[1]):
-                out[i, q] = _dot64(&features[rows[i, q], 0], &weights[q, 0], d)
+                out[i, q] = lapsvm_dot64(&features[rows[i, q], 0], &weights[q, 0], d)
 
 
 def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[::1] out):
@@ -119,7 +58,7 @@ def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[
     cdef Py_ssize_t i, d = features.shape[1]
     with nogil:
         for i in range(features.shape[0]):
-            out[i] = _dot64(&features[i, 0], &weights[0], d)
+            out[i] = lapsvm_dot64(&features[i, 0], &weights[0], d)
 
 
 def sums_of_norms(
@@ -132,7 +71,7 @@ def sums_of_norms(
         for i in range(starts.shape[0]):
             out[i] = 0
             for row in range(starts[i], stops[i]):
-                out[i] += sqrt(_norm2(&features[row, 0], &scale[0], d))
+                out[i] += sqrt(lapsvm_norm2(&features[row, 0], &scale[0], d))
 
 
 def longest(
@@ -149,7 +88,7 @@ def longest(
         for i in range(starts.shape[0]):
             for row in range(starts[i], stops[i]):
                 if lengths[row] != lengths[row]:
-                    lengths[row] = <float>((1 + share) * sqrt(_length2(&features[row, 0], d)))
+                    lengths[row] = <float>((1 + share) * sqrt(lapsvm_length2(&features[row, 0], d)))
                 found = max(found, lengths[row])
     return found
 
@@ -164,7 +103,7 @@ def add_rows(
             if i + AHEAD < rows.shape[0]:
                 lapsvm_prefetch(&features[rows[i + AHEAD], 0], d * sizeof(Stored))
             if coefficients[i] != 0:
-                _add(&features[rows[i], 0], coefficients[i], &out[0], d)
+                lapsvm_add(&features[rows[i], 0], coefficients[i], &out[0], d)
 
 
 def first_broken_row(const Stored[:, ::1] features):
@@ -172,7 +111,7 @@ def first_broken_row(const Stored[:, ::1] features):
     cdef Py_ssize_t i, found = -1, d = features.shape[1]
     with nogil:
         for i in range(features.shape[0]):
-            if _broken(&features[i, 0], d):
+            if lapsvm_broken(&features[i, 0], d):
                 found = i
                 break
     return found

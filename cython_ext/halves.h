@@ -6,17 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* resolvers run before a sanitizer does */
-#define LAPSVM_HALVES_CLONES
-#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define LAPSVM_HALVES_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define LAPSVM_HALVES_CLONES
-#endif
+#include "clones.h"
 
 /* Write n numbers as halves; return whether one is NaN, infinite or larger than the largest half: its bits mean
    nothing. */
-LAPSVM_HALVES_CLONES
+LAPSVM_CLONES
 static int lapsvm_to_halves(const float* numbers, uint16_t* halves, ptrdiff_t n) {
     uint32_t misfits = 0;
     for (ptrdiff_t j = 0; j < n; j++) {
@@ -36,7 +30,7 @@ static int lapsvm_to_halves(const float* numbers, uint16_t* halves, ptrdiff_t n)
 }
 
 /* Write n halves as floats: exact, also infinity and NaN. A subnormal half begins as a subnormal float. */
-LAPSVM_HALVES_CLONES
+LAPSVM_CLONES
 static void lapsvm_from_halves_by_scale(const uint16_t* halves, float* numbers, ptrdiff_t n) {
     for (ptrdiff_t j = 0; j < n; j++) {
         uint32_t half = halves[j], bits = (half & 0x7fffu) << 13;
@@ -50,7 +44,7 @@ static void lapsvm_from_halves_by_scale(const uint16_t* halves, float* numbers, 
 }
 
 /* The same without subnormal floats, in half as much time again. */
-LAPSVM_HALVES_CLONES
+LAPSVM_CLONES
 static void lapsvm_from_halves_by_parts(const uint16_t* halves, float* numbers, ptrdiff_t n) {
     for (ptrdiff_t j = 0; j < n; j++) {
         uint32_t half = halves[j], size = half & 0x7fffu, sum = size | 0x3f000000u, small, bits;

@@ -7,13 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* resolvers run before a sanitizer does */
-#define LAPSVM_POOLING_CLONES
-#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define LAPSVM_POOLING_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define LAPSVM_POOLING_CLONES
-#endif
+#include "clones.h"
 #define LAPSVM_POOLING_INLINE static inline __attribute__((always_inline))
 #define LAPSVM_POOLING_LANES 32   /* channels at a time: their sums stay in the second cache */
 #define LAPSVM_POOLING_TERMS 16   /* rectangles that a window's mean needs at most */
@@ -37,7 +31,7 @@ typedef struct {
 /* Write the sums ((rows + 1) * (columns + 1), LANES) over the rectangles that begin at the origin, for at most LANES
    channels of a map, and those of absolute values (LANES,). `line` is (columns, LANES). The lanes beyond, and the first
    row and column, hold zeros. */
-LAPSVM_POOLING_CLONES
+LAPSVM_CLONES
 static void lapsvm_integrate(
     const float* cells, ptrdiff_t channels, ptrdiff_t rows, ptrdiff_t columns, float* line, double* sums, double* sizes
 ) {
@@ -101,7 +95,7 @@ LAPSVM_POOLING_INLINE void lapsvm_mix(const lapsvm_pooling* p, ptrdiff_t i, ptrd
 }
 
 /* Write the mixed means of the first `channels` lanes to out[i * stride + k * across + lane]. */
-LAPSVM_POOLING_CLONES
+LAPSVM_CLONES
 static void lapsvm_pool_means(const lapsvm_pooling* p, ptrdiff_t channels, float* out, ptrdiff_t stride, ptrdiff_t across) {
     double mixed[LAPSVM_POOLING_LANES];
     for (ptrdiff_t i = 0; i < p->n; i++) {
@@ -118,7 +112,7 @@ static void lapsvm_pool_means(const lapsvm_pooling* p, ptrdiff_t channels, float
 }
 
 /* Add the squares of the mixed means to out (n, o, 8), lane j to the sum j mod 8. */
-LAPSVM_POOLING_CLONES
+LAPSVM_CLONES
 static void lapsvm_pool_squares(const lapsvm_pooling* p, double* out) {
     double mixed[LAPSVM_POOLING_LANES];
     for (ptrdiff_t i = 0; i < p->n; i++) {
