@@ -1,4 +1,4 @@
-"""Rank losses, latent and layerwise learning for torch, and baselines.
+"""Rank losses and layerwise learning for torch, and baselines.
 
 torch is imported when one of the losses or learners is, or when a baseline is trained or applied.
 """
@@ -14,11 +14,6 @@ from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
-    from lapsvm.nn.latent.activations import ActivationCache, cache_activations
-    from lapsvm.nn.latent.fine_tuning import LatentFineTuning
-    from lapsvm.nn.latent.head import LatentRankHead
-    from lapsvm.nn.latent.training import train_latent_head
-    from lapsvm.nn.latent.window_pooling import WindowPooling
     from lapsvm.nn.layerwise import LayerwiseSVM
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.score_memory import ScoreMemory
@@ -26,13 +21,8 @@ if TYPE_CHECKING:
 
 # name -> the file that defines it, which imports torch
 _WITH_TORCH = {
-    "ActivationCache": "latent.activations",
     "DirectLoss": "modules",
     "LayerwiseSVM": "layerwise",
-    "LatentRankHead": "latent.head",
-    "LatentFineTuning": "latent.fine_tuning",
-    "WindowPooling": "latent.window_pooling",
-    "cache_activations": "latent.activations",
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
@@ -40,31 +30,24 @@ _WITH_TORCH = {
     "direct_loss": "functional",
     "rank_hinge_loss": "functional",
     "rank_ramp_loss": "functional",
-    "train_latent_head": "latent.training",
     "two_pass_backward": "two_pass",
 }
 
 __all__ = [
     "OICR",
     "WSDDN",
-    "ActivationCache",
     "AttentionMIL",
     "DirectLoss",
-    "LatentFineTuning",
-    "LatentRankHead",
     "LayerwiseSVM",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
     "ScoreMemory",
     "TrainedHeads",
-    "WindowPooling",
-    "cache_activations",
     "direct_loss",
     "load_heads",
     "rank_hinge_loss",
     "rank_ramp_loss",
-    "train_latent_head",
     "two_pass_backward",
 ]
 
