@@ -5,6 +5,7 @@ TensorFlow's "same": it depends on the size of what comes in, so the network say
 """
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,16 @@ import numpy as np
 from lapsvm.arrays import Array
 from lapsvm.errors import DependencyError, install_extra
 
-# kernel, stride of the first block, expansion, channels, blocks
-_STAGES = (
-    (3, 1, 1, 16, 1),
-    (3, 2, 6, 24, 2),
-    (5, 2, 6, 40, 2),
-    (3, 2, 6, 80, 3),
-    (5, 1, 6, 112, 3),
-    (5, 2, 6, 192, 4),
-    (3, 1, 6, 320, 1),
-)
+_STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; the shapes of the weights say all else
 MAPS = {"stride8": 40, "stride16": 112, "stride16_expanded": 672, "stride32": 1280}
 """The maps by name, and their channels: three outputs of blocks or their last layers, and what block 12 expands to."""
 
-INPUT = "picture"
-_STRIDE8, _STRIDE16, _EXPANDED = 4, 10, 11  # blocks, the first is 0
+INPUT, NAME = "picture", "efficientnet_lite0"
 _EPSILON = 1e-3
 _IR_VERSION, _OPSET = 8, 13
 
 
-def onnx_network(tensors: Mapping[str, Array]) -> bytes:
+def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
     """Return an ONNX file with the outputs of `MAPS`, for a batch (1, 3, h, w) of any size.
 
     The same tensors give the same bytes.
@@ -39,7 +30,9 @@ def onnx_network(tensors: Mapping[str, Array]) -> bytes:
     Parameters
     ----------
     tensors : mapping of str to ndarray
-        The checkpoint's state dict.
+        The checkpoint's state dict; of Lite0, or of a larger one of the family, whose maps have more channels.
+    name : str, default "efficientnet_lite0"
+        Of the graph.
 
     Raises
     ------
@@ -50,42 +43,44 @@ def onnx_network(tensors: Mapping[str, Array]) -> bytes:
         import onnx
     except ImportError:
         raise DependencyError(
-            f"network efficientnet_lite0 needs the package onnx, which is not installed; {install_extra('photos')}."
+            f"network {name} needs the package onnx, which is not installed; {install_extra('photos')}."
         ) from None
     graph = _Graph(onnx, tensors)
-    _add_layers(graph)
+    _add_layers(graph, tensors)
     model = onnx.helper.make_model(
-        graph.finished(), opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
+        graph.finished(name), opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
     )
     content: bytes = model.SerializeToString(deterministic=True)
     return content
 
 
-def _add_layers(graph: "_Graph") -> None:
+def _add_layers(graph: "_Graph", tensors: Mapping[str, Array]) -> None:
     """Add every layer, from the picture to the widest map."""
-    last = graph.convolution(INPUT, "_conv_stem", "_bn0", stride=2)
-    channels, number = 32, 0
-    for kernel, stride, expansion, width, count in _STAGES:
-        for first in (True, *(False,) * (count - 1)):
-            last = _add_block(graph, last, number, stride if first else 1, channels, (kernel, expansion, width))
-            channels, number = width, number + 1
+    last, stages = graph.convolution(INPUT, "_conv_stem", "_bn0", stride=2), _stages(tensors)
+    names = {stages[2][-1]: "stride8", stages[4][-1]: "stride16"}
+    for stride, numbers in zip(_STRIDES, stages, strict=True):
+        for number in numbers:
+            expanded = "stride16_expanded" if number == stages[5][0] else None
+            first = number == numbers[0]
+            last = _add_block(graph, last, number, stride if first else 1, not first, expanded, names.get(number))
     graph.convolution(last, "_conv_head", "_bn1", name="stride32")
 
 
+def _stages(tensors: Mapping[str, Array]) -> list[list[int]]:
+    """Return the numbers of the blocks of each stage, whose outputs have as many channels."""
+    count = sum(layer.endswith("._project_conv.weight") for layer in tensors)
+    widths = [len(tensors[f"_blocks.{number}._project_conv.weight"]) for number in range(count)]
+    return [list(numbers) for _, numbers in groupby(range(count), widths.__getitem__)]
+
+
 def _add_block(
-    graph: "_Graph", before: str, number: int, stride: int, channels: int, shape: tuple[int, int, int]
+    graph: "_Graph", before: str, number: int, stride: int, adds: bool, expanded: str | None, name: str | None
 ) -> str:
     """Add an inverted residual block: expand, filter each channel, project; return its output's name."""
-    kernel, expansion, width = shape
     block, last = f"_blocks.{number}", before
-    if expansion > 1:
-        name = "stride16_expanded" if number == _EXPANDED else None
-        last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0", name=name)
-    graph.expect(f"{block}._depthwise_conv", (channels * expansion, 1, kernel, kernel))
-    last = graph.convolution(last, f"{block}._depthwise_conv", f"{block}._bn1", stride, groups=channels * expansion)
-    graph.expect(f"{block}._project_conv", (width, channels * expansion, 1, 1))
-    name = {_STRIDE8: "stride8", _STRIDE16: "stride16"}.get(number)
-    adds = stride == 1 and width == channels
+    if graph.has(f"{block}._expand_conv"):
+        last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0", name=expanded)
+    last = graph.convolution(last, f"{block}._depthwise_conv", f"{block}._bn1", stride, by_channel=True)
     last = graph.convolution(last, f"{block}._project_conv", f"{block}._bn2", linear=True, name=None if adds else name)
     return graph.add(before, last, block, name) if adds else last
 
@@ -96,25 +91,26 @@ class _Graph:
     def __init__(self, onnx: Any, tensors: Mapping[str, Array]) -> None:
         self._onnx, self._tensors = onnx, tensors
         self._nodes: list[Any] = []
+        self._channels: dict[str, int] = {}
         self._weights = [self._weight("zero", np.zeros(())), self._weight("six", np.full((), 6.0))]
 
-    def expect(self, layer: str, shape: tuple[int, ...]) -> None:
-        """Raise unless a layer's weight has a shape: the checkpoint is another network's, our mistake."""
-        found = self._tensors[f"{layer}.weight"].shape
-        if found != shape:
-            raise AssertionError(f"{layer} must be {shape}, got {found}")
+    def has(self, layer: str) -> bool:
+        """Say whether there is such a layer."""
+        return f"{layer}.weight" in self._tensors
 
     def convolution(
-        self, before: str, layer: str, norm: str, stride: int = 1, groups: int = 1, *, linear: bool = False,
-        name: str | None = None,
+        self, before: str, layer: str, norm: str, stride: int = 1, *, by_channel: bool = False,
+        linear: bool = False, name: str | None = None,
     ) -> str:  # fmt: skip
         """Add a convolution with its batch norm folded in, and ReLU6 unless linear; return its output's name."""
         kernel, bias = folded(self._tensors, layer, norm)
         self._weights += [self._weight(f"{layer}.weight", kernel), self._weight(f"{layer}.bias", bias)]
         output = name or f"{layer}.output"
+        self._channels[output] = len(kernel)
         sums = output if linear else f"{layer}.sums"
-        self._add("Conv", [before, f"{layer}.weight", f"{layer}.bias"], sums, auto_pad="SAME_UPPER", group=groups,
-                  kernel_shape=list(kernel.shape[2:]), strides=[stride, stride])  # fmt: skip
+        self._add("Conv", [before, f"{layer}.weight", f"{layer}.bias"], sums, auto_pad="SAME_UPPER",
+                  group=len(kernel) if by_channel else 1, kernel_shape=list(kernel.shape[2:]),
+                  strides=[stride, stride])  # fmt: skip
         if not linear:
             self._add("Clip", [sums, "zero", "six"], output)
         return output
@@ -122,17 +118,20 @@ class _Graph:
     def add(self, first: str, second: str, block: str, name: str | None) -> str:
         """Add the sum of two maps; return its name."""
         self._add("Add", [second, first], name or f"{block}.sum")
+        self._channels[name or f"{block}.sum"] = self._channels[second]
         return name or f"{block}.sum"
 
-    def finished(self) -> Any:
+    def finished(self, name: str) -> Any:
         """Return the graph."""
         helper, single = self._onnx.helper, self._onnx.TensorProto.FLOAT
         picture = helper.make_tensor_value_info(INPUT, single, [1, 3, "height", "width"])
         maps = [
-            helper.make_tensor_value_info(name, single, [1, channels, f"{name}_rows", f"{name}_columns"])
-            for name, channels in MAPS.items()
+            helper.make_tensor_value_info(
+                output, single, [1, self._channels[output], f"{output}_rows", f"{output}_columns"]
+            )
+            for output in MAPS
         ]
-        return helper.make_graph(self._nodes, "efficientnet_lite0", [picture], maps, self._weights)
+        return helper.make_graph(self._nodes, name, [picture], maps, self._weights)
 
     def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> None:
         self._nodes.append(self._onnx.helper.make_node(kind, inputs, [output], **attributes))
