@@ -1,11 +1,11 @@
-"""Baselines on the shards of a finished run: MI-SVM, WSDDN, OICR and attention, each as a run folder.
+"""Baselines on the shards of a finished run: MI-SVM, WSDDN and OICR, each as a run folder.
 
-    python benchmarks/recipes/baselines.py --run RUN --out DIR --method mi_svm|wsddn|oicr|attention_mil
+    python benchmarks/recipes/baselines.py --run RUN --out DIR --method mi_svm|wsddn|oicr
         [--seed 0 | --seeds 0,1,2] [--root DATA]
 
 DIR becomes a run on RUN's shards, with RUN's settings but for the learner: trained, detected and evaluated as
 `lapsvm run --learner METHOD` does. RUN is only read. Its demotion applies to MI-SVM only: the softmax over the windows
-of a picture does the same for WSDDN and attention, and OICR's heads are used as their authors do, without one. All the
+of a picture does the same for WSDDN, and OICR's heads are used as their authors do, without one. All the
 other settings of detection are RUN's for every method, score smoothing and box voting among them, so that methods
 compare on equal terms; the heads' authors use neither.
 """
@@ -48,7 +48,6 @@ class Method(StrEnum):
     MI_SVM = "mi_svm"
     WSDDN = "wsddn"
     OICR = "oicr"
-    ATTENTION_MIL = "attention_mil"
 
 
 def run(

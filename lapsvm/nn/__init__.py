@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import DependencyError, install_extra
-from lapsvm.nn.baselines.attention import AttentionMIL
 from lapsvm.nn.baselines.head_files import TrainedHeads, load_heads
 from lapsvm.nn.baselines.oicr import OICR
 from lapsvm.nn.wsddn import WSDDN
@@ -36,7 +35,6 @@ _WITH_TORCH = {
 __all__ = [
     "OICR",
     "WSDDN",
-    "AttentionMIL",
     "DirectLoss",
     "LayerwiseSVM",
     "RankHingeLoss",

@@ -1,13 +1,15 @@
 """WSDDN's two-stream head on fixed window features: all classes of a data set at once, from image-level labels."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.nn.baselines.window_heads import DEVIATION, HeadsOfPictures, Parameters, import_torch, projected
+from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
 
 
-class WSDDN(HeadsOfPictures):
+class WSDDN(WindowHeads):
     """The two linear heads of a weakly supervised deep detection network.
 
     H. Bilen and A. Vedaldi, "Weakly supervised deep detection networks", CVPR 2016, section 3: one head's
@@ -65,6 +67,29 @@ class WSDDN(HeadsOfPictures):
         self.random_state = random_state
         self.callback = callback
 
+    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
+        """Train on labelled pictures.
+
+        Parameters
+        ----------
+        bags : Bags or sequence of (n_i, d) arrays
+            The windows of each picture.
+        Y : (n_bags, k) of +1, -1 and 0
+            The labels of k classes; 0 leaves a picture out of a class.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DependencyError
+            If torch is not installed.
+        InputError
+            If labels and bags do not fit, or a parameter breaks its rule.
+        """
+        return self._fit(bags, Y)
+
     def _start(self, generator: Any, d: int, k: int) -> Parameters:
         return two_streams(generator, d, k)
 
@@ -89,11 +114,6 @@ def streams_of(parameters: Parameters, features: Any) -> tuple[Any, Any]:
     """Return the two heads' values (n, ..., k) for parameters as `two_streams` begins them, of one head or stacked."""
     classes = projected(features, parameters["class_coef"]) + parameters["class_intercept"]
     return classes, projected(features, parameters["window_coef"])
-
-
-def streams(features: Any, class_coef: Any, class_intercept: Any, window_coef: Any) -> tuple[Any, Any]:
-    """Return the two heads' values (n, k) before their softmaxes, as tensors."""
-    return features @ class_coef + class_intercept, features @ window_coef
 
 
 def log_products(classes: Any, windows: Any) -> Any:

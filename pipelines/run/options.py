@@ -129,7 +129,7 @@ OPTIONS: tuple[Option, ...] = (
                "share.", "train.top", rule=POSITIVE, main="train"),
         Option("train_candidates", SET, int, "The number of candidate windows per picture between "
                "passes over all windows; 0 for passes only.", "train.candidates", rule=COUNT),
-        Option("epochs", SET, int, "Passes of wsddn, oicr, attention_mil; cross-validation chooses of several.",
+        Option("epochs", SET, int, "Passes of wsddn and oicr; cross-validation chooses of several.",
                "train.epochs", COMMAS, COUNT_FROM_1, verbs="run train"),
         Option("lr", SET, float, "The step of Adam for the same; cross-validation chooses one of several.",
                "train.lr", COMMAS, POSITIVE, verbs="run train"),

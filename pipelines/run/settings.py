@@ -18,7 +18,7 @@ from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
 from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-HEADS = ("wsddn", "oicr", "attention_mil")
+HEADS = ("wsddn", "oicr")
 BASELINES = ("mi_svm", *HEADS)
 INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32", "bfloat16")

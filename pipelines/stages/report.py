@@ -47,7 +47,6 @@ _LOSSES = {
     "mi_svm": "squared hinge",
     "wsddn": "log loss",
     "oicr": "log loss",
-    "attention_mil": "log loss",
 }
 """Learner without a rank loss -> its loss, for the page."""
 

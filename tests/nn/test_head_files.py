@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm.errors import MissingError, ModelFileError
 from lapsvm.model_files import read_model, write_model
-from lapsvm.nn import OICR, WSDDN, AttentionMIL, TrainedHeads, load_heads
+from lapsvm.nn import OICR, WSDDN, TrainedHeads, load_heads
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -19,7 +19,6 @@ BAGS = [part.astype(float) * 2 for part in np.split(FEATURES, OFFSETS[1:-1])]
 FITS = {
     "wsddn": lambda: WSDDN(epochs=1).fit(BAGS, Y),
     "oicr": lambda: OICR(epochs=1, n_refinements=2, callback=print).fit(BAGS, Y, BOXES),
-    "attention": lambda: AttentionMIL(epochs=1, hidden=3).fit(BAGS, Y),
 }
 
 

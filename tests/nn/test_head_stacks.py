@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from lapsvm.errors import InputError
-from lapsvm.nn import OICR, WSDDN, AttentionMIL
+from lapsvm.nn import OICR, WSDDN
 from lapsvm.nn.baselines.stacks import HeadStack
 
 from .planted import BOXES, FEATURES, Y
 
-KINDS = [WSDDN, OICR, AttentionMIL]
+KINDS = [WSDDN, OICR]
 BAGS = list(FEATURES)
 HELD_OUT = np.arange(40) % 3 == 0
 

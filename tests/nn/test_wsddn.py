@@ -56,7 +56,8 @@ def test_loss_and_gradient_are_those_of_the_formula(torch, seed, k):
     features, given = drawn(seed, k)
     labels = np.random.default_rng(seed).choice([-1, 0, 1], k)
     parameters = [torch.tensor(part, requires_grad=True) for part in given]
-    loss = room.log_loss(*room.streams(torch.tensor(features), *parameters), torch.tensor(labels))
+    windows, (class_coef, intercept, window_coef) = torch.tensor(features), parameters
+    loss = room.log_loss(windows @ class_coef + intercept, windows @ window_coef, torch.tensor(labels))
     assert loss.item() == pytest.approx(numpy_loss(features, labels, *given), rel=1e-9)
     if not labels.any():
         return

@@ -13,14 +13,13 @@ from lapsvm.arrays import Array, Float64, as_floats
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.model_files import read_model, write_model
-from lapsvm.nn.baselines.attention import AttentionMIL
 from lapsvm.nn.baselines.oicr import OICR
 from lapsvm.nn.baselines.window_heads import WindowHeads
 from lapsvm.nn.wsddn import WSDDN
 
 FORMAT = "lapsvm heads"
 VERSION = 1
-_KINDS: dict[str, type[WindowHeads]] = {kind.__name__: kind for kind in (WSDDN, OICR, AttentionMIL)}
+_KINDS: dict[str, type[WindowHeads]] = {kind.__name__: kind for kind in (WSDDN, OICR)}
 _LEFT_OUT = ("callback",)  # it does not change the fitted model
 
 
@@ -30,7 +29,7 @@ class TrainedHeads:
 
     Attributes
     ----------
-    model : WSDDN, OICR or AttentionMIL
+    model : WSDDN or OICR
         Fitted.
     classes : tuple of str
         The names of the columns of its scores.
@@ -138,14 +137,11 @@ def _restore(model: WindowHeads, tensors: Mapping[str, Array], d: int, history: 
 
 def _check_scores(model: WindowHeads, k: int) -> None:
     """Raise ValueError unless the arrays of a model fit each other and k classes."""
-    heads = {"class_coef": k, "window_coef": k, "attention_coef": k, "class_intercept": k}
+    heads = {"class_coef": k, "window_coef": k, "class_intercept": k}
     if isinstance(model, OICR):
         heads |= dict.fromkeys(("refinement_coef", "refinement_intercept"), model.n_refinements * (k + 1))
-    if isinstance(model, AttentionMIL):
-        heads |= dict.fromkeys(("gate_coef", "gate_intercept"), 2 * model.hidden)
     for name in model.parts:
         shape: tuple[int, ...] = getattr(model, f"{name}_").shape
-        rows = model.hidden if name == "attention_coef" and isinstance(model, AttentionMIL) else model.n_features_in_
-        expected = (heads[name],) if name.endswith("intercept") else (rows, heads[name])
+        expected = (heads[name],) if name.endswith("intercept") else (model.n_features_in_, heads[name])
         if shape != expected:
             raise ValueError(f"{name} must have shape {expected}, got {shape}")

@@ -32,7 +32,7 @@ class HeadStack:
 
     Parameters
     ----------
-    models : sequence of WSDDN, OICR or AttentionMIL
+    models : sequence of WSDDN or OICR
         Of one kind, with equal parameters except `epochs`, `lr`, `weight_decay`, `random_state` and `callback`.
 
     Raises

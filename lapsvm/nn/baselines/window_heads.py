@@ -136,33 +136,6 @@ class WindowHeads(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"callback must be callable or None, got {self.callback!r}.")
 
 
-class HeadsOfPictures(WindowHeads):
-    """Base of the heads that need nothing but windows and labels."""
-
-    def fit(self, bags: BagsLike, Y: ArrayLike) -> Self:
-        """Train on labelled pictures.
-
-        Parameters
-        ----------
-        bags : Bags or sequence of (n_i, d) arrays
-            The windows of each picture.
-        Y : (n_bags, k) of +1, -1 and 0
-            The labels of k classes; 0 leaves a picture out of a class.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DependencyError
-            If torch is not installed.
-        InputError
-            If labels and bags do not fit, or a parameter breaks its rule.
-        """
-        return self._fit(bags, Y)
-
-
 class Pictures:
     """The scaled windows of each picture as a float32 tensor, in memory that the next picture takes over."""
 

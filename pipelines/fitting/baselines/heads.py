@@ -14,7 +14,7 @@ from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
 from lapsvm.features import ShardSet
-from lapsvm.nn import OICR, WSDDN, AttentionMIL, TrainedHeads
+from lapsvm.nn import OICR, WSDDN, TrainedHeads
 from lapsvm.nn.baselines.stacks import HeadStack
 from lapsvm.nn.baselines.window_heads import WindowHeads
 
@@ -25,7 +25,7 @@ from ..selection import mean_score
 from ..tasks import FitTask, decisive
 from ..training_bags import window_boxes
 
-KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR, "attention_mil": AttentionMIL}
+KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR}
 Record = Mapping[str, Any]
 
 

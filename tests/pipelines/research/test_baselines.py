@@ -25,7 +25,7 @@ from lapsvm.features import open_shards
 from lapsvm.nn import WSDDN, TrainedHeads
 
 METHODS = list(Method)
-EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2), Method.ATTENTION_MIL: (1, 2)}
+EPOCHS = {Method.MI_SVM: (), Method.WSDDN: (2, 20), Method.OICR: (1, 2)}
 
 
 def constants(method):
@@ -285,7 +285,7 @@ def test_seeds_leave_a_run_each_with_the_constants_of_the_first(of_seeds, finish
 @pytest.mark.parametrize(
     ("method", "seeds", "message"),
     [
-        ("mi_svm", "0,1", "option --seeds is for wsddn, oicr, attention_mil; mi_svm draws folds alone, see --seed."),
+        ("mi_svm", "0,1", "option --seeds is for wsddn, oicr; mi_svm draws folds alone, see --seed."),
         ("wsddn", "0,0", "option --seeds must name different seeds, got 0,0."),
         ("wsddn", "0,x", "option --seeds must be whole numbers from 0 to 4294967295, got '0,x'."),
     ],
