@@ -12,7 +12,7 @@ from lapsvm.report.contents import (
     SetSummary,
 )
 from lapsvm.report.misses import MissKind, miss_kind
-from lapsvm.report.next_steps import RULES, Findings, next_steps
+from lapsvm.report.next_steps import Findings, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
     Column,
@@ -24,7 +24,6 @@ from lapsvm.report.tables import (
 )
 
 __all__ = [
-    "RULES",
     "CccpStep",
     "ClassSummary",
     "Column",

@@ -51,11 +51,6 @@ def mean_probe_image_aps(bags: Bags, labels: Mapping[str, Labels], seed: int) ->
     return {name: mean_score(values) for name, values in scores.items()}
 
 
-def is_separated(probe_ap: float | None) -> bool:
-    """Return whether the mean of a picture's windows separates the pictures of a class, as far as that is known."""
-    return probe_ap is not None and probe_ap >= PERFECT
-
-
 def _mean_windows(bags: Bags) -> Bags:
     """Return bags of one window each, the mean of the picture's windows, scaled to mean norm 1."""
     means = Bags(bags.means(), np.arange(bags.n_bags + 1), threads=bags.threads)
@@ -70,33 +65,24 @@ def inherited_results(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
-    """Return warnings on the data of a model, from the result in its provenance."""
-    return [*scene_warnings(class_name, result), *choice_warnings(class_name, result)]
+    """Return warnings on the data of a model, from the result in its provenance.
 
-
-def scene_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
-    """Return a warning if the mean of a picture's windows separates the pictures of the class."""
+    One if the mean of a picture's windows separates the pictures of the class, another if image AP could not choose
+    between several candidates.
+    """
+    sentences = []
     probe_ap = result.get("mean_probe_image_ap")
-    if not is_separated(probe_ap):
-        return []
-    return [
-        (
+    if probe_ap is not None and probe_ap >= PERFECT:
+        sentences.append(
             f"{class_name}: the mean of a picture's windows alone separates pictures with and without it (held-out "
             f"image AP {probe_ap:.3f}), so nothing forces the chosen window onto the object; take negatives from the "
             "same surroundings."
         )
-    ]
-
-
-def choice_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
-    """Return a warning if image AP could not choose between several candidates."""
     candidates = result.get("held_out_image_ap", [])
     perfect = sum(mean_score(entry["folds"]) >= PERFECT for entry in candidates)
-    if perfect < 2:
-        return []
-    return [
-        (
+    if perfect > 1:
+        sentences.append(
             f"{class_name}: held-out image AP is 1.000 for {perfect} of {len(candidates)} candidates and cannot choose "
             "between them; --margin 0.05 takes the smallest C of those about as good."
         )
-    ]
+    return sentences

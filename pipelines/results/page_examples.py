@@ -173,17 +173,3 @@ def misses(shown: ShownSet, train: SetEvaluation) -> tuple[Example, ...]:
 def by_id(records: Sequence[ImageRecord]) -> dict[str, ImageRecord]:
     """Return id -> picture."""
     return {record.id: record for record in records}
-
-
-def median_area(shown: ShownSet, sizes: Mapping[str, tuple[int, int]]) -> float | None:
-    """Return the median share of a picture with the class that its best box covers; None without such a picture.
-
-    `sizes` is picture -> height and width.
-    """
-    best, labels = shown.best_windows(), shown.labels()
-    shares = []
-    for index in best[labels[best] > 0].tolist():
-        height, width = sizes[shown.detections.image_ids[index]]
-        x1, y1, x2, y2 = shown.detections.boxes[index]
-        shares.append((x2 - x1) * (y2 - y1) / (height * width))
-    return float(np.median(shares)) if shares else None

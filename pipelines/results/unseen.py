@@ -8,7 +8,7 @@ from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Reliability
 from lapsvm.evaluation import class_table
 from lapsvm.evaluation.tables import Row
-from lapsvm.report.next_steps import WEAK
+from lapsvm.report.next_steps import is_weak
 
 from ..run.context import RunContext
 from ..run.recipes import from_network
@@ -65,7 +65,7 @@ class Unseen:
 
         It blames no features that a run with the recipe "plain" has not made the most of.
         """
-        weak = {name: one for name, one in self.held_out.items() if is_weak(one)}
+        weak = {name: one for name, one in self.held_out.items() if is_weak(one.image_ap, one.chance)}
         if not weak:
             return ""
         figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
@@ -85,9 +85,3 @@ def _advice(settings: Settings) -> str:
     if settings.refine.rounds or settings.train.learner in BASELINES:
         return f"use other features than {names}"
     return f"use lapsvm train --recipe best --redo, then lapsvm refine and detect, or other features than {names}"
-
-
-def is_weak(held_out: HeldOut) -> bool:
-    """Return whether held-out image AP is less than `WEAK` of the way from chance to 1."""
-    image_ap, chance = held_out.image_ap, held_out.chance
-    return image_ap is not None and image_ap - chance < WEAK * (1 - chance)

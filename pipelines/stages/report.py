@@ -1,11 +1,8 @@
 """Stage 6: write the page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
-
-import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -19,26 +16,22 @@ from lapsvm.report import (
     Curve,
     Findings,
     LabelCounts,
-    NextStep,
     RunSummary,
     SetSummary,
     next_steps,
     write_page,
 )
-from lapsvm.report.misses import by_kind
-from lapsvm.report.next_steps import SCENE
 
 from ..fitting.history import read_history
-from ..fitting.mean_probe import choice_warnings, scene_warnings
+from ..fitting.mean_probe import data_warnings
 from ..results.detectors import HeadOfClass, trained_classes
 from ..results.evaluation import SetEvaluation, best_scores, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
-from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, median_area, misses, shown_set
+from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, misses, shown_set
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..run.settings import Settings
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
 
@@ -63,61 +56,28 @@ def run(context: RunContext) -> None:
     context.reporter.say(f"page: {context.run.page}")
 
 
-def class_findings(context: RunContext) -> list[Findings]:
-    """Return what the rules for next steps know of the classes of a finished run, in their order."""
-    sets = {name: evaluate_set(context, name) for name in context.data.records}
-    return _gathered(context, sets, trained_classes(context, "report")).findings
-
-
-@dataclass(frozen=True, eq=False)
-class _Gathered:
-    """What the page shows of all classes: figures by set, and one entry for each class."""
-
-    figures: dict[str, Any]
-    summary: RunSummary
-    sources: "list[_ClassSources]"
-    classes: tuple[ClassSummary, ...]
-    findings: list[Findings]
-
-
-def _gathered(
-    context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
-) -> _Gathered:
-    figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
-    steps = _cccp_steps(context)
-    sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
-    classes = tuple(_class_result(source, steps.get(source.name, ())) for source in sources)
-    summary = _summary(context, sets)
-    data = context.settings.data
-    sizes = _sizes(context, data.test_set if data.test_set in sets else data.train_set)  # as `shown_set` chooses
-    areas = [median_area(source.shown, sizes) for source in sources]
-    found = [
-        replace(_findings(context, source, of_class, summary, figures), area=area)
-        for source, of_class, area in zip(sources, classes, areas, strict=True)
-    ]
-    return _Gathered(figures, summary, sources, classes, found)
-
-
 def _contents(
     context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
 ) -> Contents:
-    gathered = _gathered(context, sets, detectors)
+    figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
+    steps, summary = _cccp_steps(context), _summary(context, sets)
+    sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
+    findings = [_findings(context, source, summary.train.labels[source.name]) for source in sources]
     missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
-    actions = next_steps(gathered.findings, options_in_use(context.settings))
-    warnings = [_warnings(source, actions) for source in gathered.sources]
+    warnings = [data_warnings(source.name, provenance_value(source.detector, "result")) for source in sources]
     return Contents(
-        gathered.summary,
-        gathered.classes,
+        summary,
+        tuple(_class_result(source, steps.get(source.name, ())) for source in sources),
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
         warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
-        figures=gathered.figures,
+        figures=figures,
         reliability={
             name: calibration.reliability
             for name in context.data.classes
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
-        next_steps=actions,
+        next_steps=next_steps(findings, summary.extractors),
         verified=tuple(_verified(context, sets)),
     )
 
@@ -141,13 +101,6 @@ class _ClassSources:
     shown: ShownSet
 
 
-def _warnings(source: _ClassSources, actions: Sequence[NextStep]) -> list[str]:
-    """Return warnings on the data of a class, but for what a next step says in other words."""
-    result = provenance_value(source.detector, "result")
-    is_listed = any(source.name in dict(step.classes) for step in actions if step.finding == SCENE)
-    return [*([] if is_listed else scene_warnings(source.name, result)), *choice_warnings(source.name, result)]
-
-
 def _sources(
     context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector | HeadOfClass
 ) -> _ClassSources:
@@ -166,37 +119,11 @@ def _sources(
     )
 
 
-def _findings(
-    context: RunContext, source: _ClassSources, result: ClassSummary, summary: RunSummary, figures: dict[str, Any]
-) -> Findings:
-    """Return what the rules for next steps know of a class."""
-    data, name = context.settings.data, source.name
-    labels = summary.train.labels[name]
-    image_ap, chance = unseen_image_ap(name, source.test, context.data.records.get(data.test_set, ()), source.held_out)
-    positive = None if source.held_out is None else source.held_out.agreement[source.held_out.y > 0]
-    windows = figures[data.train_set].get("windows", {"classes": {}})["classes"].get(name, {})
-    return Findings(
-        name,
-        labels.positive,
-        labels.negative,
-        image_ap=image_ap,
-        chance=chance,
-        mean_probe_ap=provenance_value(source.detector, "result").get("mean_probe_image_ap"),
-        corloc=result.corloc,
-        misses={kind: len(examples) for kind, examples in by_kind(result.misses).items()},
-        agreement=None if positive is None or not len(positive) else float(np.median(positive)),
-        window_recall=windows.get("recall_50"),
-        extractors=summary.extractors,
-    )
-
-
-def _sizes(context: RunContext, set_name: str) -> dict[str, tuple[int, int]]:
-    """Return picture -> height and width, of one set."""
-    return {
-        image_id: (int(height), int(width))
-        for shard in open_shards(context.run.shards(set_name))
-        for image_id, (height, width) in zip(shard.image_ids, shard.sizes.tolist(), strict=True)
-    }
+def _findings(context: RunContext, source: _ClassSources, labels: LabelCounts) -> Findings:
+    """Return what the next steps know of a class."""
+    records = context.data.records.get(context.settings.data.test_set, ())
+    image_ap, chance = unseen_image_ap(source.name, source.test, records, source.held_out)
+    return Findings(source.name, labels.positive, labels.negative, image_ap, chance)
 
 
 def _imported(context: RunContext) -> list[str]:
@@ -304,21 +231,6 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         hits=int(located.hits.sum()) if located else None,
         **class_examples(source.shown),
     )
-
-
-def options_in_use(settings: Settings) -> set[str]:
-    """Return the options of `lapsvm.report.RULES` that a run has already."""
-    windows, features, train, detect = settings.windows, settings.features, settings.train, settings.detect
-    in_use = {
-        "--recipe best": settings.refine.rounds > 0 and features.contrast > 0,
-        "--set windows.max_area=0.5": windows.max_area <= 0.5,
-        "--set train.top=20": train.top >= 20,
-        "--set detect.box_voting=0.7": detect.box_voting > 0,
-        "--sizes 640,960": len(features.sizes) > 1,
-        "--set windows.mode=quality": windows.mode == "quality",
-        "--max-windows 4000": windows.max_windows >= 4000 or windows.max_windows == 0,
-    }
-    return {option for option, is_used in in_use.items() if is_used}
 
 
 def unseen_image_ap(

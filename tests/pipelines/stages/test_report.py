@@ -10,15 +10,12 @@ import pytest
 from lapsvm.pipelines.fitting.tasks import weights_hash
 from lapsvm.pipelines.results import page_examples
 from lapsvm.pipelines.results.held_out import HeldOut
-from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements, median_area
+from lapsvm.pipelines.results.page_examples import ShownSet, class_examples, disagreements
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.stages.report import options_in_use
 
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.evaluation import Detections, evaluate_voc
-from lapsvm.report import RULES
 
 LABELS = {"a": 1, "b": 1, "c": -1, "d": -1, "e": 0}
 ROWS = [("a", 3.0), ("b", 1.0), ("b", 0.5), ("c", 2.0), ("c", 1.5), ("d", 0.1), ("e", 2.5), ("a", 2.9)]
@@ -90,11 +87,6 @@ def test_disagreements_show_both_windows_of_positives_the_worst_first(shown):
     assert disagreements(shown, None) == ()
 
 
-def test_the_area_is_that_of_the_best_boxes_of_positives(shown):
-    sizes = dict.fromkeys(LABELS, (100, 200))
-    assert median_area(shown, sizes) == pytest.approx((10 / 200 + 20 / 200) / 2)
-
-
 def without_boxes(run, digits, folder, *, test=True):
     """Let a finished run's data lose their annotations, and the test set if asked."""
     shutil.copytree(digits, folder, ignore=shutil.ignore_patterns("Annotations", *([] if test else ["*test.txt"])))
@@ -159,20 +151,3 @@ def test_the_page_with_boxes_shows_errors_intervals_and_windows(finished):
     interval = json.loads((finished / "evaluation.json").read_text())["sets"]["test"]["intervals"]["mean"]["ap_area"]
     assert f"{interval['low']:.3f} to {interval['high']:.3f}" in text
     assert "Too few pictures" in text  # forty pictures in all
-
-
-def test_every_option_that_a_rule_names_can_be_in_use():
-    named = {option for rule in RULES for option in rule.options}
-    values = {
-        "refine.rounds": 1, "features.contrast": 0.5, "windows.max_area": 0.5, "train.top": 20.0,
-        "detect.box_voting": 0.7, "features.sizes": (640, 960), "windows.mode": "quality", "windows.max_windows": 4000,
-    }  # fmt: skip
-    assert options_in_use(Settings()) == set()
-    used = options_in_use(Settings().with_values(values))
-    assert used <= named
-    assert named - used == {
-        'pip install ".[photos]"',
-        "--extractor efficientnet_lite0 --recipe best",
-        "--extractor onnx:FILE",
-        "lapsvm review",
-    }
