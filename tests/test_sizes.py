@@ -39,7 +39,7 @@ def test_no_folder_holds_more_than_16_files(room):
 PARAMETERS = 7
 ESTIMATORS = {  # parameters of what a user configures once, as scikit-learn's and torch's classes have them
     "LatentRankSVM", "LatentSVM", "LatentEstimator", "LatentStructSVM", "LayerwiseSVM", "DirectLoss",
-    "PooledNetwork", "WarpedNetwork",
+    "PooledNetwork",
 }  # fmt: skip
 PUBLIC = {  # public names whose further parameters have names and defaults
     "Bags.open", "propose", "refine", "rank_hinge_loss", "rank_ramp_loss", "direct_loss", "cutting_plane", "top_push",

@@ -2,14 +2,13 @@
 
     OPENBLAS_NUM_THREADS=1 LAPSVM_TEST_DATA=DIR python benchmarks/pictures/features.py
 
-DIR holds ``voc2007_vehicles_cat/JPEGImages`` and ``weights``; without it, made-up pictures are used and networks from
-ONNX files are left out. AlexNet has random weights. One thread, CPU time of the process, 2,000 windows a picture (96
-where each window runs through the network), the smallest of three, the median over the pictures.
+DIR holds ``voc2007_vehicles_cat/JPEGImages`` and ``weights``; without it, made-up pictures are used and networks are
+left out. One thread, CPU time of the process, 2,000 windows a picture, the smallest of three, the median over the
+pictures.
 """
 
 import os
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
 
@@ -19,7 +18,7 @@ from lapsvm.catalog import read_image
 from lapsvm.features import HOG, Extractor, PooledNetwork, open_extractor
 
 DATA = os.environ.get("LAPSVM_TEST_DATA")
-PICTURES, WINDOWS, WARPED_WINDOWS = 4, 2000, 96
+PICTURES, WINDOWS = 4, 2000
 MOBILENET = "mobilenet_v2_1.0_tf2_dequantised_fp32.onnx?"
 SQUEEZENET = "squeezenet_v1.0_deepcompression_fp32.onnx?order=bgr&mean=104,117,123&scale=1&"
 ONNX = {
@@ -29,10 +28,6 @@ ONNX = {
     "SqueezeNet, 448 px": f"{SQUEEZENET}size=448",
     "SqueezeNet, 640 px": f"{SQUEEZENET}size=640",
     "SqueezeNet, 960 px": f"{SQUEEZENET}size=960",
-}
-TORCH = {
-    "AlexNet conv5 (torch), 640 px": "torch:alexnet?weights=random&seed=0&way=pooled&size=640",
-    "AlexNet fc7 (torch), warped": "torch:alexnet?weights=random&seed=0",
 }
 
 
@@ -56,8 +51,6 @@ def extractors() -> Iterator[tuple[str, Extractor]]:
     yield "HOG 48 px", HOG()
     for name, spec in ONNX.items() if DATA else ():
         yield name, open_extractor(f"onnx:{DATA}/weights/{spec}")
-    for name, spec in TORCH.items() if find_spec("torch") else ():
-        yield name, open_extractor(spec)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -70,15 +63,10 @@ def seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def forward_share(extractor: Extractor, pixels: np.ndarray, boxes: np.ndarray, whole: float) -> float:
-    """Return the share of the forward pass in `whole` seconds: resizing included where one map is pooled, warping not
-    where every window runs by itself; NaN without a network.
-    """
+def forward_share(extractor: Extractor, pixels: np.ndarray, whole: float) -> float:
+    """Return the share of resizing and the forward pass in `whole` seconds; NaN without a network."""
     if isinstance(extractor, PooledNetwork):
-        times = 2 if extractor.describe().get("flip") else 1
-        return times * seconds(lambda: extractor.feature_map(pixels)) / whole
-    if hasattr(extractor, "squares"):
-        return 1 - seconds(lambda: extractor.squares(pixels, boxes)) / whole
+        return seconds(lambda: extractor.feature_map(pixels)) / whole
     return float("nan")
 
 
@@ -86,12 +74,11 @@ def main() -> None:
     images = pictures()
     print(f"{'extractor':42} {'dim':>6} {'ms/picture':>11} {'pictures/s':>11} {'windows/s':>10} {'forward':>8}")
     for name, extractor in extractors():
-        n = WARPED_WINDOWS if hasattr(extractor, "squares") else WINDOWS
-        cases = [(pixels, windows(pixels, n)) for pixels in images]
+        cases = [(pixels, windows(pixels, WINDOWS)) for pixels in images]
         extractor(*cases[0])  # what a first call costs more is not counted
         whole = [seconds(lambda case=case, e=extractor: e(*case)) for case in cases]
-        shares = [forward_share(extractor, *case, taken) for case, taken in zip(cases, whole, strict=True)]
-        median, share = float(np.median(whole)) * WINDOWS / n, float(np.median(shares))
+        shares = [forward_share(extractor, case[0], taken) for case, taken in zip(cases, whole, strict=True)]
+        median, share = float(np.median(whole)), float(np.median(shares))
         rates = f"{1 / median:11.2f} {WINDOWS / median:10,.0f}"
         shown = "-" if np.isnan(share) else f"{share:.0%}"
         print(f"{name:42} {extractor.dim:6} {median * 1000:11,.0f} {rates} {shown:>8}", flush=True)

@@ -9,7 +9,6 @@ from collections.abc import Collection
 
 from lapsvm.errors import SettingsError
 from lapsvm.features.extractors.specs import parse_spec
-from lapsvm.features.extractors.torch_specs import ALEXNET
 
 LIST = "LAPSVM_TRUSTED_MODULES"
 
@@ -31,7 +30,7 @@ def check_trusted(extractors: Collection[str], named: Collection[str]) -> None:
 def _factory(text: str) -> str:
     """Return the MODULE:FACTORY that an extractor runs, or ""."""
     spec = parse_spec(text)
-    return (spec.file or "") if spec.kind == "torch" and spec.file != ALEXNET else ""
+    return (spec.file or "") if spec.kind == "torch" else ""
 
 
 def _is_listed(module: str) -> bool:

@@ -89,8 +89,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Features", BEGIN,
-        Option("extractor", "--extractor", str, "auto, efficientnet_lite0, hog, onnx:FILE, torch:MODULE:FACTORY or "
-               "torch:alexnet; several are concatenated. Where a run begins the default is auto: the network with the "
+        Option("extractor", "--extractor", str, "auto, efficientnet_lite0, hog, onnx:FILE or torch:MODULE:FACTORY; "
+               "several are concatenated. Where a run begins the default is auto: the network with the "
                "extra photos, else hog.", "features.extractors", REPEATED, main="*"),
         Option("pca", "--pca", float, "The principal components kept of each extractor's features; below 1 the share "
                "of their variance, 0 for no projection.", "features.pca", rule=AT_LEAST_0, main="extract"),

@@ -1,4 +1,4 @@
-"""Networks run by torch: factories of one's own, both ways to the windows, and weights."""
+"""Networks run by torch: factories of one's own, and weights."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,8 +7,6 @@ import pytest
 
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor
-
-from ..twins import extractors as reference
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -45,61 +43,7 @@ def test_pooled_options_are_those_of_other_networks(nets):
     assert extractor(PICTURE, BOXES).shape == (4, 5)
 
 
-def test_warped_features_are_the_network_on_the_twins_squares(nets):
-    extractor = open_extractor("torch:tiny_nets:vectors?way=warped&size=32&context=4&seed=1")
-    torch.manual_seed(1)
-    net = nets.vectors()
-    picture = ((PICTURE - MEAN) / STD).transpose(2, 0, 1)
-    clipped = np.clip(BOXES, 0, [128, 96, 128, 96])
-    squares = np.stack([reference.warp(picture, box, 32, 4) for box in clipped])
-    np.testing.assert_allclose(extractor.squares(PICTURE, BOXES), squares, atol=2e-3)
-    with torch.no_grad():
-        expected = net(torch.from_numpy(squares.astype(np.float32))).numpy()
-    np.testing.assert_allclose(extractor(PICTURE, BOXES), expected, atol=2e-3)
-    assert extractor.dim == 7
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_warping_equals_its_twin_on_any_window(nets, seed):
-    rng = np.random.default_rng(seed)
-    pixels = rng.integers(0, 256, (rng.integers(1, 30), rng.integers(1, 30), 3), dtype=np.uint8)
-    limits = np.array([pixels.shape[1], pixels.shape[0]])
-    low, high = np.sort(rng.uniform(0, 1, (2, 6, 2)), axis=0) * limits
-    extractor = open_extractor("torch:tiny_nets:vectors?way=warped&size=15&context=3&mean=0&scale=1/255")
-    found = extractor.squares(pixels, np.hstack([low, high]))
-    for window, square in zip(np.hstack([low, high]), found, strict=True):
-        assert square == pytest.approx(reference.warp(pixels.transpose(2, 0, 1) / 255, window, 15, 3), abs=2e-3)
-
-
-def test_exactly_the_context_lies_outside_of_the_window(nets):
-    pixels = np.zeros((80, 100, 3), dtype=np.uint8)
-    pixels[20:60, 30:90] = 255
-    extractor = open_extractor("torch:tiny_nets:vectors?way=warped&size=56&context=8&mean=0&scale=1/255")
-    square = extractor.squares(pixels, [[30, 20, 90, 60]])[0, 0]
-    inner = np.zeros((56, 56), dtype=bool)
-    inner[8:48, 8:48] = True
-    np.testing.assert_allclose(square[9:47, 9:47], 1, atol=1e-4)
-    assert (square[inner] > 0.5 - 1e-3).all()
-    assert (square[~inner] < 0.5 + 1e-3).all()
-
-
-def test_outside_of_the_picture_is_the_mean_colour(nets):
-    white = np.full((40, 40, 3), 255, dtype=np.uint8)
-    extractor = open_extractor("torch:tiny_nets:vectors?way=warped&size=28&context=4&mean=100,50,20&scale=1")
-    square = extractor.squares(white, [[0, 0, 40, 40]])[0]
-    np.testing.assert_array_equal(square[:, :4], 0)
-    np.testing.assert_array_equal(square[:, :, -4:], 0)
-    np.testing.assert_allclose(square[:, 4:24, 4:24], np.array([155, 205, 235])[:, None, None] * np.ones((20, 20)))
-
-
-def test_a_window_without_area_gives_zeros_and_none_give_none(nets):
-    extractor = open_extractor("torch:tiny_nets:vectors?way=warped&size=32&context=2&norm=l2")
-    found = extractor(PICTURE, [[5, 5, 5, 9], [0, 0, 20, 20], [200, 0, 300, 50]])
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [0, 1, 0], atol=1e-6)
-    assert extractor(PICTURE, np.zeros((0, 4))).shape == (0, 7)
-
-
-@pytest.mark.parametrize("query", ["size=128&output=low", "way=warped&size=32&context=2&batch=3&output=flat"])
+@pytest.mark.parametrize("query", ["size=128&output=low", "size=64&output=high"])
 def test_several_threads_get_what_one_gets_and_torchs_threads_are_put_back(nets, query):
     before = torch.get_num_threads()
     extractor = open_extractor(f"torch:tiny_nets:named?{query}")
@@ -115,15 +59,8 @@ def test_an_output_is_chosen_by_its_name(nets):
         open_extractor("torch:tiny_nets:named")
     with pytest.raises(OptionError, match="output must be one with 4 dimensions, or 3 for tokens, got 'flat'"):
         open_extractor("torch:tiny_nets:named?output=flat")
-    with pytest.raises(OptionError, match="output must be one of the network's, got 'x'; there are low"):
-        open_extractor("torch:tiny_nets:named?way=warped&output=x")
     low, high = (open_extractor(f"torch:tiny_nets:named?size=128&output={name}") for name in ("low", "high"))
     np.testing.assert_array_equal(low(PICTURE, BOXES), -high(PICTURE, BOXES))
-
-
-def test_a_map_warped_is_read_as_one_row(nets):
-    extractor = open_extractor("torch:tiny_nets:colours?way=warped&size=64")
-    assert extractor.dim == 5 * 2 * 2
 
 
 def test_the_factory_and_the_weights_are_told_and_no_path(nets, tmp_path):
@@ -141,10 +78,8 @@ def test_the_factory_and_the_weights_are_told_and_no_path(nets, tmp_path):
     assert one == two
     assert one["weights"] != first["weights"]
     assert str(tmp_path) not in str(one)
-    warped = open_extractor(f"{text}?way=warped").describe()
-    assert {"size": 224, "context": 16}.items() <= warped.items()
-    assert warped["mean"] == pytest.approx(MEAN.tolist())
-    assert np.array(warped["scale"]) == pytest.approx(1 / STD)
+    assert first["mean"] == pytest.approx(MEAN.tolist())
+    assert np.array(first["scale"]) == pytest.approx(1 / STD)
 
 
 @pytest.mark.parametrize("ending", ["pth", "safetensors"])

@@ -1,6 +1,5 @@
 """Networks of torch that are refused, in one sentence each; devices, and memory that runs out."""
 
-import logging
 import pickle
 import subprocess
 import sys
@@ -66,8 +65,8 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "sentence"),
     [
-        ("torch", OptionError, "torch must be followed by PACKAGE.MODULE:FACTORY or alexnet, got ''"),
-        ("torch:tiny_nets", OptionError, "followed by PACKAGE.MODULE:FACTORY or alexnet, got 'tiny_nets'"),
+        ("torch", OptionError, "torch must be followed by PACKAGE.MODULE:FACTORY, got ''"),
+        ("torch:tiny_nets", OptionError, "followed by PACKAGE.MODULE:FACTORY, got 'tiny_nets'"),
         ("torch:no_such_nets:make", OptionError, "module no_such_nets cannot be found; install it, or put its folder"),
         ("torch:tiny_nets.deep:make", OptionError, r"module tiny_nets\.deep cannot be found"),
         ("torch:broken_nets:make", OptionError, "module broken_nets cannot be imported: it is not ready"),
@@ -82,14 +81,9 @@ def test_weights_that_do_not_fit_are_told_by_name_and_shape(nets, tmp_path):
             r"an output with 4 dimensions, or 3 for tokens; there are output \(1, 7\)",
         ),
         ("torch:tiny_nets:gives_nothing", DataError, "must give a tensor or several, got NoneType"),
-        ("torch:tiny_nets:gives_a_number?way=warped", DataError, r"a row of numbers for each window; .* output \(\)"),
         ("torch:tiny_nets:fails_inside", DataError, "cannot take a picture of 224 x 224"),
         ("torch:tiny_nets:colours?weights=absent.pth", MissingError, r"file of weights absent\.pth is not there"),
-        ("torch:tiny_nets:colours?way=whole", OptionError, "way must be pooled or warped, got 'whole'"),
         ("torch:tiny_nets:colours?context=16", OptionError, "option 'context' is not known; choose from weights"),
-        ("torch:tiny_nets:vectors?way=warped&contrast=.5", OptionError, "option 'contrast' is not known"),
-        ("torch:tiny_nets:vectors?way=warped&size=32&context=16", OptionError, "context must be less than half .* 32"),
-        ("torch:tiny_nets:vectors?way=warped&batch=0", OptionError, "batch must be a whole number from 1"),
     ],
 )
 def test_what_cannot_be_opened_is_one_sentence(nets, tmp_path, text, error, sentence):
@@ -100,57 +94,16 @@ def test_what_cannot_be_opened_is_one_sentence(nets, tmp_path, text, error, sent
     assert str(raised.value).endswith(".")
 
 
-def test_a_network_that_mixes_windows_is_refused(nets):
-    extractor = open_extractor("torch:tiny_nets:mixes_windows?way=warped&size=32&context=2")
-    assert extractor(PICTURE, BOXES[:1]).shape == (1, 3)
-    with pytest.raises(
-        DataError, match=r"must give a row of 3 numbers for each window, got shape \(1, 3\) for 4 windows"
-    ):
-        extractor(PICTURE, BOXES)
-
-
 def test_a_map_that_is_not_finite_is_refused(nets):
     extractor = open_extractor("torch:tiny_nets:gives_nan?size=128")
     with pytest.raises(NotFiniteError, match="output 'output' of the network must be finite"):
         extractor(PICTURE, BOXES)
-    warped = open_extractor("torch:tiny_nets:gives_nan?way=warped&size=32&context=2")
-    with pytest.raises(NotFiniteError, match="must be finite"):
-        warped(PICTURE, BOXES)
 
 
-def test_the_batch_is_halved_when_memory_runs_out_and_the_features_stay(nets, caplog):
-    windows = np.tile(BOXES[:3], (9, 1))[:26] + np.linspace(0, 5, 26)[:, None]
-    extractor = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=16")
-    with caplog.at_level(logging.WARNING, logger="lapsvm"):
-        found = extractor(PICTURE, windows)
-    assert nets.Hungry.seen == [1, 16, 8, 4] + [2] * 13  # the first is the trial at opening
-    assert [record.getMessage() for record in caplog.records] == [
-        f"device cpu ran out of memory with {n} windows at once; going on with {n // 2}." for n in (16, 8, 4)
-    ]
-    nets.Hungry.most = 100
-    again = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=16")
-    nets.Hungry.most = 100
-    np.testing.assert_allclose(again(PICTURE, windows), found, atol=1e-6)
-    assert extractor.describe() == again.describe()
-    nets.Hungry.seen.clear()
-    extractor(PICTURE, windows[:4])
-    assert nets.Hungry.seen == [2, 2]  # it stays small
-
-
-def test_half_of_the_windows_that_were_too_many_are_tried_next(nets):
-    extractor = open_extractor("torch:tiny_nets:hungry?way=warped&size=16&context=2&batch=64")
-    extractor(PICTURE, BOXES[[0, 1, 2, 0, 1, 2]])
-    assert nets.Hungry.seen == [1, 6, 3, 3]
-
-
-def test_memory_that_is_too_small_for_one_window_or_picture_is_a_sentence(nets):
+def test_memory_that_is_too_small_for_a_picture_is_a_sentence(nets):
     pooled = open_extractor("torch:tiny_nets:starving?size=96")
     with pytest.raises(DataError, match="needs more memory than device cpu has for a picture of 64 x 96; give"):
         pooled(PICTURE, BOXES)
-    nets.TEXT = "vector"
-    warped = open_extractor("torch:tiny_nets:starving?way=warped&size=32&context=2&batch=4")
-    with pytest.raises(DataError, match="needs more memory than device cpu has for one window"):
-        warped(PICTURE, BOXES)
 
 
 def test_a_device_is_there_or_refused(nets, monkeypatch):
@@ -164,10 +117,9 @@ def test_a_device_is_there_or_refused(nets, monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
 def test_a_gpu_gives_what_the_processor_gives(nets):
-    for query in ("size=128", "way=warped&size=64"):
-        here, there = (open_extractor(f"torch:tiny_nets:colours?{query}", device=name) for name in ("cpu", "cuda"))
-        np.testing.assert_allclose(there(PICTURE, BOXES), here(PICTURE, BOXES), atol=1e-4)
-        assert not settings_difference(here.describe(), there.describe())
+    here, there = (open_extractor("torch:tiny_nets:colours?size=128", device=name) for name in ("cpu", "cuda"))
+    np.testing.assert_allclose(there(PICTURE, BOXES), here(PICTURE, BOXES), atol=1e-4)
+    assert not settings_difference(here.describe(), there.describe())
 
 
 def test_without_torch_the_extra_is_named(monkeypatch):

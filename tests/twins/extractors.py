@@ -103,42 +103,6 @@ def _normalise(block: Float64, floor: float, clip: float) -> Float64:
     return np.asarray(clipped * (float(np.linalg.norm(short)) / clipped_length if clipped_length else 0.0))
 
 
-def warp(picture: Array, window: Sequence[float], size: int, context: int) -> Float64:
-    """Return what a network sees of a window, float64 of shape (channels, size, size) (see `features.torch_warped`).
-
-    Parameters
-    ----------
-    picture : ndarray of shape (channels, rows, columns)
-        With the mean taken away: 0 is what lies outside.
-    window : sequence of 4 numbers
-        x1, y1, x2, y2, with area.
-    size, context : int
-        Side of the square, and how many of its pixels on every side lie outside of the window.
-    """
-    channels, rows, columns = picture.shape
-    x1, y1, x2, y2 = (float(value) for value in window)
-    across, down = (x2 - x1) / (size - 2 * context), (y2 - y1) / (size - 2 * context)  # of the picture per pixel
-    square = np.zeros((channels, size, size))
-    for row in range(size):
-        y = y1 + (row + 0.5 - context) * down
-        for column in range(size):
-            x = x1 + (column + 0.5 - context) * across
-            if 0 <= x <= columns and 0 <= y <= rows:
-                square[:, row, column] = _between_pixels(picture, x - 0.5, y - 0.5)
-    return square
-
-
-def _between_pixels(picture: Array, x: float, y: float) -> Float64:
-    """Return a picture's value between pixel centres, linearly; the outermost pixels go on."""
-    _, rows, columns = picture.shape
-    value = np.zeros(len(picture))
-    for row, in_row in _neighbours(min(max(y, 0.0), rows - 1.0)):
-        for column, in_column in _neighbours(min(max(x, 0.0), columns - 1.0)):
-            if in_row * in_column > 0:
-                value += picture[:, row, column] * (in_row * in_column)
-    return value
-
-
 def letterboxed(picture: Array, cell: int, rows: int, columns: int) -> tuple[Float64, tuple[int, int]]:
     """Return what a network of fixed size sees of a picture, and how many rows and columns of its map show the picture.
 

@@ -12,7 +12,7 @@ from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
 from lapsvm.features.extractors.pooled_network import open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, parse_spec
-from lapsvm.features.extractors.torch_specs import open_torch, way_of
+from lapsvm.features.extractors.torch_specs import open_torch
 
 
 @runtime_checkable
@@ -145,8 +145,8 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         them), with the options of ``onnx``,
         ``onnx:FILE[?output=NAME&order=rgb|bgr&mean=a,b,c&scale=s&size=N&norm=l2|none&contrast=b]``, or
         ``surroundings=beside`` in place of the contrast;
-        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE&way=pooled|warped...]`` or ``torch:alexnet?weights=FILE`` is run by
-        torch. docs/reference/features.md lists all options. The features of several extractors are concatenated.
+        ``torch:PACKAGE.MODULE:FACTORY[?weights=FILE...]`` is run by torch. docs/reference/features.md lists all
+        options. The features of several extractors are concatenated.
     threads : int, default 1
         Threads that a network may use.
     device : "auto", "cpu" or "cuda"
@@ -182,9 +182,8 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
 
 
 def sees_surroundings(text: str) -> bool:
-    """Return whether an extractor's text names a pooled network, whose map depends on a window's surroundings."""
-    spec = parse_spec(text)
-    return spec.kind in (KIND, "onnx") or (spec.kind == "torch" and way_of(spec) == "pooled")
+    """Return whether an extractor's text names a network, whose map depends on a window's surroundings."""
+    return parse_spec(text).kind in (KIND, "onnx", "torch")
 
 
 def described_texts(description: Mapping[str, Any]) -> tuple[str, ...] | None:

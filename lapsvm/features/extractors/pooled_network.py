@@ -30,7 +30,6 @@ from lapsvm.features.extractors.maps.prepared import (
     PreparedMaps,
     PreparedPicture,
 )
-from lapsvm.features.extractors.network_extractor import NetworkExtractor
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
 from lapsvm.features.extractors.picture import Colours, check_pixels
 from lapsvm.features.extractors.specs import (
@@ -61,7 +60,7 @@ OPTIONS = {
 }
 
 
-class PooledNetwork(NetworkExtractor):
+class PooledNetwork:
     """Maps of a network for the whole picture, averaged over each window.
 
     The network's input is ``(pixels - mean) * scale``, with channels in `order`.
@@ -129,9 +128,8 @@ class PooledNetwork(NetworkExtractor):
         if size is not None and network.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
-        super().__init__(network, weights, colours, norm)
-        self._contrast, self._name = contrast, name
-        self._beside = surroundings == "beside"
+        self._network, self._weights, self._name, self._colours = network, weights, name, colours
+        self._rules = PoolingRules(contrast, surroundings == "beside", norm == "l2")
         self._size = DEFAULT_SIZE if size is None else size
         wanted = [output] if output is None or isinstance(output, str) else output
         self._outputs = find_map_outputs(network, wanted, patch, prefix)
@@ -177,20 +175,32 @@ class PooledNetwork(NetworkExtractor):
     @property
     def blocks(self) -> tuple[int, ...]:
         """One part for each map: its channels, times two with the surroundings."""
-        return tuple(output.channels * (1 + self._beside) for output in self._outputs)
+        return tuple(output.channels * (1 + self._rules.beside) for output in self._outputs)
+
+    @property
+    def dim(self) -> int:
+        """Number of features of a window."""
+        return sum(self.blocks)
 
     @property
     def halves(self) -> tuple[bool, ...]:
         """Whether each part is a window's features, then those of its surroundings."""
-        return (self._beside,) * len(self._outputs)
+        return (self._rules.beside,) * len(self._outputs)
 
     def describe(self) -> dict[str, Any]:
         """Return everything that the features depend on."""
         return {
-            **self._description("pooled-network", 2),
+            "kind": "pooled-network",
+            "version": 2,
+            "blocks": list(self.blocks),
+            "halves": list(self.halves),
+            "engine": self._network.runtime["name"],
+            "weights": self._weights,
+            **self._colours.describe(),
+            "norm": "l2" if self._rules.normalise else "none",
             "output": _one_or_list([output.name for output in self._outputs]),
             "size": list(self._network.fixed_size or ()) or self._size,
-            "contrast": float(self._contrast),
+            "contrast": float(self._rules.contrast),
             "runtime": {**self._network.runtime, "strides": list(self.strides)},
             **self._nondefault_settings(),
         }
@@ -223,10 +233,10 @@ class PooledNetwork(NetworkExtractor):
             As calling the extractor.
         """
         check_pixels(pixels)
-        rules = PoolingRules(self._contrast, self._beside, self._norm == "l2")
-        return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], rules)
+        return PreparedMaps(self.feature_maps(pixels), pixels.shape[0], pixels.shape[1], self._rules)
 
-    def _measure(self, pixels: Array, boxes: ArrayLike) -> Float32:
+    def __call__(self, pixels: Array, boxes: ArrayLike) -> Float32:
+        """Return the features of windows, float32 of shape (n, dim); see `Extractor`."""
         return self.prepare(pixels)(boxes)
 
     def feature_map(self, pixels: Array) -> Float32:

@@ -1,6 +1,6 @@
 """Networks run by torch, on the processor or a GPU; torch is imported only when one is opened."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from threading import Lock
@@ -59,8 +59,6 @@ class TorchNetwork:
         On a GPU one caller runs at a time, without TF32 and nondeterministic algorithms.
     threads : int, default 1
         Threads on the processor; torch's own setting is restored after each call.
-    forward : callable, optional
-        Function that maps a batch to outputs; by default the module.
 
     Attributes
     ----------
@@ -72,13 +70,11 @@ class TorchNetwork:
 
     fixed_size: tuple[int, int] | None = None
 
-    def __init__(
-        self, name: str, module: Any, device: str = "cpu", threads: int = 1, forward: Callable[[Any], Any] | None = None
-    ) -> None:
+    def __init__(self, name: str, module: Any, device: str = "cpu", threads: int = 1) -> None:
         self._torch = load_torch(f"network {name}")
         self.name, self.device, self._threads = name, device, threads
         self.runtime = {"name": "torch", "version": str(self._torch.__version__), "device": device}
-        self._forward = forward or module
+        self._module = module
         self._lock: Any = Lock() if device == "cuda" else nullcontext()
         try:
             module.float().to(device).eval()
@@ -93,32 +89,16 @@ class TorchNetwork:
         DataError
             If the network rejects the pictures, returns no tensors, or memory runs out.
         """
+        torch = self._torch
         try:
-            outputs = self.forward(self._torch.from_numpy(batch))
-        except self._torch.OutOfMemoryError:
+            with self._running():
+                outputs = self._module(torch.from_numpy(batch).to(self.device))
+        except torch.OutOfMemoryError:
             height, width = batch.shape[2:]
             raise DataError(
                 f"network {self.name} needs more memory than device {self.device} has for a picture of "
                 f"{height} x {width}; give a smaller size, or another device."
             ) from None
-        return {name: np.asarray(tensor.float().cpu().numpy()) for name, tensor in outputs.items()}
-
-    def forward(self, batch: Any) -> dict[str, Any]:
-        """Return every output by name as tensors on the device, for a tensor of shape (n, 3, h, w).
-
-        Raises
-        ------
-        DataError
-            If the network rejects it, or returns no tensors.
-        torch.OutOfMemoryError
-            If memory runs out.
-        """
-        torch = self._torch
-        try:
-            with self.running():
-                outputs = self._forward(batch.to(self.device))
-        except torch.OutOfMemoryError:
-            raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise DataError(cannot_take(self.name, batch, error)) from None
         except SystemExit as error:
@@ -126,10 +106,10 @@ class TorchNetwork:
         named = {name: value for name, value in _named(outputs).items() if isinstance(value, torch.Tensor)}
         if not named:
             raise DataError(f"network {self.name} must give a tensor or several, got {type(outputs).__name__}.")
-        return named
+        return {name: np.asarray(tensor.float().cpu().numpy()) for name, tensor in named.items()}
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def _running(self) -> Iterator[None]:
         """Hold the device, without gradients and with this network's number of threads."""
         torch = self._torch
         exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}

@@ -1,4 +1,4 @@
-"""Extractors run by torch, opened by their text: a factory in any package, or the built-in AlexNet."""
+"""Extractors run by torch, opened by their text: a factory in any package."""
 
 import inspect
 import warnings
@@ -9,34 +9,21 @@ from typing import Any
 
 from lapsvm.errors import DataError, OptionError
 from lapsvm.features.extractors.networks import one_line
-from lapsvm.features.extractors.picture import Colours
 from lapsvm.features.extractors.pooled_network import OPTIONS as POOLED_OPTIONS
 from lapsvm.features.extractors.pooled_network import PooledNetwork
-from lapsvm.features.extractors.specs import Machine, Spec, choice, read_options, whole_number, word
-from lapsvm.features.extractors.torch_alexnet import OUTPUTS, alexnet_forward, build_alexnet
+from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number, word
 from lapsvm.features.extractors.torch_network import TorchNetwork, choose_device, hash_of_state, load_torch
-from lapsvm.features.extractors.torch_warped import OPTIONS as WARPED_OPTIONS
-from lapsvm.features.extractors.torch_warped import WarpedNetwork
 from lapsvm.files import read_regular
 
-ALEXNET = "alexnet"
-RANDOM = "random"
 # of torchvision's published networks, for pixels from 0 to 255
-MEAN = (255 * 0.485, 255 * 0.456, 255 * 0.406)
-SCALE = (1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225))
-_SHARED: dict[str, Callable[[str], Any]] = {
-    "weights": word,
-    "seed": whole_number(0, 2**32 - 1),
-    "way": choice("pooled", "warped"),
+_COLOURS: dict[str, Any] = {
+    "mean": (255 * 0.485, 255 * 0.456, 255 * 0.406),
+    "scale": (1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225)),
 }
+_OPTIONS: dict[str, Callable[[str], Any]] = {"weights": word, "seed": whole_number(0, 2**32 - 1), **POOLED_OPTIONS}
 
 
-def way_of(spec: Spec) -> str:
-    """Return how windows reach the network of a ``torch:`` spec, "pooled" or "warped"."""
-    return spec.options.get("way", "warped" if spec.file == ALEXNET else "pooled")
-
-
-def open_torch(spec: Spec, machine: Machine) -> PooledNetwork | WarpedNetwork:
+def open_torch(spec: Spec, machine: Machine) -> PooledNetwork:
     """Return the extractor that a ``torch:`` spec asks for (see `open_extractor`).
 
     Raises
@@ -48,64 +35,30 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork | WarpedNetwork:
     DependencyError
         If torch is not installed.
     """
-    options = read_options(spec, _SHARED | (WARPED_OPTIONS if way_of(spec) == "warped" else POOLED_OPTIONS))
-    weights, seed = options.pop("weights", None), options.pop("seed", None)
-    options.pop("way", None)
+    options = read_options(spec, _OPTIONS)
+    weights, seed = options.pop("weights", None), options.pop("seed", 0)
     torch = load_torch(f"extractor {spec.text!r}")
     device = choose_device(machine.device)
     try:
-        if spec.file == ALEXNET:
-            options["output"] = _alexnet_output(spec, options.get("output"))
-            module = _alexnet(torch, weights, seed)
-            forward = alexnet_forward(torch, module, options["output"])
-        else:
-            module = forward = _factory_module(torch, spec.file or "", weights, seed)
-        network = TorchNetwork(spec.file or "", module, device, machine.threads, forward)
-        return _extractor(network, hash_of_state(module), way_of(spec), options)
+        module = _factory_module(torch, spec.file or "", weights, seed)
+        network = TorchNetwork(spec.file or "", module, device, machine.threads)
+        return PooledNetwork(network, hash_of_state(module), name=network.name, **(_COLOURS | options))
     except (OptionError, DataError) as error:
         raise type(error)(f"extractor {spec.text!r}: {error}") from None
     except SystemExit as error:  # of the factory or its module; a program that it ends would seem to have succeeded
         raise DataError(f"extractor {spec.text!r}: its code ended with SystemExit({error.code!r}).") from None
 
 
-def _extractor(network: TorchNetwork, weights: str, way: str, options: dict[str, Any]) -> PooledNetwork | WarpedNetwork:
-    """Return a network's extractor; colours are torchvision's by default."""
-    colours = Colours(options.pop("order", "rgb"), options.pop("mean", MEAN), options.pop("scale", SCALE))
-    if way == "warped":
-        return WarpedNetwork(network, weights, network.name, colours, **options)
-    return PooledNetwork(network, weights, name=network.name, **vars(colours), **options)
-
-
-def _alexnet_output(spec: Spec, wanted: str | None) -> str:
-    """Return the layer that the features are taken from."""
-    allowed = OUTPUTS[way_of(spec)]
-    if wanted is not None and wanted not in allowed:
-        raise OptionError(f"output must be {' or '.join(allowed)} where way={way_of(spec)}, got {wanted!r}.")
-    return wanted or allowed[0]
-
-
-def _alexnet(torch: Any, weights: str | None, seed: int | None) -> Any:
-    """Return the built-in network with its weights."""
-    if weights is None or (weights == RANDOM and seed is None):
-        raise OptionError(
-            "alexnet needs weights=FILE, a state dict as torchvision publishes it, or weights=random&seed=N for trials."
-        )
-    if weights == RANDOM:
-        return _seeded(torch, seed, lambda: build_alexnet(torch))
-    content = read_regular(weights, "file of weights")
-    with torch.device("meta"):  # without first weights, which would only be replaced
-        module = build_alexnet(torch)
-    return _loaded(torch, module, weights, content)
-
-
-def _factory_module(torch: Any, name: str, weights: str | None, seed: int | None) -> Any:
+def _factory_module(torch: Any, name: str, weights: str | None, seed: int) -> Any:
     """Return the module of a factory, with the weights of a file if one is given."""
     factory = _find_factory(name)
     content = b"" if weights is None else read_regular(weights, "file of weights")
     takes_weights = weights is not None and "weights" in _parameters(factory)
     given = {"weights": weights} if takes_weights else {}
     try:
-        module = _seeded(torch, seed or 0, lambda: factory(**given))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = factory(**given)
     except Exception as error:
         raise DataError(f"factory {name} failed with {type(error).__name__}: {one_line(error)}.") from error
     if not isinstance(module, torch.nn.Module):
@@ -117,7 +70,7 @@ def _find_factory(name: str) -> Callable[..., Any]:
     """Return a factory by ``package.module:name``."""
     module_name, _, attribute = name.partition(":")
     if not (module_name and attribute):
-        raise OptionError(f"torch must be followed by PACKAGE.MODULE:FACTORY or {ALEXNET}, got {name!r}.")
+        raise OptionError(f"torch must be followed by PACKAGE.MODULE:FACTORY, got {name!r}.")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
@@ -139,13 +92,6 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, Any]:
         return inspect.signature(factory).parameters
     except (TypeError, ValueError):
         return {}
-
-
-def _seeded(torch: Any, seed: int | None, make: Callable[[], Any]) -> Any:
-    """Return the result of a call with torch's generator seeded; restore the generator afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed or 0)
-        return make()
 
 
 def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:

@@ -38,7 +38,7 @@ def test_a_run_that_begins_takes_the_network_if_it_is_installed(tmp_path, photos
         (("hog",), PLAIN),
         (("hog?size=32",), PLAIN),
         (("onnx:net.onnx?size=320",), BEST),
-        (("torch:alexnet?weights=a.pth",), BEST),
+        (("torch:a.b:c?weights=a.pth",), BEST),
         (("hog", "efficientnet_lite0"), BEST),
     ],
 )

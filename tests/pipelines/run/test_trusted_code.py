@@ -128,7 +128,7 @@ def test_what_the_command_line_names_is_run_whatever_its_options(strange, refuse
     assert ran.exists()
 
 
-@pytest.mark.parametrize("named", [["hog"], ["torch:strange_nets.deep:other"], ["torch:alexnet?weights=x"], []])
+@pytest.mark.parametrize("named", [["hog"], ["torch:strange_nets.deep:other"], []])
 def test_another_factory_on_the_command_line_allows_nothing(named, ran):
     with pytest.raises(SettingsError, match="comes from a file"):
         open_settings_extractor(FeatureSettings(("hog", SPEC)), named=named)
@@ -136,7 +136,7 @@ def test_another_factory_on_the_command_line_allows_nothing(named, ran):
 
 
 def test_extractors_that_run_no_code_need_no_leave():
-    check_trusted(["hog", "onnx:net.onnx", "torch:alexnet?weights=w.pth"], [])
+    check_trusted(["hog", "onnx:net.onnx"], [])
 
 
 @pytest.mark.parametrize("status", ["", "0", "3"])

@@ -30,7 +30,7 @@ def test_sizes_up_to_the_side_of_reduced_pictures_are_allowed():
 def test_larger_sizes_are_refused_with_the_option_that_helps():
     said = "option --sizes must be at most windows.max_side, to which pictures are reduced before the network sees them"
     advice = "got 3000 and 2048; --set windows.max_side=3000 keeps their detail."
-    for text in ("onnx:net.onnx", "efficientnet_lite0", "torch:alexnet?way=pooled"):
+    for text in ("onnx:net.onnx", "efficientnet_lite0", "torch:a.b:c"):
         with pytest.raises(OptionError, match=re.escape(f"{said}, {advice}")):
             check_sizes(settings("hog", text, sizes=(640, 3000)))
     with pytest.raises(OptionError, match=re.escape("size of extractor 'onnx:net.onnx?size=2100' must be at most")):

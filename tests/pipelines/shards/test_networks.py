@@ -55,11 +55,7 @@ def test_every_network_is_completed_unless_its_text_says_otherwise(network):
     assert completed(f"{text}?contrast=0&size=128", settings) == f"{text}?contrast=0&size=128"
     assert completed(text, NetworkSettings(contrast=0.5, beside=True)) == f"{text}?surroundings=beside"
     assert completed(text, NetworkSettings()) == text
-    pooled = "torch:alexnet?weights=FILE&way=pooled"
-    assert completed(pooled, settings) == f"{pooled}&contrast=0.5"
-    assert completed("torch:alexnet?weights=FILE", settings) == "torch:alexnet?weights=FILE"
     assert completed("torch:a.b:c", settings) == "torch:a.b:c?contrast=0.5"
-    assert completed("torch:a.b:c?way=warped", settings) == "torch:a.b:c?way=warped"
 
 
 def test_a_coarse_network_sees_every_size_and_a_fine_one_the_first(network):

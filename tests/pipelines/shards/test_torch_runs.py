@@ -20,12 +20,12 @@ def map_of_colours():
     return nn.Sequential(nn.AvgPool2d(16), nn.Conv2d(3, 6, 1), nn.ReLU())
 
 
-def numbers():
-    return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * 64, 9), nn.ReLU())
+def fine_map():
+    return nn.Sequential(nn.AvgPool2d(4), nn.Conv2d(3, 9, 1), nn.ReLU())
 """
 OPTIONS = [
     *("--extractor", "torch:run_nets:map_of_colours?size=128&norm=l2"),
-    *("--extractor", "torch:run_nets:numbers?way=warped&size=32&context=2&batch=7"),
+    *("--extractor", "torch:run_nets:fine_map?size=64&contrast=0"),
     *("--sizes", "96", "--set=features.contrast=0.3", "--device", "cpu", "--quiet"),
 ]
 
@@ -64,7 +64,7 @@ def test_any_number_of_threads_gives_the_same_bytes(out, digits, fast_network_ex
     stored = open_shards(out / "shards" / "trainval")
     assert stored.dim == 6 + 9
     parts = stored.provenance["features"]["extractor"]["parts"]
-    assert [parts[key].get("contrast") for key in "01"] == [0.3, None]
+    assert [parts[key].get("contrast") for key in "01"] == [0.3, 0.0]
 
 
 def test_prediction_measures_what_extraction_did(out, digits, command):
@@ -109,7 +109,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(digits, tmp_path, refused, monk
 def test_without_torch_the_extra_is_named(digits, tmp_path, refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     start = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "RUN"]
-    for more in (["--extractor", "torch:alexnet?weights=absent.pth"], ["--device", "cuda"]):
+    for more in (["--extractor", "torch:a.b:c"], ["--device", "cuda"]):
         assert 'needs torch, which is not installed; pip install ".[torch]" in the folder of the source.' in refused(
             *start, *more
         )
@@ -118,8 +118,8 @@ def test_without_torch_the_extra_is_named(digits, tmp_path, refused, monkeypatch
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("torch:alexnet", "alexnet needs weights=FILE"),
-        ("torch:alexnet?weights=absent.pth", "file of weights absent.pth is not there"),
+        ("torch:alexnet", "torch must be followed by PACKAGE.MODULE:FACTORY, got 'alexnet'"),
+        ("torch:collections:OrderedDict?weights=absent.pth", "file of weights absent.pth is not there"),
         ("torch:absent_nets:make", "module absent_nets cannot be found"),
     ],
 )
