@@ -123,6 +123,7 @@ def _context(given: Namespace, one: DevelopmentSet, variant: str, values: Mappin
         "data.root": str(one.root),
         "data.classes": one.classes,
         "data.test_set": "test" if given.test else NO_SET,
+        "data.skip_bad": True,
         "seed": one.seed,
         **values,
     })  # fmt: skip
