@@ -10,15 +10,17 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.blas import dot
-from lapsvm.nn.rankings import Flags, one_ranking
+from lapsvm.nn.rankings import Flags, Labels, one_ranking
 from lapsvm.ranking import (
+    NDCGLoss,
     RankLoss,
     ZeroOneLoss,
     loss_diminished_ranking,
     most_violated_ranking,
     predicted_ranking,
 )
-from lapsvm.ranking.inference import as_scores, violation_and_gradient
+from lapsvm.ranking.graded import GRADED_BOUNDS, GradedRankings
+from lapsvm.ranking.inference import as_scores, check_usable, violation_and_gradient
 from lapsvm.ranking.predicted import subtract_predicted
 
 AnyLoss = RankLoss | ZeroOneLoss
@@ -69,6 +71,15 @@ def _product(coefficients: Float64, scores: Float64, positive: Flags, loss: AnyL
 
 
 BOUNDS: dict[str, Bound] = {"hinge": hinge, "up": up, "down": down, "delta": delta}
+
+
+def bounded(bound: str, loss: AnyLoss, scores: Float64, labels: Labels) -> tuple[float, Float64]:
+    """Return the value and coefficients of a bound; gains of which one is not 0 are binary labels."""
+    positive = labels > 0
+    if not isinstance(loss, NDCGLoss) or (not positive.all() and np.ptp(labels[positive].astype(np.float64)) == 0):
+        return BOUNDS[bound](loss, scores, positive)
+    check_usable(scores)
+    return GRADED_BOUNDS[bound](GradedRankings(loss, scores, labels.astype(np.float64)), scores)
 
 
 def solve_one(bound: str, loss: AnyLoss, scores: Array, labels: Array, scale: float) -> tuple[float, Array] | None:

@@ -76,7 +76,7 @@ def rank_hinge_loss(
     return_info: bool = False,
     sample_weight: object = None,
 ) -> Any:
-    """Return the structured hinge of a rank loss for binary labels.
+    """Return the structured hinge of a rank loss, for binary labels, NDCG also for graded ones.
 
     Arguments, value and errors are those of :class:`lapsvm.nn.RankHingeLoss`. A loss that is an object must be the same
     object while a compiled graph that contains the call is in use; a module holds it.
@@ -103,7 +103,7 @@ def rank_ramp_loss(
     return_info: bool = False,
     sample_weight: object = None,
 ) -> Any:
-    """Return the structured ramp of a rank loss for binary labels.
+    """Return the structured ramp of a rank loss, for binary labels, NDCG also for graded ones.
 
     Arguments, value and errors are those of :class:`lapsvm.nn.RankRampLoss`; objects as in :func:`rank_hinge_loss`.
     """
@@ -131,7 +131,7 @@ def direct_loss(
     return_info: bool = False,
     sample_weight: object = None,
 ) -> Any:
-    """Return the bound of direct loss minimisation for binary labels.
+    """Return the bound of direct loss minimisation, for binary labels, NDCG also for graded ones.
 
     Arguments, value and errors are those of :class:`lapsvm.nn.DirectLoss`; objects as in :func:`rank_hinge_loss`.
     """

@@ -14,9 +14,9 @@ import torch
 
 from lapsvm.arrays import Array
 from lapsvm.errors import InputError, OptionError, ShapeError
-from lapsvm.nn.bounds import BOUNDS, AnyLoss, solve_one
+from lapsvm.nn.bounds import AnyLoss, bounded, solve_one
 from lapsvm.nn.rankings import Batch, Solved, make_batch, solve_rankings
-from lapsvm.ranking.losses import NAMED
+from lapsvm.ranking.losses import NAMED, NDCGLoss
 
 _LIBRARY: Any = torch.library.Library("lapsvm", "FRAGMENT")  # type: ignore[no-untyped-call]
 _SCHEMA = (
@@ -68,7 +68,7 @@ def _rank_loss(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the value, a scalar or one per ranking, and the gradient of its sum in the scores' shape.
 
-    The bound "delta" is NaN for rankings without a positive or without a negative.
+    The bound "delta" is NaN for rankings whose samples are all alike.
     """
     array, targets = to_array("scores", scores), to_array("labels", labels)
     kept = loss_of(loss)
@@ -79,7 +79,8 @@ def _rank_loss(
         optional = (
             None if part is None else to_array(name, part) for name, part in (("mask", mask), ("groups", groups))
         )
-        batch = make_batch(array, targets, *optional, scale=scale, ignore_index=ignore_index, n_groups=n_groups)
+        scaled, graded = np.multiply(array, scale, dtype=np.float64), isinstance(kept, NDCGLoss)
+        batch = make_batch(scaled, targets, *optional, ignore_index=ignore_index, n_groups=n_groups, graded=graded)
         solved = _solve_batch(batch, bound, kept, raise_on_empty)
         weights = _ranking_weights(solved, array.shape, class_weight, reduction)
         each = _as_shape(solved.values, array.ndim, groups is not None)
@@ -93,7 +94,7 @@ def _rank_loss(
 
 def _solve_batch(batch: Batch, bound: str, loss: AnyLoss, raise_on_empty: bool) -> Solved:
     """Return what the bound gives for each ranking."""
-    solved = solve_rankings(batch, partial(BOUNDS[bound], loss), torch.get_num_threads(), raise_on_empty)
+    solved = solve_rankings(batch, partial(bounded, bound, loss), torch.get_num_threads(), raise_on_empty)
     if bound == "delta":
         solved.values[~solved.valid] = np.nan
     return solved

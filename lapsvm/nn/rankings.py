@@ -13,7 +13,8 @@ from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError
 from lapsvm.ranking.inference import check_usable
 
 Flags = NDArray[np.bool_]
-Solver = Callable[[Float64, Flags], tuple[float, Float64]]
+Labels = Flags | Float64
+Solver = Callable[[Float64, Labels], tuple[float, Float64]]
 
 # samples above which the rankings of a batch are worth a thread each
 _SAMPLES_FOR_THREADS = 1 << 16
@@ -26,14 +27,15 @@ class Batch:
     Attributes
     ----------
     scores : (K, B) float64
-    positive : (K, B) bool
+    labels : (K, B) bool, or float64
+        Which samples are positive; gains where they are graded.
     counted : (K, B) bool, or None if all samples count
     groups : list of (m,) int, or None
         The samples of each group, for all columns; None is one group of all samples.
     """
 
     scores: Float64
-    positive: Flags
+    labels: Labels
     counted: Flags | None
     groups: list[Index] | None
 
@@ -46,7 +48,7 @@ class Batch:
 class Solved(NamedTuple):
     """What a solver found for every ranking of a batch.
 
-    `values` (G, K) are 0 where `valid` (G, K) is False: rankings without a positive or without a negative. Each value
+    `values` (G, K) are 0 where `valid` (G, K) is False: rankings whose samples are all alike. Each value
     changes with the scores (K, B) as -`coefficients` (K, B).
     """
 
@@ -69,21 +71,23 @@ def make_batch(
     mask: Array | None = None,
     groups: Array | None = None,
     *,
-    scale: float = 1.0,
     ignore_index: int | None = None,
     n_groups: int = -1,
+    graded: bool = False,
 ) -> Batch:
     """Return the batch of the arrays of a loss's call, checked.
 
     Parameters
     ----------
-    scores : (n,) or (B, K) float
+    scores : (n,) or (B, K) float64
     labels : as scores; or (B,) int, the class of each sample
     mask : bool, as scores or (B,), optional
     groups : (B,) int, optional
         Any whole numbers; with `n_groups` they are 0 .. n_groups - 1, and their order is that of the numbers.
-    scale, ignore_index
+    ignore_index
         As in `RankHingeLoss`.
+    graded : bool
+        Whether labels may be gains, any numbers of at least 0.
 
     Raises
     ------
@@ -94,10 +98,9 @@ def make_batch(
         raise ShapeError(f"scores must have shape (n,) or (B, K), got {scores.shape}.")
     _check_shape(scores.shape, labels)
     counted = _counted(scores.shape, labels, mask, ignore_index)
-    positive = _positive(scores.shape, labels, counted)
-    scaled = np.multiply(_rows(scores), scale, dtype=np.float64)
+    targets = _targets(scores.shape, labels, counted, graded)
     members = None if groups is None else _members(groups, len(scores), n_groups)
-    return Batch(scaled, positive, counted, members)
+    return Batch(_rows(scores), targets, counted, members)
 
 
 def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_empty: bool = False) -> Solved:
@@ -116,17 +119,16 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
     coefficients = np.zeros(batch.scores.shape if not alone else 0)
 
     def run(ranking: Ranking) -> Float64 | None:
-        scores, positive = batch.scores[ranking.column], batch.positive[ranking.column]
+        scores, labels = batch.scores[ranking.column], batch.labels[ranking.column]
         if ranking.samples is not None:
-            scores, positive = scores[ranking.samples], positive[ranking.samples]
-        n_pos = int(np.count_nonzero(positive))
+            scores, labels = scores[ranking.samples], labels[ranking.samples]
         try:
-            if not 0 < n_pos < len(positive):
+            if not len(labels) or labels.min() == labels.max():
                 if raise_on_empty:
-                    raise OneClassError(_empty(batch, ranking, n_pos, len(positive)))
+                    raise OneClassError(_empty(batch, ranking, int(np.count_nonzero(labels)), len(labels)))
                 check_usable(scores)
                 return None
-            value, found = solve(scores, positive)
+            value, found = solve(scores, labels)
         except NotFiniteError as error:
             raise NotFiniteError(_named(str(error), batch, ranking)) from None
         solved.values[ranking.group, ranking.column] = value
@@ -199,11 +201,12 @@ def _check_shape(shape: tuple[int, ...], labels: Array) -> None:
         raise ShapeError(f"labels must have shape {either}, got {labels.shape}.")
 
 
-def _positive(shape: tuple[int, ...], labels: Array, counted: Flags | None) -> Flags:
-    """Return which samples are positive (K, B)."""
+def _targets(shape: tuple[int, ...], labels: Array, counted: Flags | None, graded: bool) -> Labels:
+    """Return which samples are positive (K, B), or their gains."""
     if labels.shape == shape:
         rows = _rows(labels)
-        _check_labels(rows, counted)
+        if _check_labels(rows, counted, graded):
+            return np.ascontiguousarray(rows if counted is None else np.where(counted, rows, 0), dtype=np.float64)
         return np.ascontiguousarray(rows if rows.dtype == np.bool_ else rows > 0)
     if labels.dtype.kind not in "iu":
         raise InputError(f"labels of shape {labels.shape} must be whole class indices, got torch.{labels.dtype}.")
@@ -219,13 +222,19 @@ def _positive(shape: tuple[int, ...], labels: Array, counted: Flags | None) -> F
     return np.asarray(labels == np.arange(shape[1])[:, None])
 
 
-def _check_labels(rows: Array, counted: Flags | None) -> None:
-    """Raise InputError if a label that counts is not binary, and NotFiniteError if it is NaN."""
+def _check_labels(rows: Array, counted: Flags | None, graded: bool) -> bool:
+    """Return whether the labels that count are gains. NotFiniteError if one is NaN; InputError if they are neither."""
     labels = rows if counted is None or is_binary(rows) else rows[counted]
     missing = np.count_nonzero(np.isnan(labels))
     if missing:
         raise NotFiniteError(f"labels must not be NaN, got NaN for {missing} sample(s) that count.")
+    if graded and not is_binary(labels):
+        wrong = labels[(labels < 0) | np.isinf(labels)]
+        if len(wrong):
+            raise InputError(f"graded labels must be finite and 0 or more, got {wrong[0]:g}.")
+        return True
     check_binary("labels", labels)
+    return False
 
 
 def _members(groups: Array, n: int, n_groups: int) -> list[Index]:

@@ -9,7 +9,7 @@ from lapsvm.nn import direct_loss, rank_hinge_loss, rank_ramp_loss  # noqa: E402
 
 LOSSES = ["ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one"]
 BOUNDS = [rank_hinge_loss, rank_ramp_loss, direct_loss]
-FILLINGS = [0.0, 1e30, float("nan"), float("-inf")]
+FILLINGS = [0.0, 1e30, float("nan"), float("-inf"), float("inf")]
 IGNORED = -100
 
 
@@ -59,9 +59,10 @@ def test_padding_changes_neither_value_nor_gradient(loss, function, reduction, f
         places = [np.sort(rng.permutation(length)[: len(one)]) for one in scores]
         mask = padded([np.ones(len(one), dtype=bool) for one in scores], length, places, False)
         filled = padded([one.astype(np.int64) for one in labels], length, places, IGNORED)
+        masked = torch.where(mask, filled == 1, bool(rng.integers(2)))  # padding may look like a positive
         options = {"ignore_index": IGNORED} if form == "ignore_index" else {"mask": mask}
         value, gradient = value_and_gradient(
-            function, padded(scores, length, places, filling), filled if form == "ignore_index" else filled == 1,
+            function, padded(scores, length, places, filling), filled if form == "ignore_index" else masked,
             loss=loss, reduction=reduction, class_weight=None if reduction == "none" else weight, **options,
         )  # fmt: skip
         np.testing.assert_allclose(value, expected if reduction == "none" else expected.sum(), rtol=1e-12, atol=1e-15)
@@ -94,3 +95,25 @@ def test_weights_of_queries_in_groups_are_those_of_their_values():
     mask = padded([np.ones(len(one), dtype=bool) for one in scores], 9, places, False)
     mean = rank_hinge_loss(*table, mask, class_weight=weight)
     assert mean.item() == pytest.approx(((values * weight).sum() / weight[info.valid].sum()).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("filling", FILLINGS)
+@pytest.mark.parametrize("function", BOUNDS, ids=lambda function: function.__name__)
+def test_padding_inside_groups_changes_nothing(function, filling, dtype):
+    rng = np.random.default_rng(9)
+    scores, labels = lists(rng)
+    groups = np.repeat(np.arange(len(scores)), [len(one) for one in scores])
+    flat, targets = torch.tensor(np.concatenate(scores), dtype=dtype), torch.tensor(np.concatenate(labels))
+    expected = value_and_gradient(function, flat, targets, None, torch.tensor(groups))
+    length, own = len(flat) + 7, np.sort(rng.permutation(len(flat) + 7)[: len(flat)])
+    mask = torch.zeros(length, dtype=torch.bool)
+    mask[own] = True
+    wide, all_labels = torch.full((length,), filling, dtype=dtype), torch.ones(length, dtype=torch.bool)
+    wide[own], all_labels[own] = flat.detach(), targets
+    all_groups = torch.tensor(rng.integers(0, len(scores), length))
+    all_groups[own] = torch.tensor(groups)
+    value, gradient = value_and_gradient(function, wide, all_labels, mask, all_groups)
+    assert value == expected[0]
+    np.testing.assert_array_equal(gradient[own], expected[1])
+    assert not gradient[~mask.numpy()].any()
