@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
     from lapsvm.nn.layerwise import LayerwiseSVM
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
-    from lapsvm.nn.score_memory import ScoreMemory
     from lapsvm.nn.two_pass import two_pass_backward
 
 # name -> the file that defines it, which imports torch
@@ -25,7 +24,6 @@ _WITH_TORCH = {
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
-    "ScoreMemory": "score_memory",
     "direct_loss": "functional",
     "rank_hinge_loss": "functional",
     "rank_ramp_loss": "functional",
@@ -40,7 +38,6 @@ __all__ = [
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
-    "ScoreMemory",
     "TrainedHeads",
     "direct_loss",
     "load_heads",

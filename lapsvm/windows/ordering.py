@@ -1,4 +1,4 @@
-"""The order of selective search's windows: greedy cover of boxes that are likely objects, or the paper's random order.
+"""The order of selective search's windows: greedy cover of boxes that are likely objects.
 
 A box is likely an object if it cuts few regions of a coarse segmentation (superpixels straddling: B. Alexe,
 T. Deselaers, V. Ferrari, "Measuring the Objectness of Image Windows", PAMI 2012), holds many edges and is filled by the
@@ -123,15 +123,3 @@ def whole_weights(weights: Float64) -> Int32:
     """Return the weights over the greatest, as whole numbers from 1 to MAX_WEIGHT."""
     whole: Int32 = np.maximum(1, np.floor(weights / weights.max() * MAX_WEIGHT)).astype(np.int32)
     return whole
-
-
-def at_random(hierarchies: Sequence[Int32], seed: int) -> Int32:
-    """Return all boxes in the paper's order (section 3.3): large regions first, with randomised order.
-
-    The j-th last region of a strategy gets the key j x u with u uniform in [0, 1); small keys come first.
-    """
-    boxes = np.concatenate(hierarchies)
-    height = np.concatenate([np.arange(len(strategy), 0, -1) for strategy in hierarchies])
-    order = np.argsort(height * np.random.default_rng(seed).random(len(boxes)), kind="stable")
-    ordered: Int32 = boxes[order]
-    return ordered

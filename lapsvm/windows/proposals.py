@@ -58,8 +58,7 @@ def propose(
     max_area : float, default 1.0
         Maximum area as a share of the picture's area, in (0, 1].
     seed : int, default 0
-        Seed of a `Mode` of selective search with the order "random"; nothing else uses it. Boxes and their order are
-        the same for any number of threads.
+        Seed of a method of your own; ours use none. Boxes and their order are the same for any number of threads.
     threads : int, default 1
         Threads over the colour spaces of selective search.
 

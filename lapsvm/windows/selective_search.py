@@ -18,7 +18,7 @@ from lapsvm._ext import regions as _regions
 from lapsvm._ext import segmentation as _segmentation
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.colour import SPACES, Planes
-from lapsvm.windows.ordering import Evidence, at_random, by_coverage, default_min_side
+from lapsvm.windows.ordering import Evidence, by_coverage, default_min_side
 
 Int32 = NDArray[np.int32]
 
@@ -48,19 +48,14 @@ class Mode:
     scale : float, default 1.0
         The picture's sides are reduced by this factor, in (0, 1], but the longer one not below 320 pixels; the boxes
         are enlarged to whole pixels of the picture.
-    order : str, default "coverage"
-        "coverage": the first boxes cover as many likely objects as possible, and boxes below the default `min_side`
-        come last; the seed is not used. "random": the paper's order, large regions first with chance.
     """
 
     spaces: tuple[str, ...]
     ks: tuple[int, ...]
     cues: tuple[str, ...]
     scale: float = 1.0
-    order: str = "coverage"
 
 
-ORDERS = ("coverage", "random")
 MODES = {
     "single": Mode(("hsv",), (100,), ("CTSF",)),
     "fast": Mode(("hsv", "lab"), (80, 160, 320, 640), ("CTSF", "TSF", "F", "S"), scale=2 / 3),
@@ -85,13 +80,13 @@ class Regions(NamedTuple):
     pairs: Int32
 
 
-def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:
-    """Return the boxes of all strategies of a mode, best first.
+def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -> Int32:  # noqa: ARG001 - the methods' form
+    """Return the boxes of all strategies of a mode, those that cover likely objects first, the smallest last.
 
     Raises
     ------
     OptionError
-        If the mode, a colour space, a cue or an order is unknown.
+        If the mode, a colour space or a cue is unknown.
     InputError
         If a k of a `Mode` is not a whole number >= 1, its scale not in (0, 1], or it has no strategy.
     """
@@ -100,13 +95,10 @@ def selective_search(image: Planes, mode: str | Mode, seed: int, threads: int) -
     share = seen.size / image.size  # regions have so many pixels less
     smaller = replace(mode, ks=tuple(max(1, round(k * share)) for k in mode.ks))
     spaces = searched_spaces(seen, smaller, threads)
-    every = [boxes for space in spaces for boxes in space.hierarchies]
-    if mode.order == "random":
-        boxes = at_random(every, seed)
-    else:
-        sizes = np.concatenate([sizes for space in spaces for sizes in space.sizes])
-        least = default_min_side(*image.shape[:2]) * (max(seen.shape) / max(image.shape))
-        boxes = by_coverage(np.concatenate(every), sizes, [space.evidence for space in spaces], least)
+    every = np.concatenate([boxes for space in spaces for boxes in space.hierarchies])
+    sizes = np.concatenate([sizes for space in spaces for sizes in space.sizes])
+    least = default_min_side(*image.shape[:2]) * (max(seen.shape) / max(image.shape))
+    boxes = by_coverage(every, sizes, [space.evidence for space in spaces], least)
     return boxes if seen is image else enlarged(boxes, seen.shape, image.shape)
 
 
@@ -138,8 +130,6 @@ def check_mode(mode: str | Mode) -> Mode:
     if not isinstance(mode, Mode) or not (mode.spaces and mode.ks and mode.cues):
         raise InputError(f"mode must be a name or a Mode with spaces, ks and cues, got {mode!r}.")
     _check_strategies(mode)
-    if mode.order not in ORDERS:
-        raise OptionError(f"order {mode.order!r} is not known; choose from {', '.join(ORDERS)}.")
     if not isinstance(mode.scale, int | float) or not 0 < mode.scale <= 1:
         raise InputError(f"scale must be greater than 0 and at most 1, got {mode.scale!r}.")
     return mode

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lapsvm.errors import InputError, ShapeError
+from lapsvm.errors import InputError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from lapsvm.nn import (  # noqa: E402
     RankHingeLoss,
-    ScoreMemory,
     processes,
     rank_hinge_loss,
     two_pass_backward,
@@ -139,64 +138,6 @@ def test_what_two_passes_cannot_do_is_refused():
         two_pass_backward(normalised.double(), chunked(inputs, labels), RankHingeLoss())
     normalised[0].eval()
     two_pass_backward(normalised.double(), chunked(inputs, labels), RankHingeLoss())
-
-
-def test_a_memory_adds_older_scores():
-    memory = ScoreMemory(5)
-    first, second = torch.arange(8.0).split(4)
-    labels = torch.tensor([1, 0, 1, 0])
-    scores, targets = memory(first, labels)
-    assert torch.equal(scores, first)
-    second.requires_grad_()
-    scores, targets = memory(second, 1 - labels)
-    assert torch.equal(scores, torch.cat([second, first]))
-    assert torch.equal(targets, torch.tensor([0, 1, 0, 1, 1, 0, 1, 0]))
-    scores, targets = memory(first, labels)
-    assert torch.equal(scores, torch.cat([first, second, first[:1]]))
-    assert not memory.scores.requires_grad
-    rank_hinge_loss(*memory(second, labels)).backward()
-    assert second.grad.any()
-
-
-def test_a_memory_is_saved_with_its_module_and_forgets():
-    memory, (inputs, labels) = ScoreMemory(20), data(9)
-    memory(inputs[:, :3], labels)
-    copied = ScoreMemory(20)
-    copied.load_state_dict(memory.state_dict())
-    assert torch.equal(copied.scores, memory.scores)
-    assert torch.equal(copied.labels, labels)
-    copied.clear()
-    assert torch.equal(copied(inputs[:, :3], labels)[0], inputs[:, :3])
-    copied.eval()
-    assert len(copied(inputs[:, :3], labels)[0]) == 9
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        None,
-        [],
-        {},
-        {"scores": 3, "labels": 3},
-        {"scores": torch.ones(3), "labels": torch.ones(2)},
-        {"scores": torch.ones(3), "labels": None},
-        {"scores": torch.ones(3, 3, 3), "labels": torch.ones(3, 3, 3)},
-    ],
-)
-def test_a_state_that_is_no_memory_s_is_refused(state):
-    with pytest.raises(InputError, match=r"must (hold|be|have)"):
-        ScoreMemory(4).set_extra_state(state)
-
-
-def test_what_a_memory_cannot_hold_is_refused():
-    with pytest.raises(InputError, match="size must be a whole number of 1 or more, got 0"):
-        ScoreMemory(0)
-    memory = ScoreMemory(4)
-    memory(torch.zeros(2, 3), torch.zeros(2, 3))
-    with pytest.raises(ShapeError, match=re.escape("scores must have shape (B, 3) as before, got (2,)")):
-        memory(torch.zeros(2), torch.zeros(2))
-    with pytest.raises(ShapeError, match="scores and labels must have the same length, got 2 and 3"):
-        ScoreMemory(4)(torch.zeros(2), torch.zeros(3))
 
 
 def test_one_process_gathers_nothing():

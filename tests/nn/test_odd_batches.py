@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the losses are torch modules")
 
-from lapsvm.errors import InputError, ShapeError  # noqa: E402
-from lapsvm.nn import RankHingeLoss, ScoreMemory, rank_hinge_loss, two_pass_backward  # noqa: E402
+from lapsvm.errors import InputError  # noqa: E402
+from lapsvm.nn import RankHingeLoss, rank_hinge_loss, two_pass_backward  # noqa: E402
 
 X = torch.arange(24.0).reshape(6, 4).sin()
 LABELS = torch.tensor([1, 0, 1, 0, 0, 1])
@@ -70,20 +70,3 @@ def test_scores_must_depend_on_parameters():
 
 def test_scores_must_be_tensors():
     refused("model must return a torch.Tensor, got list.", lambda x: x.tolist(), HALVES, RankHingeLoss())
-
-
-def test_memory_refuses_what_is_no_tensor_and_has_no_samples():
-    with pytest.raises(InputError, match=re.escape("scores must be a torch.Tensor, got list.")):
-        ScoreMemory(4)([1.0], LABELS[:1])
-    with pytest.raises(ShapeError, match=re.escape("labels must have shape (B,) or (B, K), got ().")):
-        ScoreMemory(4)(X[0, :1], LABELS[0])
-
-
-def test_a_memory_keeps_no_more_than_its_size_of_a_saved_one():
-    saved = ScoreMemory(4)
-    saved(X[:, 0], LABELS)
-    smaller = ScoreMemory(2)
-    smaller.load_state_dict(saved.state_dict())
-    scores, labels = smaller(X[:1, 1], LABELS[:1])
-    assert scores.tolist() == [X[0, 1].item(), *X[:2, 0].tolist()]
-    assert labels.tolist() == LABELS[[0, 0, 1]].tolist()

@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm._ext import coverage, segmentation
 from lapsvm.boxes import iou
-from lapsvm.errors import InputError, OptionError
+from lapsvm.errors import InputError
 from lapsvm.windows import Mode, ordering, propose
 from lapsvm.windows.ordering import Evidence, by_area, by_coverage, largest, objectness, whole_weights
 
@@ -160,14 +160,6 @@ def picture(seed=0, shape=(90, 130)):
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
-def test_the_orders_have_the_same_boxes():
-    found = [
-        propose(picture(), mode=Mode(("lab",), (20, 50), ("CTSF", "F"), order=order), max_windows=None)
-        for order in ("coverage", "random")
-    ]
-    assert set(map(tuple, found[0].tolist())) == set(map(tuple, found[1].tolist()))
-
-
 def test_a_large_picture_is_segmented_reduced():
     image = np.repeat(np.repeat(picture(), 5, axis=0), 5, axis=1)
     whole, reduced = (propose(image, mode=Mode(("lab",), (100,), ("CTSF",), scale=scale)) for scale in (1.0, 0.5))
@@ -182,8 +174,3 @@ def test_a_large_picture_is_segmented_reduced():
 def test_a_wrong_scale_is_named(scale):
     with pytest.raises(InputError, match="scale must be greater than 0 and at most 1, got"):
         propose(picture(), mode=Mode(("lab",), (100,), ("S",), scale=scale))
-
-
-def test_a_wrong_order_is_named():
-    with pytest.raises(OptionError, match="order 'best' is not known; choose from coverage, random"):
-        propose(picture(), mode=Mode(("lab",), (100,), ("S",), order="best"))

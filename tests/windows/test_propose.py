@@ -103,24 +103,10 @@ def test_the_same_seed_gives_the_same_boxes_in_another_process():
     assert runs == {f"{propose(noise((60, 80)), seed=7).tolist()}\n".encode()}
 
 
-def test_another_seed_gives_the_same_set_in_another_random_order():
-    image, _ = scene()
-    mode = Mode(("hsv", "lab"), (50, 100), ("CTSF",), order="random")
-    first, second = (propose(image, mode=mode, seed=seed, max_windows=None) for seed in (0, 1))
-    assert first.tolist() != second.tolist()
-    assert set(map(tuple, first.tolist())) == set(map(tuple, second.tolist()))
-
-
 def test_max_windows_takes_the_first():
     image, _ = scene()
     every = propose(image, max_windows=None)
     np.testing.assert_array_equal(propose(image, max_windows=17), every[:17])
-
-
-def test_large_windows_come_first_in_the_random_order():
-    mode = Mode(("hsv", "lab"), (50, 100, 200, 400), ("CTSF", "TSF"), order="random")
-    sizes = areas(propose(noise((120, 160)), mode=mode, max_windows=None))
-    assert sizes[: len(sizes) // 10].mean() > 2 * sizes.mean()
 
 
 def test_min_side_drops_the_small_and_no_other():
