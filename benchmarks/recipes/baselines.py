@@ -1,45 +1,57 @@
-"""Baselines on the shards of a finished run: MI-SVM, WSDDN and OICR, each as a run folder.
+"""Baselines on the shards of a finished run: MI-SVM, WSDDN and OICR, each as a folder that `lapsvm compare` takes.
 
     python benchmarks/recipes/baselines.py --run RUN --out DIR --method mi_svm|wsddn|oicr
         [--seed 0 | --seeds 0,1,2] [--root DATA]
 
-DIR becomes a run on RUN's shards, with RUN's settings but for the learner: trained, detected and evaluated as
-`lapsvm run --learner METHOD` does. RUN is only read. Its demotion applies to MI-SVM only: the softmax over the windows
-of a picture does the same for WSDDN, and OICR's heads are used as their authors do, without one. All the
-other settings of detection are RUN's for every method, score smoothing and box voting among them, so that methods
-compare on equal terms; the heads' authors use neither.
+DIR gets RUN's settings and shards, and the baseline's detections with their figures; there are no models in it. RUN is
+only read. Its demotion applies to MI-SVM only: the softmax over the windows of a picture does the same for WSDDN, and
+OICR's heads are used as their authors do, without one. All the other settings of detection are RUN's for every method,
+score smoothing and box voting among them, so that methods compare on equal terms; the heads' authors use neither.
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
+from baseline_learners.fit_heads import HeadPictures, fit_heads
+from baseline_learners.fit_mi_svm import fit_mi_svm
+from baseline_learners.options import HEADS, BaselineOptions
 from lapsvm.pipelines.cli.parameters import PATH
-from lapsvm.pipelines.cli.parsing import setting_values
 from lapsvm.pipelines.cli.study import Root, study_command
+from lapsvm.pipelines.fitting.tasks import fit_tasks
+from lapsvm.pipelines.fitting.training_bags import training_bags
+from lapsvm.pipelines.results.detections import (
+    detect_set,
+    publish_results,
+    stamp_with_results,
+    write_temporary_results,
+)
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
-from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.folder import STAMP, RunFolder
 from lapsvm.pipelines.run.limits import MAX_SEED
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.run.settings import HEADS, Settings
+from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.shards.jobs import copy_shard
+from lapsvm.pipelines.shards.projection import projection_of
 from lapsvm.pipelines.stages.registry import run_stage
 
+from lapsvm.arrays import Float64
+from lapsvm.detection import score_many
 from lapsvm.errors import OptionError
+from lapsvm.evaluation import write_json
+from lapsvm.features import Shard, open_shards
 
-C_VALUES = (0.05, 0.5, 5.0)
-J_VALUES = (1.0, 3.0)
-"""MI-SVM's constants to choose from, for features with a mean norm of 1."""
-
-OF_HEADS = ("train.epochs", "train.lr", "train.weight_decay")
-"""The settings of heads."""
+RECORD = "baseline.json"
+OF_HEADS, OF_MI_SVM = ("epochs", "lr", "weight_decay"), ("C", "J")
+"""The constants of the methods."""
 
 
 class Method(StrEnum):
@@ -56,21 +68,55 @@ def run(
 ) -> None:  # fmt: skip
     """Train a baseline on the shards of the run in `folder`, detect and evaluate with the settings of that run.
 
-    `constants` are settings, such as "train.epochs" or "train.C", with values to choose from; `root` is the folder of
-    the run's data, if it has moved.
+    `constants` are fields of `BaselineOptions` with values to choose from; `root` is the folder of the run's data, if
+    it has moved.
 
     Raises
     ------
     OptionError
-        If `out` holds a run already.
+        If `out` holds a run already, or a constant is given that the baseline does not have.
     StageError
         If `folder` is no run folder.
     """
-    context = _context(folder, out, method, seed, constants, quiet, root)
+    for name in constants:
+        if name not in (OF_HEADS if method.value in HEADS else OF_MI_SVM):
+            raise OptionError(f"option --{name.replace('_', '-')} is not one of --method {method.value}.")
+    context = _context(folder, out, method, quiet, root)
+    train = context.settings.train
+    options = BaselineOptions(method.value, train.folds, train.margin, seed, **constants)
     with context.run.lock():
         take_shards(RunFolder(folder), context.run, list(context.data.records))
-        for stage in ("train", "detect", "evaluate"):
-            run_stage(stage, context)
+        with context.timed("train"):
+            score, record = _trained(context, options)
+        context.save_settings()
+        for set_name in context.data.records:
+            _detect(context, set_name, score)
+        path = context.run.path / RECORD
+        context.run.files.claim([path])
+        write_json(path, {"method": options.method, "seed": seed, **record})
+        run_stage("evaluate", context)
+
+
+def _trained(context: RunContext, options: BaselineOptions) -> tuple[Callable[[Shard], Float64], Mapping[str, Any]]:
+    """Return the function shard -> scores (n, classes) of its windows, and the record of training."""
+    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    tasks = fit_tasks(context, shards)
+    bags, scale, pairs = training_bags(context, shards)
+    if options.method in HEADS:
+        return fit_heads(options, tasks, HeadPictures(bags, shards, scale, pairs), context.reporter)
+    projection = projection_of(context.run, shards)
+    detectors, record = fit_mi_svm(options, tasks, bags, scale, pairs, projection, context.reporter)
+    return lambda shard: score_many(detectors, shard.features), record
+
+
+def _detect(context: RunContext, set_name: str, score: Callable[[Shard], Float64]) -> None:
+    """Write the detections of a set, stamped with the shards and settings that decide them."""
+    run, shards = context.run, open_shards(context.run.shards(set_name))
+    files = write_temporary_results(run, set_name, detect_set(context, shards, context.data.classes, score, set_name))
+    publish_results(run, set_name, files)
+    checksums = [header.checksum for header in shards.headers]
+    stamp = {"models": {}, "shards": checksums, "settings": asdict(context.settings.detect)}
+    run.write(run.detections(set_name) / STAMP, stamp_with_results(stamp, list(files.values())))
 
 
 def run_seeds(
@@ -93,40 +139,25 @@ def run_seeds(
     for seed in seeds:
         own = out / f"{method.value}-{seed}"
         run(folder, own, method, seed, constants, quiet=quiet, root=root)
-        chosen = json.loads(RunFolder(own).baseline_file.read_text(encoding="utf-8"))
-        constants = {**constants, **{f"train.{name}": (chosen[name],) for name in ("epochs", "lr")}}
+        chosen = json.loads((own / RECORD).read_text(encoding="utf-8"))
+        constants = {**constants, **{name: (chosen[name],) for name in ("epochs", "lr")}}
 
 
-def _context(
-    folder: Path, out: Path, method: Method, seed: int, constants: Mapping[str, Any], quiet: bool, root: Path | None
-) -> RunContext:
+def _context(folder: Path, out: Path, method: Method, quiet: bool, root: Path | None) -> RunContext:
     """Return the context of a baseline's run; OptionError if its folder holds a run already."""
     source, target = RunFolder(folder), RunFolder(out)
-    own = baseline_settings(source.require_settings("baselines"), method, seed, constants)
-    settings = moved(check_settings(own), root)
-    if target.settings_file.exists() or target.baseline_file.exists():
+    settings = baseline_settings(source.require_settings("baselines"), method)
+    if target.settings_file.exists() or (out / RECORD).exists():
         raise OptionError(f"option --out must be a folder that holds neither a run nor a baseline, got {out}.")
     program = ("python", "benchmarks/recipes/baselines.py")
-    return RunContext(target, settings, os.cpu_count() or 1, Reporter(quiet), program=program)
+    return RunContext(
+        target, moved(check_settings(settings), root), os.cpu_count() or 1, Reporter(quiet), program=program
+    )
 
 
-def baseline_settings(settings: Settings, method: Method, seed: int, constants: Mapping[str, Any]) -> Settings:
-    """Return a run's settings with a baseline in the place of its learner.
-
-    Raises OptionError if a constant is given that the baseline does not have.
-    """
-    own = OF_HEADS if method.value in HEADS else ("train.C", "train.J", "train.J_relative")
-    for name in constants:
-        if name not in own:
-            raise OptionError(
-                f"option --{name.partition('.')[2].replace('_', '-')} is not one of --method {method.value}."
-            )
-    values: dict[str, Any] = {"train.learner": method.value, "train.head_seed": seed, "refine.rounds": 0}
-    if method.value in HEADS:
-        values |= {"detect.demotion": 0.0}
-    else:
-        values |= {"train.C": C_VALUES, "train.J": J_VALUES, "train.J_relative": False}
-    return settings.with_values({**values, **constants})
+def baseline_settings(settings: Settings, method: Method) -> Settings:
+    """Return a run's settings without refinement, and for heads without demotion."""
+    return settings.with_values({"refine.rounds": 0, **({"detect.demotion": 0.0} if method.value in HEADS else {})})
 
 
 def take_shards(source: RunFolder, target: RunFolder, sets: list[str]) -> None:
@@ -161,14 +192,26 @@ def main(
     root: Root = None,
 ) -> None:
     """Train a baseline on the shards of a run and evaluate it."""
-    texts = {name: text or None for name, text in (("epochs", epochs), ("lr", lr), ("C", C), ("J", J))}
-    given: dict[str, Any] = {"weight_decay": weight_decay, **texts}
+    given = {"epochs": _numbers("epochs", epochs, int), "lr": _numbers("lr", lr), "C": _numbers("C", C)}
+    given |= {"J": _numbers("J", J), "weight_decay": weight_decay}
+    constants = {name: value for name, value in given.items() if value is not None}
     if seeds and seed is not None:
         raise OptionError(f"options --seeds and --seed must not go together, got {seeds!r} and {seed}.")
     if seeds:
-        run_seeds(folder, out, method, _seeds(seeds), setting_values(given), quiet=quiet, root=root)
+        run_seeds(folder, out, method, _seeds(seeds), constants, quiet=quiet, root=root)
         return
-    run(folder, out, method, seed or 0, setting_values(given), quiet=quiet, root=root)
+    run(folder, out, method, seed or 0, constants, quiet=quiet, root=root)
+
+
+def _numbers(name: str, text: str, kind: type[float] = float) -> tuple[float, ...] | None:
+    """Return numbers above 0 with commas between them, None for none; OptionError if one is none."""
+    try:
+        values = tuple(map(kind, text.split(","))) if text else None
+    except ValueError:
+        values = (0,)
+    if values is not None and min(values) <= 0:
+        raise OptionError(f"option --{name} must be numbers above 0, got {text!r}.")
+    return values
 
 
 def _seeds(text: str) -> list[int]:

@@ -35,14 +35,10 @@ def model_files(paths: Iterable[Path]) -> list[Path]:
     ------
     MissingError
         If a folder has none, or a run is not trained.
-    SettingsError
-        If a run has heads of a baseline.
     """
     files: dict[Path, Path] = {}
     for path in paths:
         models, is_run = path / "models", (path / "run.toml").is_file()
-        if (path / "heads.safetensors").is_file() and not models.is_dir():
-            raise SettingsError(f"run {path} has heads of a baseline, which score the windows of their own run alone.")
         if is_run and not models.is_dir():
             raise MissingError(f"run {path} has no models yet; run lapsvm train --out {path}.")
         folder = models if models.is_dir() else path

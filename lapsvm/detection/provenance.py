@@ -1,27 +1,16 @@
 """Provenance of a model: how it was made."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from lapsvm.detection.detector import Detector
 from lapsvm.errors import ModelFileError
 
 _NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap")
 _FOLDS = "held_out_image_ap"
 
 
-class OfClass(Protocol):
-    """What was trained for a class: a detector, or what stands for it in a baseline's run."""
-
-    @property
-    def class_name(self) -> str:
-        """The class."""
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """How it was made."""
-
-
-def provenance_value(detector: OfClass, *names: str) -> Any:
+def provenance_value(detector: Detector, *names: str) -> Any:
     """Return the value at the path `names` in a detector's provenance.
 
     Raises
@@ -41,7 +30,7 @@ def provenance_value(detector: OfClass, *names: str) -> Any:
     return value
 
 
-def _check_result(detector: OfClass) -> None:
+def _check_result(detector: Detector) -> None:
     """Raise ModelFileError unless the results in a provenance are numbers where readers expect them."""
     result = detector.provenance["result"]
     try:

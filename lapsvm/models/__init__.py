@@ -3,8 +3,7 @@
 from lapsvm.models.estimator_files import load, save
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
-from lapsvm.models.mi_svm import MISVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 
-__all__ = ["MISVM", "LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM", "TopPush", "load", "save"]
+__all__ = ["LatentRankSVM", "LatentSVM", "LatentStructSVM", "RankSVM", "TopPush", "load", "save"]

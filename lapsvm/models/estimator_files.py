@@ -15,14 +15,13 @@ from lapsvm.errors import InputError, ModelFileError
 from lapsvm.model_files import read_model, write_model
 from lapsvm.models.latent import LatentRankSVM, LatentSVM
 from lapsvm.models.latent_struct import LatentStructSVM
-from lapsvm.models.mi_svm import MISVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 from lapsvm.ranking.losses import NAMED
 
 FORMAT = "lapsvm estimator"
 VERSION = 1
-_KINDS = {kind.__name__: kind for kind in (LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush)}
+_KINDS = {kind.__name__: kind for kind in (LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM, TopPush)}
 _LEFT_OUT = ("callback",)  # it does not change the fitted model
 _FITTED = re.compile(r"[a-z][a-z_]*_")
 _NUMBERS = "biuf"
@@ -36,7 +35,7 @@ def save(model: BaseEstimator, path: str | Path) -> None:
 
     Parameters
     ----------
-    model : LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
+    model : LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM or TopPush
     path : str or Path
 
     Raises
@@ -74,7 +73,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM or TopPush
+    LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM or TopPush
         Fitted.
 
     Raises

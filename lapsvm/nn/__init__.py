@@ -1,15 +1,9 @@
-"""Rank losses and layerwise learning for torch, and baselines.
-
-torch is imported when one of the losses or learners is, or when a baseline is trained or applied.
-"""
+"""Rank losses and layerwise learning for torch, which is imported when one of them is."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lapsvm.errors import DependencyError, install_extra
-from lapsvm.nn.baselines.head_files import TrainedHeads, load_heads
-from lapsvm.nn.baselines.oicr import OICR
-from lapsvm.nn.wsddn import WSDDN
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
@@ -31,16 +25,12 @@ _WITH_TORCH = {
 }
 
 __all__ = [
-    "OICR",
-    "WSDDN",
     "DirectLoss",
     "LayerwiseSVM",
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
-    "TrainedHeads",
     "direct_loss",
-    "load_heads",
     "rank_hinge_loss",
     "rank_ramp_loss",
     "two_pass_backward",

@@ -8,7 +8,6 @@ from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection import Detector
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import load_projection, read_header
-from lapsvm.nn import load_heads
 
 from ..fitting.fold_models import FoldModels
 from ..results.held_out import HeldOut
@@ -74,8 +73,6 @@ def _checks(run: RunFolder) -> Iterator[FileCheck]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection
-    if run.heads.is_file():
-        yield run.heads, load_heads
     kinds = (
         (run.first_models, Detector.load),
         (run.models, Detector.load),

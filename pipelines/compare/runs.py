@@ -28,7 +28,6 @@ from ..run.files import check_outside
 from ..run.folder import RunFolder
 from ..run.ownership import table_files
 from ..run.progress import Reporter
-from ..run.settings import BASELINES
 from .differences import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg
@@ -112,8 +111,6 @@ def compare_runs(
         raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
     runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]
     _check_out(out, runs)
-    if options.folds is not None:
-        _check_folds(runs)
     classes = shared_classes(runs)
     for role in ROLES:
         _check_same_pictures(runs, role, classes)
@@ -129,14 +126,6 @@ def compare_runs(
     _write(out, table)
     if not quiet:
         print_comparison(table)
-
-
-def _check_folds(runs: Sequence[ComparedRun]) -> None:
-    """Raise OptionError if folds are asked of a baseline."""
-    for run in runs:
-        learner = run.context.settings.train.learner
-        if learner in BASELINES:
-            raise OptionError(f"option --folds needs runs of latent learners, got {learner} in {run.name}.")
 
 
 def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:

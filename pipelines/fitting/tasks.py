@@ -14,7 +14,6 @@ from lapsvm.latent import LatentSolution
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash, label_vector
 from ..run.files import is_of_another_program
-from ..run.settings import BASELINES, HEADS
 from ..shards.importing import imported_content
 from .verdicts.reviewed import ReviewedClass, Reviews, mended_labels
 
@@ -71,8 +70,8 @@ def _class_task(
 
 
 def _reviewed(context: RunContext, shards: ShardSet, name: str, y: Labels) -> tuple[Labels, Reviews]:
-    """Return the labels of a class after the verdicts of a person, which baselines do not take, and these."""
-    if context.settings.train.learner in BASELINES or not context.verdicts.of_class(name):
+    """Return the labels of a class after the verdicts of a person, and these."""
+    if not context.verdicts.of_class(name):
         return y, Reviews()
     reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
     return mended_labels(reviewed, y, shards.image_ids)
@@ -86,17 +85,9 @@ def labels_provenance(y: Labels) -> dict[str, Any]:
 def training_settings(context: RunContext) -> dict[str, Any]:
     """Return the settings that decide how a model is trained."""
     train, features = context.settings.train, context.settings.features
-    relevant = {name: value for name, value in asdict(train).items() if _is_used(train.learner, name)}
+    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[train.learner]
+    relevant = {name: value for name, value in asdict(train).items() if name not in unused}
     return relevant | {"seed": context.settings.seed} | ({"contrast": features.contrast} if features.beside else {})
-
-
-def _is_used(learner: str, name: str) -> bool:
-    """Return whether a learner depends on a setting of training."""
-    if learner in BASELINES:
-        constants = ("epochs", "lr", "weight_decay") if learner in HEADS else ("C", "J", "J_relative")
-        return name in ("learner", "folds", "margin", "head_seed", *constants)
-    unused = {"latent_svm": ("loss",), "latent_rank_svm": ("J", "J_relative", "trim")}[learner]
-    return name not in (*unused, "epochs", "lr", "weight_decay", "head_seed")
 
 
 def is_done(task: FitTask) -> bool:
@@ -124,31 +115,6 @@ def has_other_data(stored: Mapping[str, Any], task: FitTask) -> bool:
 def has_other_verdicts(stored: Mapping[str, Any], task: FitTask) -> bool:
     """Return whether a model's provenance records other verdicts of a person than those of a task."""
     return bool(stored.get("verdicts", {}) != task.provenance.get("verdicts", {}))
-
-
-def files_of_other_learners(context: RunContext) -> list[Path]:
-    """Return the files of the run that another kind of learner has left, which this one would neither read nor replace.
-
-    Latent learners leave held-out scores and models before refinement, heads a file for all classes.
-    """
-    run, learner, names = context.run, context.settings.train.learner, context.data.classes
-    files = [] if learner in HEADS else [run.heads]
-    if learner in BASELINES:
-        files += [path(name) for name in names for path in (run.first_model, run.fold_models, run.held_out)]
-    else:
-        files += [run.baseline_file]
-    if learner in HEADS:
-        files += [run.model(name) for name in names]
-    return [path for path in files if run.files.owns(path)]
-
-
-def check_other_learners(context: RunContext) -> None:
-    """Raise SettingsError if another kind of learner has left its files, unless they are made again (--redo)."""
-    for path in files_of_other_learners(context) if not context.redo else ():
-        raise SettingsError(
-            f"{path} was trained with another learner than {context.settings.train.learner}; use another --out, or "
-            "--redo to train again."
-        )
 
 
 def stored_provenance(path: Path) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from lapsvm.report.next_steps import is_weak
 
 from ..run.context import RunContext
 from ..run.recipes import from_network
-from ..run.settings import BASELINES, IMPORTED, Settings
+from ..run.settings import IMPORTED, Settings
 from .detectors import available_detectors
 from .held_out import HeldOut, read_held_out
 
@@ -82,6 +82,6 @@ def _advice(settings: Settings) -> str:
         names = IMPORTED
     elif not from_network(settings.features.extractors):
         return f"use features of a network (--extractor) instead of {names}"
-    if settings.refine.rounds or settings.train.learner in BASELINES:
+    if settings.refine.rounds:
         return f"use other features than {names}"
     return f"use lapsvm train --recipe best --redo, then lapsvm refine and detect, or other features than {names}"

@@ -15,7 +15,6 @@ from lapsvm.features import open_shards
 
 from ..fitting.verdicts.reviewed import ReviewedClass, is_right
 from ..run.context import RunContext
-from ..run.settings import BASELINES
 from .held_out import HeldOut, read_held_out
 
 LEVEL = 0.95
@@ -131,5 +130,5 @@ def verified_sentences(context: RunContext, figures: Mapping[str, Verified], *, 
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
     notes = [note for one in reviewed_classes(context).values() for note in one.notes]
     command = f"lapsvm review --out {shlex.quote(str(context.run.path))}"
-    is_known = said or has_boxes or context.settings.train.learner in BASELINES
+    is_known = said or has_boxes
     return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {command}"]

@@ -27,7 +27,6 @@ from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.settings import BASELINES
 from ..run.verdicts import Verdict, append_verdicts
 from .candidates import candidate_boxes
 from .order import FIRST, random_order
@@ -270,8 +269,6 @@ def jpeg(pixels: Pixels, side: int) -> bytes:
 
 
 def _shards(context: RunContext) -> ShardSet:
-    if context.settings.train.learner in BASELINES:
-        raise OptionError(f"review needs a latent learner, got {context.settings.train.learner!r}.")
     shards = training_shards(context)
     if shards is None:
         folder = context.run.shards(context.settings.data.train_set)

@@ -6,7 +6,6 @@ from lapsvm.errors import OptionError
 
 from .options import SETTINGS
 from .settings import (
-    BASELINES,
     FILE,
     IMPORTED,
     DataSettings,
@@ -35,10 +34,6 @@ def check_settings(settings: Settings) -> Settings:
             f"option --init whole_image needs a windows.max_area of 1, got {settings.windows.max_area:g}."
         )
     _check_refinement(settings.refine)
-    if settings.train.learner in BASELINES and settings.refine.rounds:
-        raise OptionError(
-            f"option --refine must be 0 with --learner {settings.train.learner}, got {settings.refine.rounds}."
-        )
     return settings
 
 

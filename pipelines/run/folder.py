@@ -7,8 +7,6 @@
     RUN/projection.safetensors          principal components, with --pca
     RUN/projection-sums.safetensors     what an interrupted fit of them has summed
     RUN/models/<class>.safetensors      one detector per class
-    RUN/heads.safetensors               a baseline's heads of all classes, in place of models
-    RUN/baseline.json                   a baseline's constants and history
     RUN/first/<class>.safetensors       the trained detectors, with --refine, before refinement
     RUN/heldout/<class>.safetensors     what models say of pictures that they did not see
     RUN/training/*.answers              answers of passes, until training ends
@@ -81,8 +79,6 @@ class RunFolder:
         self.models_of_folds = self.path / "folds"
         self.projection = self.path / "projection.safetensors"
         self.projection_sums = self.path / "projection-sums.safetensors"
-        self.heads = self.path / "heads.safetensors"
-        self.baseline_file = self.path / "baseline.json"
         self.choices_file = self.path / "choices.json"
         self.training = self.path / "training"
         self.resume_file = self.training / "resume.json"

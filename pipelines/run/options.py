@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .limits import MAX_DRAWS, MAX_JOBS, MAX_NUMBER, MAX_SEED, MAX_SIZE
 from .option import REQUIRED, SET, Option, Range, Several
-from .settings import BASELINES, DTYPES, INITS, LEARNERS
+from .settings import DTYPES, INITS, LEARNERS
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -101,8 +101,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Training", FIT,
-        Option("learner", "--learner", str, f"The learner; {', '.join(BASELINES)} are baselines, for --refine 0.",
-               "train.learner", rule=(*LEARNERS, *BASELINES), main="*"),
+        Option("learner", "--learner", str, "The learner.", "train.learner", rule=LEARNERS, main="*"),
         Option("loss", "--loss", str, "The loss of latent_rank_svm: ap, ndcg, auc, mrr, pos_at_top.",
                "train.loss", main="*"),
         Option("C", "--C", float, "The weight of the loss; cross-validation chooses one of several.", "train.C",
@@ -124,14 +123,6 @@ OPTIONS: tuple[Option, ...] = (
                "share.", "train.top", rule=POSITIVE, main="train"),
         Option("train_candidates", SET, int, "The number of candidate windows per picture between "
                "passes over all windows; 0 for passes only.", "train.candidates", rule=COUNT),
-        Option("epochs", SET, int, "Passes of wsddn and oicr; cross-validation chooses of several.",
-               "train.epochs", COMMAS, COUNT_FROM_1, verbs="run train"),
-        Option("lr", SET, float, "The step of Adam for the same; cross-validation chooses one of several.",
-               "train.lr", COMMAS, POSITIVE, verbs="run train"),
-        Option("weight_decay", SET, float, "Their weight of |w|^2 / 2 in each step.",
-               "train.weight_decay", rule=AT_LEAST_0, verbs="run train"),
-        Option("head_seed", SET, int, "The seed of a baseline's folds, first weights and order.",
-               "train.head_seed", rule=Range(0, MAX_SEED), verbs="run train"),
         main="",
     ),
     *_panel(

@@ -18,8 +18,6 @@ from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
 from .limits import shown
 
 LEARNERS = ("latent_rank_svm", "latent_svm")
-HEADS = ("wsddn", "oicr")
-BASELINES = ("mi_svm", *HEADS)
 INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
@@ -94,9 +92,7 @@ class TrainSettings:
     With ``J_relative`` the values of J are multiples of a class's labelled pictures per positive one. With ``path``
     several values of C are trained from the largest downwards, each begun where the one before ended. ``candidates`` is
     that of `lapsvm.latent.fit_many`. ``margin`` is how far below the best a candidate of cross-validation counts as
-    good as that (see `lapsvm.pipelines.fitting.selection`). ``epochs`` are the passes of a head trained with torch,
-    ``lr`` its step, several values of which are compared, and ``weight_decay`` is its own; ``head_seed`` is the seed of
-    a baseline.
+    good as that (see `lapsvm.pipelines.fitting.selection`).
     """
 
     learner: str = "latent_rank_svm"
@@ -112,21 +108,11 @@ class TrainSettings:
     candidates: int = 20
     folds: int = 3
     margin: float = 0.0
-    epochs: tuple[int, ...] = (5, 10, 20)
-    lr: tuple[float, ...] = (0.01, 0.03, 0.1)
-    weight_decay: float = 1e-5
-    head_seed: int = 0
 
     @property
     def needs_folds(self) -> bool:
         """Whether folds are trained to choose constants: there are several candidates."""
-        constants: tuple[tuple[float, ...], ...] = (self.C,)
-        if self.learner in HEADS:
-            constants = (self.epochs, self.lr)
-        elif self.learner == "mi_svm":
-            constants = (self.C, self.J)
-        elif self.learner == "latent_svm":
-            constants = (self.C, self.J, self.trim)
+        constants = (self.C, self.J, self.trim) if self.learner == "latent_svm" else (self.C,)
         return any(len(set(values)) > 1 for values in constants)
 
 

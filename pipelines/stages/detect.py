@@ -1,11 +1,11 @@
 """Stage 4: score all windows, suppress overlaps, write result files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lapsvm.arrays import Float64
-from lapsvm.detection import Detector
+from lapsvm.detection import Detector, score_many
 from lapsvm.detection.model_sources import DETECTION
 from lapsvm.errors import ModelFileError
 from lapsvm.features import Shard, ShardSet
@@ -19,7 +19,7 @@ from ..results.detections import (
     stamp_with_results,
     write_temporary_results,
 )
-from ..results.detectors import shard_scorer
+from ..results.detectors import load_detectors
 from ..run.context import RunContext
 from ..run.folder import STAMP, RunFolder, Timing, measured
 from ..run.settings import DetectSettings
@@ -39,7 +39,7 @@ def run(context: RunContext) -> None:
 
     The detection settings in the models are updated to those of the run (see `outdated_models`).
     """
-    score = shard_scorer(context, "detect")
+    detectors = load_detectors(context, "detect")
     shards = {name: finished_shards(context, "detect", name) for name in context.data.records}
     outdated = outdated_models(context.run, context.data.classes, context.settings.detect)
     context.run.files.check(outdated)
@@ -47,7 +47,7 @@ def run(context: RunContext) -> None:
     try:
         for name, shard_set in shards.items():
             if context.redo or not is_up_to_date(context, name, shard_set):
-                results[name] = _detect_set(context, name, shard_set, score)
+                results[name] = _detect_set(context, name, shard_set, detectors)
         _finish(context, outdated, shards, results)
     finally:
         for result in results.values():
@@ -71,7 +71,10 @@ def _finish(
         context.save_settings()
 
 
-def _detect_set(context: RunContext, set_name: str, shards: ShardSet, score: Callable[[Shard], Float64]) -> SetResults:
+def _detect_set(context: RunContext, set_name: str, shards: ShardSet, detectors: Sequence[Detector]) -> SetResults:
+    def score(shard: Shard) -> Float64:
+        return score_many(detectors, shard.features)
+
     with measured() as timing:
         found = detect_set(context, shards, context.data.classes, score, set_name)
         files = write_temporary_results(context.run, set_name, found)

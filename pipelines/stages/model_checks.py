@@ -3,7 +3,7 @@
 from lapsvm.errors import SettingsError
 
 from ..fitting.selection import check_folds
-from ..fitting.tasks import FitTask, check_other_learners, is_done
+from ..fitting.tasks import FitTask, is_done
 from ..results.inputs import final_task, is_refined, trained_tasks, training_shards
 from ..run.context import RunContext
 
@@ -18,7 +18,6 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     """
     tasks = trained_tasks(context, training_shards(context) if shards_are_done else None)
     if "train" in context.stages:
-        check_other_learners(context)
         check_folds(context.settings, {task.name: task.y for task in tasks})
     before = context.run.settings().data.train_set
     for task in tasks if not context.redo else ():

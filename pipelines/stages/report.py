@@ -24,7 +24,7 @@ from lapsvm.report import (
 
 from ..fitting.history import read_history
 from ..fitting.mean_probe import data_warnings
-from ..results.detectors import HeadOfClass, trained_classes
+from ..results.detectors import trained_classes
 from ..results.evaluation import SetEvaluation, best_scores, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
@@ -34,14 +34,6 @@ from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_counts
 from ..shards.jobs import left_out
-
-_LOSSES = {
-    "latent_svm": "hinge",
-    "mi_svm": "squared hinge",
-    "wsddn": "log loss",
-    "oicr": "log loss",
-}
-"""Learner without a rank loss -> its loss, for the page."""
 
 
 def run(context: RunContext) -> None:
@@ -56,9 +48,7 @@ def run(context: RunContext) -> None:
     context.reporter.say(f"page: {context.run.page}")
 
 
-def _contents(
-    context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector | HeadOfClass]
-) -> Contents:
+def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector]) -> Contents:
     figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
     steps, summary = _cccp_steps(context), _summary(context, sets)
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
@@ -93,7 +83,7 @@ class _ClassSources:
     """What the page says of a class comes from these; `shown` are unseen pictures if there are any."""
 
     name: str
-    detector: Detector | HeadOfClass
+    detector: Detector
     train: SetEvaluation
     test: SetEvaluation | None
     held_out: HeldOut | None
@@ -101,9 +91,7 @@ class _ClassSources:
     shown: ShownSet
 
 
-def _sources(
-    context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector | HeadOfClass
-) -> _ClassSources:
+def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
     data = context.settings.data
     held_out = read_held_out(context.run, name)
     parts = {set_name: (set_name, of, by_id(context.data.records[set_name])) for set_name, of in sets.items()}
@@ -143,7 +131,7 @@ def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
     """Return the settings, versions and times of the run."""
     settings, run = context.settings, context.run
     data = settings.data
-    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else _LOSSES[settings.train.learner]
+    loss = settings.train.loss if settings.train.learner == "latent_rank_svm" else "hinge"
     return RunSummary(
         title=f"{settings.data.name}: {', '.join(context.data.classes)}",
         dataset=data.name,
@@ -222,7 +210,7 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
         train_image_ap=train.image_ap[name],
-        C=None if isinstance(detector, HeadOfClass) else provenance_value(detector, "result", "C"),
+        C=provenance_value(detector, "result", "C"),
         duality_gap=result.get("duality_gap"),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,

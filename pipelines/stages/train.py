@@ -23,9 +23,7 @@ from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
 from ..fitting.selection import Choice, check_folds, choose_constants
 from ..fitting.tasks import (
     FitTask,
-    check_other_learners,
     decisive,
-    files_of_other_learners,
     fit_tasks,
     fitted_detector,
     has_other_data,
@@ -37,10 +35,9 @@ from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
-from ..run.settings import BASELINES, TrainSettings
+from ..run.settings import TrainSettings
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
-from .train_baseline import is_trained, train_baseline
 
 
 def run(context: RunContext) -> None:
@@ -50,10 +47,6 @@ def run(context: RunContext) -> None:
     """
     shards = finished_shards(context, "train", context.settings.data.train_set)
     tasks = fit_tasks(context, shards)
-    check_other_learners(context)
-    if context.settings.train.learner in BASELINES:
-        _train_baseline(context, shards, tasks)
-        return
     to_do = (
         tasks
         if context.redo
@@ -74,14 +67,6 @@ def run(context: RunContext) -> None:
                 counts.update(bytes_sent=context.cluster.sent, bytes_received=context.cluster.received)
         else:
             context.run.remove_training()
-
-
-def _train_baseline(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> None:
-    is_needed = context.redo or not is_trained(context, tasks)
-    with context.timed("train") as counts:
-        counts.update(nothing_to_do=not is_needed, classes=len(tasks) if is_needed else 0)
-        if is_needed:
-            train_baseline(context, shards, tasks)
 
 
 def _resumed_tasks(context: RunContext, tasks: Sequence[FitTask], to_do: Sequence[FitTask]) -> Sequence[FitTask]:
@@ -109,7 +94,6 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
-        context.run.remove(files_of_other_learners(context))
     context.run.files.claim(task.path for task in tasks)
     _write_resume_file(context, context.run.resume_file, {"keys": [_choice_key(task) for task in tasks]})
     choices = _choices(context, bags, tasks)

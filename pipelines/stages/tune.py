@@ -21,7 +21,7 @@ from ..results.detectors import load_detectors
 from ..results.inputs import trained_tasks, training_shards
 from ..results.tables import print_rows
 from ..run.context import RunContext
-from ..run.settings import BASELINES, Settings
+from ..run.settings import Settings
 from .train import run as train_classes
 
 COLUMNS = ("class", *CONSTANTS, "fold", "image_ap")
@@ -33,10 +33,6 @@ def run(context: RunContext) -> None:
     Raises OptionError if there is only one candidate, and the errors of `train`.
     """
     train = context.settings.train
-    if train.learner in BASELINES:
-        raise OptionError(
-            f"tune needs a latent learner, got {train.learner}; lapsvm train chooses a baseline's constants itself."
-        )
     others = (train.J, train.trim) if train.learner == "latent_svm" else ()
     choices = math.prod(len(set(values)) for values in (train.C, *others))
     if choices == 1:

@@ -14,7 +14,7 @@ from lapsvm import __version__
 from lapsvm.detection import Detector
 from lapsvm.errors import InputError, MissingError, ModelFileError
 from lapsvm.model_files import write_model
-from lapsvm.models import MISVM, LatentRankSVM, LatentStructSVM, LatentSVM, RankSVM, TopPush, load, save
+from lapsvm.models import LatentRankSVM, LatentStructSVM, LatentSVM, RankSVM, TopPush, load, save
 from lapsvm.ranking import APLoss, NDCGLoss
 
 rng = np.random.default_rng(0)
@@ -29,7 +29,6 @@ ON_BAGS = [
     LatentRankSVM(init=np.zeros(18, dtype=np.int32)),
     LatentSVM(C=3.0, J=np.float64(2.0), fit_intercept=True, c=0.25, init=np.array([1.0, 0.0, 0.5])),
     LatentStructSVM(C=5.0, scale=None),
-    MISVM(C=0.5, J=2.0),
 ]
 ON_SAMPLES = [RankSVM("auc", C=3.0), RankSVM("zero_one", fit_intercept=True), TopPush(0.01, loss="logistic")]
 
@@ -139,7 +138,7 @@ class Derived(RankSVM):
         (RankSVM(NDCGLoss(k=2)), "loss must be a number, a text, None or an array of these to be saved, got NDCGLoss("),
         (
             Derived(),
-            "model must be one of LatentRankSVM, LatentSVM, LatentStructSVM, MISVM, RankSVM, TopPush",
+            "model must be one of LatentRankSVM, LatentSVM, LatentStructSVM, RankSVM, TopPush",
         ),
     ],
 )

@@ -239,9 +239,9 @@ def test_all_classes_with_too_few_pictures_are_refused_before_pictures_are_opene
 @pytest.mark.parametrize(
     ("options", "is_enough"),
     [
-        (["--learner", "wsddn", "--set=train.epochs=10", "--set=train.lr=.01"], True),
-        (["--learner", "wsddn", "--C", "1", "--set=train.epochs=5,10"], False),
-        (["--learner", "mi_svm", "--C", "1", "--J", "1,3"], False),
+        (["--learner", "latent_svm", "--C", "1", "--J", "1"], True),
+        (["--C", "1,10"], False),
+        (["--learner", "latent_svm", "--C", "1", "--J", "1,3"], False),
     ],
 )
 def test_folds_are_asked_for_where_the_learner_trains_them(root, tmp_path, refused, monkeypatch, options, is_enough):

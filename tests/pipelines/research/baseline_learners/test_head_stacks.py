@@ -4,10 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from baseline_learners.head_stacks import HeadStack
+from baseline_learners.oicr import OICR
+from baseline_learners.wsddn import WSDDN
 
 from lapsvm.errors import InputError
-from lapsvm.nn import OICR, WSDDN
-from lapsvm.nn.baselines.stacks import HeadStack
 
 from .planted import BOXES, FEATURES, Y
 

@@ -1,29 +1,30 @@
 """Heads on the shards of a run, all classes at once: epochs and step by the image-level AP of held-out pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE
+from lapsvm.pipelines.fitting.selection import mean_score
+from lapsvm.pipelines.fitting.tasks import FitTask
+from lapsvm.pipelines.fitting.training_bags import ContextPairs, window_boxes
+from lapsvm.pipelines.run.progress import Bar, Reporter
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
 from lapsvm.errors import OneClassError
 from lapsvm.evaluation import image_average_precision
-from lapsvm.features import ShardSet
-from lapsvm.nn import OICR, WSDDN, TrainedHeads
-from lapsvm.nn.baselines.stacks import HeadStack
-from lapsvm.nn.baselines.window_heads import WindowHeads
+from lapsvm.features import Shard, ShardSet
 
-from ...run.progress import Bar, Reporter
-from ...run.settings import TrainSettings
-from ..fold_models import FOLDS_ADVICE
-from ..selection import mean_score
-from ..tasks import FitTask, decisive
-from ..training_bags import window_boxes
+from .head_stacks import HeadStack
+from .oicr import OICR
+from .options import BaselineOptions
+from .window_heads import WindowHeads
+from .wsddn import WSDDN
 
 KINDS: dict[str, type[WindowHeads]] = {"wsddn": WSDDN, "oicr": OICR}
 Record = Mapping[str, Any]
@@ -31,22 +32,32 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class HeadPictures:
-    """The pictures that heads learn from: their windows, the shards with their boxes, and their features' scale."""
+    """The pictures that heads learn from: windows, shards with boxes, the features' scale and their context."""
 
     bags: Bags
     shards: ShardSet
     scale: Float64
+    pairs: ContextPairs
 
 
 def fit_heads(
-    train: TrainSettings, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
-) -> tuple[TrainedHeads, Record]:
-    """Return the heads of all classes, and a record of the choice and the training."""
-    chosen, candidates = choose_constants(train, tasks, pictures, reporter)
-    with reporter.bar(f"train {train.learner}", chosen.epochs, "epochs") as bar:
-        model = new_head(train, chosen, partial(_step, bar))
-        _fit(model, pictures.bags, _labels(tasks), _boxes(train, pictures.shards))
-    return _trained(model, tasks, pictures.scale), _record(model, candidates)
+    options: BaselineOptions, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
+) -> tuple[Callable[[Shard], Float64], Record]:
+    """Return the function shard -> scores (n, classes) of its windows, and a record of the choice and the training."""
+    chosen, candidates = choose_constants(options, tasks, pictures, reporter)
+    with reporter.bar(f"train {options.method}", chosen.epochs, "epochs") as bar:
+        model = new_head(options, chosen, partial(_step, bar))
+        boxes = [] if options.method == "wsddn" else [window_boxes(pictures.shards)]
+        model.fit(pictures.bags, _labels(tasks), *boxes)
+    record = {"epochs": model.epochs, "lr": model.lr, "weight_decay": model.weight_decay}
+    return partial(scores, model, pictures), {**record, "held_out_image_ap": candidates, "history": model.history_}
+
+
+def scores(model: WindowHeads, pictures: HeadPictures, shard: Shard) -> Float64:
+    """Return the logarithm of the scores (n, classes) of a shard's windows, their context combined as in training."""
+    pairs = pictures.pairs
+    features = pairs.combine(shard.features) if any(pairs.paired) else shard.features
+    return model.score_windows(Bags(features, shard.offsets, pictures.scale))
 
 
 class HeadConstants(NamedTuple):
@@ -57,7 +68,7 @@ class HeadConstants(NamedTuple):
 
 
 def choose_constants(
-    train: TrainSettings, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
+    options: BaselineOptions, tasks: Sequence[FitTask], pictures: HeadPictures, reporter: Reporter
 ) -> tuple[HeadConstants, list[dict[str, Any]]]:
     """Return the constants of the heads, and the image-level AP of each fold's held-out pictures by each candidate.
 
@@ -65,13 +76,13 @@ def choose_constants(
     after each candidate number of epochs. Of the candidates at most `margin` below the best mean, the one with the
     fewest epochs is taken, then with the smallest step.
     """
-    grid = [HeadConstants(*pair) for pair in product(sorted(set(train.epochs)), sorted(set(train.lr)))]
-    if not train.needs_folds:
+    grid = [HeadConstants(*pair) for pair in product(sorted(set(options.epochs)), sorted(set(options.lr)))]
+    if not options.needs_folds:
         return grid[0], []
-    folds = joint_folds(_labels(tasks), [task.name for task in tasks], train.folds, train.head_seed)
-    with reporter.bar(f"train {train.learner} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
-        candidates = _candidates(train, pictures, _labels(tasks), folds, bar)
-    return best_constants(candidates, train.margin), candidates
+    folds = joint_folds(_labels(tasks), [task.name for task in tasks], options.folds, options.seed)
+    with reporter.bar(f"train {options.method} on {len(folds)} folds", grid[-1].epochs, "epochs") as bar:
+        candidates = _candidates(options, pictures, _labels(tasks), folds, bar)
+    return best_constants(candidates, options.margin), candidates
 
 
 def joint_folds(labels: NDArray[np.integer], names: Sequence[str], folds: int, seed: int) -> list[NDArray[np.bool_]]:
@@ -111,12 +122,12 @@ def best_constants(candidates: Sequence[Mapping[str, Any]], margin: float) -> He
 
 
 def _candidates(
-    train: TrainSettings, pictures: HeadPictures, labels: Array, folds: Sequence[NDArray[np.bool_]], bar: Bar
+    options: BaselineOptions, pictures: HeadPictures, labels: Array, folds: Sequence[NDArray[np.bool_]], bar: Bar
 ) -> list[dict[str, Any]]:
     """Return every pair of constants, with each fold's image-level AP of held-out pictures, the mean over classes."""
-    rates, values = sorted(set(train.lr)), sorted(set(train.epochs))
+    rates, values = sorted(set(options.lr)), sorted(set(options.epochs))
     members = list(product(rates, folds))
-    stack = HeadStack([new_head(train, HeadConstants(values[-1], rate), None) for rate, _ in members])
+    stack = HeadStack([new_head(options, HeadConstants(values[-1], rate), None) for rate, _ in members])
     stack.models[0].set_params(callback=partial(_step, bar))
     scores: dict[HeadConstants, list[float]] = {HeadConstants(*pair): [] for pair in product(values, rates)}
 
@@ -128,7 +139,7 @@ def _candidates(
                 scores[HeadConstants(epoch, rate)].append(ap)
 
     seen = [np.where(held_out[:, None], 0, labels) for _, held_out in members]
-    stack.fit(pictures.bags, seen, _boxes(train, pictures.shards), visit)
+    stack.fit(pictures.bags, seen, None if options.method == "wsddn" else window_boxes(pictures.shards), visit)
     return [{**constants._asdict(), "folds": aps} for constants, aps in scores.items()]
 
 
@@ -138,42 +149,15 @@ def mean_image_ap(scores: Float64, labels: Array) -> float:
     return float(np.mean([image_average_precision(column, y) or 0.0 for column, y in columns]))
 
 
-def new_head(train: TrainSettings, constants: HeadConstants, callback: Any) -> WindowHeads:
+def new_head(options: BaselineOptions, constants: HeadConstants, callback: Any) -> WindowHeads:
     """Return an untrained head of a run's kind and seed."""
-    own = {**constants._asdict(), "weight_decay": train.weight_decay, "random_state": train.head_seed}
-    return KINDS[train.learner](**own, callback=callback)
+    own = {**constants._asdict(), "weight_decay": options.weight_decay, "random_state": options.seed}
+    return KINDS[options.method](**own, callback=callback)
 
 
 def _labels(tasks: Sequence[FitTask]) -> NDArray[np.integer]:
     """Return the labels (n, k) of the pictures."""
     return np.column_stack([task.y for task in tasks])
-
-
-def _boxes(train: TrainSettings, shards: ShardSet) -> Float64 | None:
-    """Return the boxes of all windows of training for a head that learns with them, else None."""
-    return window_boxes(shards) if train.learner == "oicr" else None
-
-
-def _fit(model: WindowHeads, bags: Bags, labels: Array, boxes: Float64 | None) -> None:
-    if isinstance(model, OICR):
-        model.fit(bags, labels, boxes)
-    else:
-        model.fit(bags, labels)
-
-
-def _trained(model: WindowHeads, tasks: Sequence[FitTask], scale: Float64) -> TrainedHeads:
-    """Return the heads with the provenance of each class."""
-    provenance = {task.name: {**decisive(task.provenance), "result": _result(model)} for task in tasks}
-    return TrainedHeads(model, tuple(task.name for task in tasks), scale, provenance)
-
-
-def _result(model: WindowHeads) -> dict[str, Any]:
-    return {"epochs": model.epochs, "lr": model.lr, "weight_decay": model.weight_decay}
-
-
-def _record(model: WindowHeads, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what baseline.json says of the heads."""
-    return {**_result(model), "held_out_image_ap": candidates, "history": model.history_}
 
 
 def _step(bar: Bar, record: Mapping[str, float]) -> None:

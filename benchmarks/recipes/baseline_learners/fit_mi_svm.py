@@ -6,6 +6,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from lapsvm.pipelines.fitting.fit import Constants
+from lapsvm.pipelines.fitting.fold_models import FOLDS_ADVICE, held_out_folds
+from lapsvm.pipelines.fitting.selection import best_candidate
+from lapsvm.pipelines.fitting.tasks import FitTask
+from lapsvm.pipelines.fitting.training_bags import ContextPairs
+from lapsvm.pipelines.run.dataset import Labels
+from lapsvm.pipelines.run.progress import Bar, Reporter
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
@@ -13,32 +20,24 @@ from lapsvm.bags import Bags
 from lapsvm.detection import Detector
 from lapsvm.evaluation import image_average_precision
 from lapsvm.features import Projection
-from lapsvm.models import MISVM
 
-from ...run.dataset import Labels
-from ...run.progress import Bar, Reporter
-from ...run.settings import TrainSettings
-from ..fit import Constants
-from ..fold_models import FOLDS_ADVICE, held_out_folds
-from ..selection import best_candidate
-from ..tasks import FitTask
-from ..training_bags import ContextPairs
+from .mi_svm import MISVM
+from .options import BaselineOptions
 
 Record = Mapping[str, Any]
 
 
 def fit_mi_svm(
-    train: TrainSettings, tasks: Sequence[FitTask], bags: Bags, scale: Float64, pairs: ContextPairs,
+    options: BaselineOptions, tasks: Sequence[FitTask], bags: Bags, scale: Float64, pairs: ContextPairs,
     projection: Projection | None, reporter: Reporter,
 ) -> tuple[list[Detector], Record]:  # fmt: skip
     """Return the detector of every class, and a record of the choice and the training."""
-    detectors, classes = [], {}
-    n_trials = sum(len(_grid(train, task.y)) * train.folds for task in tasks) if train.needs_folds else 0
-    with reporter.bar("train mi_svm", n_trials + len(tasks)) as bar:
+    detectors, classes, grid = [], {}, _grid(options)
+    n_trials = len(grid) * options.folds if options.needs_folds else 0
+    with reporter.bar("train mi_svm", (n_trials + 1) * len(tasks)) as bar:
         for task in tasks:
-            grid = _grid(train, task.y)
-            candidates = _candidates(train, bags, task, bar) if train.needs_folds else []
-            constants = grid[best_candidate(candidates, train.margin)] if candidates else grid[0]
+            candidates = _candidates(options, bags, task, bar) if options.needs_folds else []
+            constants = grid[best_candidate(candidates, options.margin)] if candidates else grid[0]
             model, converged = _fitted(bags, task.y, constants)
             bar.step(note=task.name)
             if not converged:
@@ -47,22 +46,20 @@ def fit_mi_svm(
             classes[task.name] = {**chosen, "held_out_image_ap": candidates, "history": model.history_}
             weights, factors = pairs.unfold(model.coef_), pairs.unfold_scale(scale)
             whole = None if projection is None else projection.unfold(weights * factors)
-            provenance = task.provenance | {"result": chosen}
-            detectors.append(Detector(task.name, weights, model.intercept_, factors, provenance, whole))
+            detectors.append(Detector(task.name, weights, model.intercept_, factors, task.provenance, whole))
     return detectors, {"classes": classes}
 
 
-def _grid(train: TrainSettings, y: Labels) -> list[Constants]:
-    """Return the candidate constants of one class without repeats."""
-    unit = float(np.count_nonzero(y) / (y > 0).sum()) if train.J_relative else 1.0
-    return [Constants(C, J * unit) for C, J in product(dict.fromkeys(train.C), dict.fromkeys(train.J))]
+def _grid(options: BaselineOptions) -> list[Constants]:
+    """Return the candidate constants without repeats."""
+    return [Constants(C, J) for C, J in product(dict.fromkeys(options.C), dict.fromkeys(options.J))]
 
 
-def _candidates(train: TrainSettings, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
+def _candidates(options: BaselineOptions, bags: Bags, task: FitTask, bar: Bar) -> list[dict[str, Any]]:
     """Return every pair (C, J), with the image-level AP of each fold's held-out pictures."""
-    folds = held_out_folds(task.y, train.folds, train.head_seed, task.name, FOLDS_ADVICE)
+    folds = held_out_folds(task.y, options.folds, options.seed, task.name, FOLDS_ADVICE)
     candidates = []
-    for constants in _grid(train, task.y):
+    for constants in _grid(options):
         aps = []
         for held_out in folds:
             model, _ = _fitted(bags, np.where(held_out, 0, task.y).astype(np.int8), constants)

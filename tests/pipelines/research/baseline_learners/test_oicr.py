@@ -4,13 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from baseline_learners.oicr import OICR, pseudo_labels
 
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
-from lapsvm.nn import OICR
-from lapsvm.nn.baselines.oicr import pseudo_labels
 
-from ..twins import pseudo_labels as reference
+from ....twins import pseudo_labels as reference
 from .planted import BOXES, FEATURES, PLACES, Y, softmax
 
 

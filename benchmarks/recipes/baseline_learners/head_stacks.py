@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 from lapsvm.arrays import Array, Float64
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.nn.baselines.window_heads import (
+
+from .window_heads import (
     BagsLike,
     Parameters,
     Pictures,

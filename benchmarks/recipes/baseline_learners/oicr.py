@@ -11,8 +11,9 @@ from lapsvm.arrays import Array, Float32, Float64, Index, check_count
 from lapsvm.bags import Bags, as_bags
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.errors import InputError
-from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
-from lapsvm.nn.wsddn import log_loss, log_products, streams_of, two_streams
+
+from .window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
+from .wsddn import log_loss, log_products, streams_of, two_streams
 
 MIN_IOU = 0.5
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.nn.baselines.window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
+
+from .window_heads import DEVIATION, BagsLike, Parameters, WindowHeads, import_torch, projected
 
 
 class WSDDN(WindowHeads):

@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from baseline_learners.mi_svm import MISVM
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError
-from lapsvm.models import MISVM
 
 rng = np.random.default_rng(0)
 Y = np.where(np.arange(30) % 3 == 0, 1, -1)

@@ -1,0 +1,43 @@
+"""What a baseline trains with: its constants, and the rule that chooses between several of them."""
+
+from dataclasses import dataclass
+
+METHODS = ("mi_svm", "wsddn", "oicr")
+HEADS = METHODS[1:]
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """The constants of a baseline; several values of one are compared by cross-validation.
+
+    Attributes
+    ----------
+    method : "mi_svm", "wsddn" or "oicr"
+    folds : int
+    margin : float
+        How far below the best a candidate may be.
+    seed : int
+        Of the folds, and of a head's first weights and the order of its pictures.
+    epochs, lr : tuple
+        Passes and Adam's steps of a head.
+    weight_decay : float
+        Weight of |w|^2 / 2 in each step of a head.
+    C, J : tuple of float
+        Of MI-SVM, for features with a mean norm of 1.
+    """
+
+    method: str
+    folds: int
+    margin: float = 0.0
+    seed: int = 0
+    epochs: tuple[int, ...] = (5, 10, 20)
+    lr: tuple[float, ...] = (0.01, 0.03, 0.1)
+    weight_decay: float = 1e-5
+    C: tuple[float, ...] = (0.05, 0.5, 5.0)
+    J: tuple[float, ...] = (1.0, 3.0)
+
+    @property
+    def needs_folds(self) -> bool:
+        """Whether there are several candidates."""
+        constants = (self.epochs, self.lr) if self.method in HEADS else (self.C, self.J)
+        return any(len(set(values)) > 1 for values in constants)
