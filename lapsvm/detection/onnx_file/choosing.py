@@ -165,13 +165,8 @@ def _calibrated(graph: Graph, scores: Tensor, calibration: Calibration | None) -
     """Return the probabilities (m,) of scores by one map."""
     if calibration is None:
         return scores * 0.0 + float("nan")
-    if calibration.method == "platt":
-        logits = scores * calibration.first[0] + calibration.second[0]
-        return graph.constant(1.0) / ((logits.minimum(700.0).maximum(-700.0) * -1.0).exp() + 1.0)
-    first, second = (np.array(values) for values in (calibration.first, calibration.second))
-    widths = np.diff(first)
-    steps = (scores.unsqueeze(1) - graph.constant(first[:-1])) / graph.constant(widths)
-    return (steps.maximum(0.0).minimum(1.0) * graph.constant(np.diff(second))).sum(1).reshape(-1) + float(second[0])
+    logits = scores * calibration.slope + calibration.offset
+    return graph.constant(1.0) / ((logits.minimum(700.0).maximum(-700.0) * -1.0).exp() + 1.0)
 
 
 def _column(graph: Graph, values: Sequence[float]) -> Tensor:

@@ -6,14 +6,12 @@ import pytest
 from lapsvm.detection import Calibration, box_voting, demote_scores, detect, smooth_scores
 from lapsvm.detection.onnx_file.choosing import ChoiceRules, Limits, choose
 
-PLATT = Calibration("platt", (2.0,), (-0.5,))
-STEPS = Calibration("isotonic", (-1.0, 0.0, 0.5), (0.1, 0.4, 0.9))
-POINT = Calibration("isotonic", (0.0,), (0.25,))
+STEEP, FLAT, CONSTANT = Calibration(2.0, -0.5), Calibration(0.25, 1.0), Calibration(0.0, -1.0)
 RULES = [
-    ChoiceRules(0.5, 1.0, 0.7, 0.45, PLATT),
+    ChoiceRules(0.5, 1.0, 0.7, 0.45, STEEP),
     ChoiceRules(0.0, 0.0, 0.0, 0.4, None),
-    ChoiceRules(1.0, 0.0, 0.3, 0.6, STEPS),
-    ChoiceRules(0.0, 2.0, 0.0, 0.4, POINT),
+    ChoiceRules(1.0, 0.0, 0.3, 0.6, FLAT),
+    ChoiceRules(0.0, 2.0, 0.0, 0.4, CONSTANT),
 ]
 
 

@@ -29,7 +29,7 @@ def models(finished, tmp_path):
     """Copies of two models, that of the class six with a calibration and that of three without."""
     folder = tmp_path / "models"
     folder.mkdir()
-    for name, calibration in (("six", Calibration("platt", (SLOPE,), (OFFSET,))), ("three", None)):
+    for name, calibration in (("six", Calibration(SLOPE, OFFSET)), ("three", None)):
         detector = Detector.load(finished / "models" / f"{name}.safetensors")
         replace(detector, calibration=calibration).save(folder / f"{name}.safetensors")
     return folder
