@@ -36,7 +36,6 @@ DOORS = {
     "smooth_scores": lambda: detection.smooth_scores(BOXES, bad(SCORES)),
     "box_voting": lambda: detection.box_voting(BOXES, BOXES, bad(SCORES), 1.0, 0.4),
     "box_voting boxes": lambda: detection.box_voting(bad(BOXES), BOXES, SCORES, 1.0, 0.4),
-    "to_json": lambda: detection.to_json("a", 9, 9, {"c": (BOXES, bad(SCORES))}),
     "Detector": lambda: detection.Detector("c", bad(SCORES)),
     "score_many": lambda: detection.Detector("c", SCORES).score(bad(BOXES[:, :2])),
     "Detections scores": lambda: evaluation.Detections(("a", "b"), bad(SCORES), BOXES),

@@ -3,7 +3,6 @@
 from lapsvm.detection.calibration import Calibration, Reliability, ReliabilityPoint, reliability
 from lapsvm.detection.detected import Detected
 from lapsvm.detection.detector import Detector, score_many
-from lapsvm.detection.formats import to_json
 from lapsvm.detection.picture_scores import best_boxes, detect_windows
 from lapsvm.detection.predictor import Predictor
 from lapsvm.detection.smoothing import smooth_scores
@@ -26,5 +25,4 @@ __all__ = [
     "reliability",
     "score_many",
     "smooth_scores",
-    "to_json",
 ]

@@ -9,7 +9,7 @@ from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.diagnosis import figure_tables, mean_intervals
 from lapsvm.report.pictures import ClassGalleries, class_galleries
-from lapsvm.report.plots import TIME_AXES, Plot, precision_recall_plot, training_plots
+from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
 from lapsvm.report.reliability import reliability_view
 from lapsvm.report.tables import (
     Column,
@@ -35,7 +35,7 @@ class ClassView:
 
     result: ClassSummary
     curve: Plot | None
-    training: dict[str, tuple[Plot, ...]]
+    training: tuple[Plot, ...]
     galleries: ClassGalleries
 
 
@@ -86,7 +86,6 @@ def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
         intervals={(group, key): text for group, key, text in mean_intervals(contents)},
         reliability=reliability_view(contents),
         figure_tables=figure_tables(contents),
-        axes=[name for name in TIME_AXES if any(name in view.training for view in views)],
     )
 
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Float64
 from lapsvm.report.contents import CccpStep, ClassSummary, Curve
 
-TIME_AXES = {"passes": "Passes over the windows", "seconds": "Seconds"}  # attribute of CccpStep -> title of the axis
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
 _TINY = 1e-300  # smaller numbers count as 0
@@ -123,18 +122,20 @@ def reliability_plot(name: str, probabilities: Float64, shares: Float64, ece: fl
     return replace(plot, guide=f"{plot.left:g},{plot.bottom:g} {plot.right:g},{plot.top:g}")
 
 
-def training_plots(result: ClassSummary) -> dict[str, tuple[Plot, ...]]:
-    """Return the plots of the objective and the duality gap by the name of their horizontal axis.
+def training_plots(result: ClassSummary) -> tuple[Plot, ...]:
+    """Return the plots of the objective and the duality gap over passes, or over steps where passes are unknown.
 
-    The axes are "passes" and "seconds", or "steps" where neither is known. Every CCCP step is a dot. The result is
-    empty without steps, and has no plot of the gap if no step has one.
+    Every CCCP step is a dot. The result is empty without steps, and has no plot of the gap if no step has one.
     """
-    return {time.name: _plots([*_objective(result, time), *_gap(result, time)]) for time in _time_axes(result.steps)}
+    if not result.steps:
+        return ()
+    time = _time_axis(result.steps)
+    return _plots([_objective(result, time), *_gap(result, time)])
 
 
 @dataclass(frozen=True, eq=False)
 class _TimeAxis:
-    """A horizontal axis of the training plots, and the steps' values on it."""
+    """The horizontal axis of the training plots, and the steps' values on it."""
 
     name: str
     title: str
@@ -142,24 +143,20 @@ class _TimeAxis:
     values: Float64
 
 
-def _time_axes(steps: Sequence[CccpStep]) -> list[_TimeAxis]:
-    """Return the horizontal axes whose values are known for every step."""
-    known = [
-        _TimeAxis(name, title, _axis(0.0, max(values)), np.array(values, dtype=np.float64))
-        for name, title in TIME_AXES.items()
-        if len(values := [value for step in steps if (value := getattr(step, name)) is not None]) == len(steps) > 0
-    ]
-    if known or not steps:
-        return known
-    return [_TimeAxis("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))]
+def _time_axis(steps: Sequence[CccpStep]) -> _TimeAxis:
+    """Return the passes if they are known for every step, else the steps."""
+    passes = [step.passes for step in steps if step.passes is not None]
+    if len(passes) == len(steps):
+        return _TimeAxis("passes", "Passes over the windows", _axis(0.0, max(passes)), np.array(passes, np.float64))
+    return _TimeAxis("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))
 
 
-def _objective(result: ClassSummary, time: _TimeAxis) -> list[_Series]:
+def _objective(result: ClassSummary, time: _TimeAxis) -> _Series:
     values = np.array([step.objective for step in result.steps])
     decrease = f"{len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}"
     label = f"Objective of {result.name} over {time.name}: {decrease}."
     axes = time.axis, _axis(float(values.min()), float(values.max()))
-    return [_Series(label, (time.title, "Objective"), axes, time.values, values)]
+    return _Series(label, (time.title, "Objective"), axes, time.values, values)
 
 
 def _gap(result: ClassSummary, time: _TimeAxis) -> list[_Series]:

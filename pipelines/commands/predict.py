@@ -3,14 +3,14 @@
 import json
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lapsvm.catalog import read_image
-from lapsvm.detection import Detected, Predictor, to_json
+from lapsvm.detection import Detected, Predictor
 from lapsvm.errors import ImageError, MissingError, WriteError
 
 from ..run.progress import Reporter
@@ -133,7 +133,14 @@ def _predict_picture(
 
 
 def _entry(path: Path, width: int, height: int, detected: Mapping[str, Detected]) -> dict[str, Any]:
-    """Return the JSON of one picture."""
-    boxes = {name: (one.boxes, one.scores) for name, one in detected.items()}
-    probabilities = {name: one.probabilities for name, one in detected.items() if one.probabilities is not None}
-    return to_json(str(path), width, height, boxes, probabilities)
+    """Return the JSON of one picture: the boxes of all classes, the highest score first."""
+    found = [entry for name, of_class in detected.items() for entry in _entries(name, of_class)]
+    found.sort(key=lambda entry: -entry["score"])
+    return {"image": str(path), "width": width, "height": height, "detections": found}
+
+
+def _entries(name: str, found: Detected) -> Iterator[dict[str, Any]]:
+    """Yield the boxes of one class, with probabilities where there are some."""
+    for row, (score, box) in enumerate(zip(found.scores.tolist(), found.boxes.tolist(), strict=True)):
+        share = {} if found.probabilities is None else {"probability": float(found.probabilities[row])}
+        yield {"class": name, "score": score, **share, "box": box}

@@ -87,7 +87,7 @@ class RunFolder:
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"
         self.page = self.path / "page" / "index.html"
-        self.tuning_files = [self.path / "tuning.json", self.path / "tuning.csv"]
+        self.tuning_file = self.path / "tuning.json"
 
     def shards(self, set_name: str) -> Path:
         """Return the folder of a set's shards."""

@@ -144,7 +144,7 @@ def check_outputs(context: RunContext) -> None:
     if {"train", "tune", "refine"} & set(context.stages):
         outputs += [run.choices_file, run.resume_file]
     if "tune" in context.stages:
-        outputs += run.tuning_files
+        outputs.append(run.tuning_file)
     if "detect" in context.stages:
         outputs += [file for name in context.data.records for file in run.detection_files(name, context.data.classes)]
     if "evaluate" in context.stages:

@@ -5,8 +5,6 @@ the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the trimme
 folds. The models are those of `train` with the same values, because the code is the same.
 """
 
-import csv
-import io
 import math
 import statistics
 from collections.abc import Mapping
@@ -24,11 +22,9 @@ from ..run.context import RunContext
 from ..run.settings import Settings
 from .train import run as train_classes
 
-COLUMNS = ("class", *CONSTANTS, "fold", "image_ap")
-
 
 def run(context: RunContext) -> None:
-    """Train the classes that have no model yet, write tuning.json and tuning.csv, and print the table.
+    """Train the classes that have no model yet, write tuning.json, and print the table.
 
     Raises OptionError if there is only one candidate, and the errors of `train`.
     """
@@ -41,10 +37,8 @@ def run(context: RunContext) -> None:
     detectors = load_detectors(context, "tune", trained_tasks(context, training_shards(context)))
     results = {detector.class_name: provenance_value(detector, "result") for detector in detectors}
     table = tuning_table(context.settings, results)
-    as_json, as_csv = context.run.tuning_files
-    context.run.files.claim([as_json])
-    write_json(as_json, table)
-    context.run.write(as_csv, tuning_csv(table))
+    context.run.files.claim([context.run.tuning_file])
+    write_json(context.run.tuning_file, table)
     if not context.reporter.quiet:
         print_tuning(table)
 
@@ -67,18 +61,6 @@ def _class_entry(result: Mapping[str, Any]) -> dict[str, Any]:
         for entry in result["held_out_image_ap"]
     ]
     return {"chosen": {name: result[name] for name in CONSTANTS if name in result}, "candidates": candidates}
-
-
-def tuning_csv(table: Mapping[str, Any]) -> str:
-    """Return tuning.csv: a row per class, candidate and fold."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for name, entry in table["classes"].items():
-        for candidate in entry["candidates"]:
-            for fold, value in enumerate(candidate["folds"], start=1):
-                writer.writerow({"class": name, **candidate, "fold": fold, "image_ap": value})
-    return text.getvalue()
 
 
 def print_tuning(table: Mapping[str, Any]) -> None:

@@ -143,24 +143,8 @@ def test_the_means_at_the_head_keep_the_names_of_their_sets(make_summary):
     assert "Image AP on Val2017 0.500" in words(page)
 
 
-def test_one_curve_and_two_training_plots_over_passes_and_seconds_per_class(page):
-    assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "plot"]) == (1 + 2 * 2) * 5
-
-
-def test_what_training_is_drawn_over_can_be_chosen_without_a_script(page, source):
-    first, second = [attrs for attrs in page.all("input") if attrs["type"] == "radio"]
-    assert (first["class"], second["class"]) == ("by-passes", "by-seconds")
-    assert "checked" in first
-    assert "checked" not in second
-    for chosen, other in (("passes", "seconds"), ("seconds", "passes")):
-        assert f"#training:has(.by-{chosen}:checked) .over-{other}" in source
-        assert len([attrs for attrs in page.all("div") if attrs.get("class") == f"over-{chosen}"]) == 5
-
-
-def test_plots_of_which_there_is_one_kind_are_never_hidden():
-    page = Page(render_page(named("bus")))
-    assert page.all("input") == []
-    assert not [attrs for attrs in page.all("div") if attrs.get("class", "").startswith("over-")]
+def test_one_curve_and_two_training_plots_per_class(page):
+    assert len([attrs for attrs in page.all("svg") if attrs.get("class") == "plot"]) == (1 + 2) * 5
 
 
 def test_the_page_of_five_classes_stays_small(source):
