@@ -85,7 +85,7 @@ def _refine(
         chains, rows, chosen = _refined_chains(context, task, pictures, first, folds[task.name])
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
-        detector = _detector(context, task, pictures, chains[0], result, projection)
+        detector = _detector(task, pictures, chains[0], result, projection)
         weights = [detector.coef, *(chain.weights for chain in chains[1:])]
         shown, fold = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids), folds[task.name].fold
         calibrated(context, task, detector, shown, fold, weights).save(task.path)
@@ -162,17 +162,14 @@ def _scaled(stored: Float64, scale: Float64) -> Float64:
 
 
 def _detector(
-    context: RunContext,
     task: FitTask,
     pictures: StoredPictures,
     whole: Chain,
     result: dict[str, Any],
     projection: Projection | None,
 ) -> Detector:
-    """Return the final detector of a class, and report what has no certificate."""
+    """Return the final detector of a class, without a certificate where its weights changed after training."""
     is_certified = np.array_equal(whole.weights, _last_solution(whole).coef)
-    if not is_certified:
-        context.reporter.say(f"refine: {task.name} changes weights after training: no certificate.")
     solution = replace(_last_solution(whole), coef=whole.weights, intercept=whole.intercept)
     return fitted_detector(task, result, solution, pictures.scale, projection, is_certified=is_certified)
 
