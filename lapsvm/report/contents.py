@@ -167,6 +167,8 @@ class Example:
         Text for the caption, for instance "a second detection of the object".
     second : array-like of shape (4,), or None
         Another window to compare with: that of the model of all pictures.
+    probability : float or None
+        That of a picture whose best score this is, as `predict` has it; captions show it in place of the score.
     """
 
     id: str
@@ -177,6 +179,7 @@ class Example:
     others: Mapping[str, ArrayLike] = field(default_factory=dict)
     note: str = ""
     second: ArrayLike | None = None
+    probability: float | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"example {self.id!r}")

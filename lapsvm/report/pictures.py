@@ -43,7 +43,7 @@ class DrawnPicture:
     height: int
     alt: str
     overlays: tuple[Overlay, ...]
-    score: str
+    value: str
     overlap: str
     note: str
 
@@ -141,11 +141,13 @@ def _figure(name: str, example: Example) -> DrawnPicture:
     source, width, height = thumbnail(pixels)
     scale = width / pixels.shape[1], height / pixels.shape[0]
     overlap = float(iou(as_window(example.box), _truth(example)).max(initial=0))
-    score, shown_iou = decimal(example.score), "" if example.truth is None else decimal(overlap)
-    alt = f"Picture {example.id}: window for {name}, score {score}"
+    known = example.probability is not None
+    value = f"probability {decimal(example.probability)}" if known else f"score {decimal(example.score)}"
+    shown_iou = "" if example.truth is None else decimal(overlap)
+    alt = f"Picture {example.id}: window for {name}, {value}"
     alt += f", IoU {shown_iou} with the nearest of {len(_truth(example))} object(s)." if shown_iou else "."
     return DrawnPicture(
-        example.id, source, width, height, alt, _overlays(name, example, scale), score, shown_iou, example.note
+        example.id, source, width, height, alt, _overlays(name, example, scale), value, shown_iou, example.note
     )
 
 

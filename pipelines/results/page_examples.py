@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.detection import Detector
 from lapsvm.evaluation import ClassResult, Detections
 from lapsvm.report import Example
 
@@ -26,8 +27,8 @@ class ShownSet:
 
     Attributes
     ----------
-    name : str
-        The class.
+    detector : Detector
+        Of the class.
     where : str
         The pictures as the page names them, such as "on test".
     detections : Detections
@@ -39,12 +40,17 @@ class ShownSet:
         On a test set with boxes; its rows are those of `detections`.
     """
 
-    name: str
+    detector: Detector
     where: str
     detections: Detections
     records: Records
     truth: Truth | None
     voc: ClassResult | None = None
+
+    @property
+    def name(self) -> str:
+        """The class."""
+        return self.detector.class_name
 
     @property
     def lacks_boxes(self) -> bool:
@@ -79,18 +85,21 @@ class ShownSet:
         record = self.records[self.detections.image_ids[index]]
         truth = {} if self.truth is None else self.truth
         boxes = {other: of[record.id].boxes for other, of in truth.items() if record.id in of}
+        score = float(self.detections.scores[index])
+        probability = self.detector.probability([score])
         return Example(
             id=record.id,
             pixels=record.pixels,
             box=self.detections.boxes[index],
-            score=float(self.detections.scores[index]),
+            score=score,
+            probability=None if probability is None else float(probability[0]),
             truth=boxes.get(self.name),
             others={other: objects for other, objects in boxes.items() if other != self.name and len(objects)},
         )
 
 
 def shown_set(
-    name: str,
+    detector: Detector,
     train: tuple[str, SetEvaluation, Records],
     test: tuple[str, SetEvaluation, Records] | None,
     held_out: HeldOut | None,
@@ -99,21 +108,22 @@ def shown_set(
 
     Parameters
     ----------
-    name : str
+    detector : Detector
+        Of the class.
     train, test : tuple of the set's name, its evaluation and its pictures
     held_out : HeldOut or None
     """
+    name = detector.class_name
     if test is not None:
         set_name, evaluation, records = test
         voc = None if evaluation.voc is None else evaluation.voc.classes[name]
-        return ShownSet(name, f"on {set_name}", evaluation.detections[name], records, evaluation.known_truth, voc)
+        return ShownSet(detector, f"on {set_name}", evaluation.detections[name], records, evaluation.known_truth, voc)
     set_name, evaluation, records = train
     if held_out is not None:
         where = f"on {set_name}, by models that did not see the picture"
-        return ShownSet(name, where, held_out.detections(), records, evaluation.known_truth)
-    return ShownSet(
-        name, f"on {set_name}, which the model has seen", evaluation.detections[name], records, evaluation.known_truth
-    )
+        return ShownSet(detector, where, held_out.detections(), records, evaluation.known_truth)
+    where = f"on {set_name}, which the model has seen"
+    return ShownSet(detector, where, evaluation.detections[name], records, evaluation.known_truth)
 
 
 def class_examples(shown: ShownSet) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], det
         sets[data.train_set],
         sets.get(data.test_set),
         held_out,
-        shown_set(name, train, None, None),
-        shown_set(name, train, test, held_out),
+        shown_set(detector, train, None, None),
+        shown_set(detector, train, test, held_out),
     )
 
 

@@ -49,8 +49,15 @@ def test_boxes_are_scaled_with_the_picture():
 def test_a_caption_tells_score_and_overlap():
     pixels = np.zeros((20, 20, 3), dtype=np.uint8)
     figure = figure_of(Example("a", lambda: pixels, [0, 0, 10, 10], 1.5, [[0, 0, 10, 5], [0, 0, 1, 1]]))
-    assert (figure.score, figure.overlap) == ("1.500", f"{5 / 10:.3f}")
+    assert (figure.value, figure.overlap) == ("score 1.500", f"{5 / 10:.3f}")
     assert figure.alt == "Picture a: window for bus, score 1.500, IoU 0.500 with the nearest of 2 object(s)."
+
+
+def test_a_caption_tells_the_probability_where_there_is_one():
+    pixels = np.zeros((20, 20, 3), dtype=np.uint8)
+    figure = figure_of(Example("a", lambda: pixels, [0, 0, 10, 10], 1.5, probability=0.75))
+    assert figure.value == "probability 0.750"
+    assert figure.alt == "Picture a: window for bus, probability 0.750."
 
 
 def test_without_known_boxes_no_overlap_is_told():

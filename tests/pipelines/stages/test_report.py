@@ -26,7 +26,7 @@ def shown():
     records = {image: ImageRecord(id=image, path=None, labels={"cat": label}) for image, label in LABELS.items()}
     boxes = [[0, 0, 10 * (row + 1), 100] for row in range(len(ROWS))]
     detections = Detections([image for image, _ in ROWS], [score for _, score in ROWS], boxes)
-    return ShownSet("cat", "on test", detections, records, None)
+    return ShownSet(Detector("cat", [0.0]), "on test", detections, records, None)
 
 
 def ids(examples):
