@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -92,6 +94,49 @@ def test_predictions_become_supervision_arguments(worked, pictures):
     assert set(names) == {"bright", "dark"}
     none = {name: Detected(np.empty((0, 4)), np.empty(0)) for name in found}
     assert module.detection_arrays(none)["xyxy"].shape == (0, 4)
+
+
+@pytest.fixture
+def video(tmp_path):
+    """Seven frames with a bright square that goes to the right."""
+    writer = cv2.VideoWriter(str(tmp_path / "one.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (80, 64))
+    assert writer.isOpened()
+    for number in range(7):
+        pixels = np.random.default_rng(number).integers(90, 160, (64, 80, 3)).astype(np.uint8)
+        pixels[20:40, 5 * number : 5 * number + 20] = 250
+        writer.write(pixels)
+    writer.release()
+    return tmp_path / "one.avi"
+
+
+@pytest.mark.slow
+def test_a_video_gives_boxes_and_the_frame_rate(worked, video, tmp_path):
+    drawn = tmp_path / "drawn.avi"
+    command = [sys.executable, EXAMPLES / "video_detections.py", worked / "run", video, "--every", "2", "--most", "1"]
+    done = subprocess.run([*command, "--drawn", drawn, "--threads", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["frame"] for row in rows] == [0, 2, 4, 6]
+    assert [row["seconds"] for row in rows] == [0, 0.2, 0.4, 0.6]
+    assert re.search(r"^4 frames in [\d.]+ s: [\d.]+ frames a second; the video has 10$", done.stderr, re.MULTILINE)
+    predictor = Predictor.open(worked / "run", max_detections=1)
+    reader, written = cv2.VideoCapture(str(video)), cv2.VideoCapture(str(drawn))
+    expected = predictor(np.ascontiguousarray(reader.read()[1][:, :, ::-1]))["bright"]
+    found = next(one for one in rows[0]["detections"] if one["class"] == "bright")
+    assert found["box"] == expected.boxes[0].tolist()
+    assert found["probability"] == pytest.approx(expected.probabilities[0])
+    assert written.get(cv2.CAP_PROP_FRAME_COUNT) == 4
+    two = subprocess.run([*command, "--threads", "2"], capture_output=True, text=True, check=True)
+    assert two.stdout == done.stdout
+
+
+@pytest.mark.slow
+def test_a_file_that_is_no_video_ends_in_a_sentence(worked, tmp_path):
+    (tmp_path / "text.mp4").write_text("no video")
+    command = [sys.executable, EXAMPLES / "video_detections.py", worked / "run", tmp_path / "text.mp4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("the video must be a file that OpenCV reads, got ")
 
 
 def test_no_example_starts_a_process():
