@@ -12,7 +12,7 @@ from lapsvm.catalog import Pixels
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
-from lapsvm.windows.reduction import reduced, scales_of
+from lapsvm.windows.picture_windows import reduced, scales_of
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""The windows of a picture of any size, by the settings of a run or of a model."""
+"""The windows of a picture of any size, by the settings of a run or of a model; large pictures are reduced first."""
 
-from lapsvm.arrays import Array
+import numpy as np
+
+from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.catalog import Pixels
 from lapsvm.settings import ProposalSettings
 from lapsvm.windows.proposals import propose, with_whole_image
-from lapsvm.windows.reduction import enlarged_boxes, reduced
 
 WINDOWS_VERSION = 3  # raised when proposals of equal settings change, so that old and new shards do not mix
 
@@ -31,3 +32,29 @@ def from_whole_image(boxes: Array, shape: tuple[int, ...], settings: ProposalSet
     if settings.max_area < 1:
         return boxes
     return with_whole_image(boxes, *shape[:2])[: settings.max_windows]
+
+
+def reduced(pixels: Pixels, max_side: int) -> Pixels:
+    """Return a picture whose longer side is at most `max_side` pixels; the same array if it is already.
+
+    A pixel is the mean over its area in the picture.
+    """
+    import cv2
+
+    longer = max(pixels.shape[:2])
+    if longer <= max_side:
+        return pixels
+    height, width = (max(1, round(side * max_side / longer)) for side in pixels.shape[:2])
+    return np.asarray(cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=cv2.INTER_AREA))
+
+
+def scales_of(pixels: Pixels, seen: Pixels) -> Float64:
+    """Return by how much the boxes (n, 4) of a reduced picture are smaller than those of the picture itself, (4,)."""
+    return np.tile([pixels.shape[1] / seen.shape[1], pixels.shape[0] / seen.shape[0]], 2)
+
+
+def enlarged_boxes(boxes: Array, pixels: Pixels, seen: Pixels) -> Float32:
+    """Return boxes of a reduced picture in whole pixels of the picture itself."""
+    height, width = pixels.shape[:2]
+    found = np.floor(boxes * scales_of(pixels, seen) + 0.5)  # not to even: a side of one pixel would vanish
+    return np.minimum(found, [width, height, width, height]).astype(np.float32)

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 from lapsvm.pipelines.cli.parsing import setting_values
-from lapsvm.pipelines.commands.prediction_files import drawing_files
+from lapsvm.pipelines.commands.predict import drawing_files
 from lapsvm.pipelines.run.folder import RunFolder
 from PIL import Image
 

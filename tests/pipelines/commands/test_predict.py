@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.prediction_files import picture_files
+from lapsvm.pipelines.commands.predict import picture_files
 from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
