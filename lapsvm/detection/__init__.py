@@ -1,9 +1,9 @@
 """Detectors, non-maximum suppression and detections, and prediction in new pictures."""
 
-from lapsvm.detection.calibration import Calibration, Reliability, ReliabilityPoint, reliability
+from lapsvm.detection.calibration import Calibration, Reliability, reliability
 from lapsvm.detection.detected import Detected
 from lapsvm.detection.detector import Detector, score_many
-from lapsvm.detection.picture_scores import best_boxes, detect_windows
+from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.detection.predictor import Predictor
 from lapsvm.detection.smoothing import smooth_scores
 from lapsvm.detection.suppression import demote_scores, detect, nms
@@ -15,8 +15,6 @@ __all__ = [
     "Detector",
     "Predictor",
     "Reliability",
-    "ReliabilityPoint",
-    "best_boxes",
     "box_voting",
     "demote_scores",
     "detect",

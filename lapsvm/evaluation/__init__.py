@@ -7,11 +7,9 @@ from lapsvm.evaluation.average_precision import (
 )
 from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
 from lapsvm.evaluation.entries import check_entry
-from lapsvm.evaluation.error_kinds import ClassErrors, ErrorKind, error_kinds
+from lapsvm.evaluation.error_kinds import ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
-    BootstrapDifference,
-    PairedTest,
     bootstrap_difference,
     detection_ap_draws,
     draw_pictures,
@@ -28,14 +26,11 @@ from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
 __all__ = [
     "COCO_MEASURES",
-    "BootstrapDifference",
     "ClassCorLoc",
-    "ClassErrors",
     "ClassResult",
     "CorLocReport",
     "Detections",
     "ErrorKind",
-    "PairedTest",
     "Threshold",
     "VocReport",
     "as_coco",

@@ -4,7 +4,7 @@ from lapsvm.ranking.discounts import RankBiased
 from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
-from lapsvm.ranking.predicted import ScoredRanking, loss_diminished_ranking, predicted_ranking
+from lapsvm.ranking.predicted import loss_diminished_ranking, predicted_ranking
 from lapsvm.ranking.psi import psi
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "PosAtTopLoss",
     "RankBiased",
     "RankLoss",
-    "ScoredRanking",
     "ViolatedRanking",
     "ZeroOneLoss",
     "average_precision",

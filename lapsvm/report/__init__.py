@@ -15,7 +15,6 @@ from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.next_steps import Findings, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import (
-    Column,
     cell_text,
     class_columns,
     escape_markdown,
@@ -26,7 +25,6 @@ from lapsvm.report.tables import (
 __all__ = [
     "CccpStep",
     "ClassSummary",
-    "Column",
     "Contents",
     "Curve",
     "Example",
