@@ -9,9 +9,9 @@ import time
 import pytest
 from lapsvm.pipelines.cli.interruption import handled, interruptible
 from lapsvm.pipelines.cli.signals import LINE
-from lapsvm.pipelines.results import detections, detectors
+from lapsvm.pipelines.results import detections
 from lapsvm.pipelines.shards import jobs
-from lapsvm.pipelines.stages import evaluate, report, train
+from lapsvm.pipelines.stages import detect, evaluate, report, train
 
 BEGIN = (
     "import sys; from lapsvm.pipelines.commands.entry import main; sys.stdout.write('x'); sys.stdout.flush(); main()"
@@ -87,7 +87,7 @@ def interrupt_while_importing(*_, **__):
         (jobs, "write_shard"),
         (train, "training_bags"),
         (train, "write_history"),
-        (detectors, "score_many"),
+        (detect, "score_many"),
         (detections, "write_results"),
         (evaluate, "write_json"),
         (report, "write_page"),
