@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refinement import Chain, StoredPictures
 from lapsvm.pipelines.fitting.tasks import FitTask
-from lapsvm.pipelines.fitting.verdicts.choice import Variant, chosen_by_verdicts
+from lapsvm.pipelines.fitting.verdicts.choice import Variant, chosen_by_verdicts, sign_test
 from lapsvm.pipelines.fitting.verdicts.reviewed import Reviews
 from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.bags import Bags
 from lapsvm.latent import KnownBoxes
 
-COUNT = 12
+COUNT = 24
 PART, WHOLE = np.array([[0.0, 0, 10, 10]]), np.array([[0.0, 0, 40, 40]])
 NONE = np.empty((0, 4))
 FOLD = np.arange(COUNT) % 3 + 1
@@ -53,13 +53,13 @@ def choose(pictures, known, listener=None):
 
 def test_the_model_with_more_right_boxes_is_taken_and_said(pictures):
     listener = Listener()
-    weights, record = choose(pictures, {row: KnownBoxes(WHOLE, NONE) for row in range(6)}, listener)
+    weights, record = choose(pictures, {row: KnownBoxes(WHOLE, NONE) for row in range(9)}, listener)
     assert weights == [[0.0, 1.0]] * 4
-    counts = {"the settings": 0, "refine.rounds 0": 6}
-    assert record == {"chosen_by_verdicts": {"taken": "refine.rounds 0", "of": 6, "right": counts}}
+    counts = {"the settings": 0, "refine.rounds 0": 9}
+    assert record == {"chosen_by_verdicts": {"taken": "refine.rounds 0", "of": 9, "right": counts}}
     assert listener.lines == [
         (
-            "refine: cat: right boxes in 6 reviewed pictures: 0 by the settings, 6 by refine.rounds 0; "
+            "refine: cat: right boxes in 9 reviewed pictures: 0 by the settings, 9 by refine.rounds 0; "
             "it takes refine.rounds 0."
         )
     ]
@@ -77,14 +77,34 @@ def test_one_picture_more_is_not_enough(pictures):
     assert weights == [[1.0, 0.0]] * 4
 
 
+@pytest.mark.parametrize(("won", "lost", "taken"), [(5, 0, True), (6, 1, False), (7, 1, True), (11, 4, False)])
+def test_as_many_wins_are_asked_for_as_a_coin_rarely_has(pictures, won, lost, taken):
+    known = {row: KnownBoxes(WHOLE if row < won else PART, NONE) for row in range(won + lost)}
+    assert choose(pictures, known)[0][0] == ([0.0, 1.0] if taken else [1.0, 0.0])
+
+
+def test_a_fold_is_not_chosen_for_by_the_few_verdicts_of_the_others(pictures):
+    """Of five verdicts each chain without a fold sees three or four, which choose nothing."""
+    weights, _ = choose(pictures, {row: KnownBoxes(WHOLE, NONE) for row in range(5)})
+    assert weights == [[0.0, 1.0], *[[1.0, 0.0]] * 3]
+
+
 def test_few_verdicts_choose_nothing(pictures):
     weights, record = choose(pictures, {row: KnownBoxes(WHOLE, NONE) for row in range(4)})
     assert (weights, record) == ([[1.0, 0.0]] * 4, {})
 
 
+@pytest.mark.parametrize(("won", "lost"), [(0, 0), (3, 0), (5, 0), (7, 2), (4, 9)])
+def test_the_sign_test_is_that_of_the_binomial_distribution(won, lost):
+    from scipy.stats import binomtest
+
+    expected = binomtest(won, won + lost, 0.5, "greater").pvalue if won + lost else 1.0
+    assert sign_test(won, lost) == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_model_without_a_fold_is_chosen_by_the_other_folds(pictures):
-    """Four pictures of fold 1 mean the whole, one of another fold the part."""
-    known = {row: KnownBoxes(WHOLE, NONE) for row in np.flatnonzero(FOLD == 1)[:4].tolist()}
+    """Eight pictures of fold 1 mean the whole, one of another fold the part."""
+    known = {row: KnownBoxes(WHOLE, NONE) for row in np.flatnonzero(FOLD == 1).tolist()}
     known |= {row: KnownBoxes(PART, NONE) for row in (1,)}
     weights, _ = choose(pictures, known)
     assert weights == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
