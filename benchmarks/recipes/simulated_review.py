@@ -5,10 +5,12 @@ largest object where there is none, and is wrong once in twenty (takes the first
 class has so many verdicts on random pictures. A copy of the run is then refined and detected again as a user's would
 be; CorLoc is that of held-out boxes, in all pictures that show the class and in those without a verdict.
 
-    python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 5,20 --seeds 0,1,2
+    python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 5,20,all --seeds 0,1,2 --curve
 
 RUNS are finished, with shards and boxes of their training pictures, and are only read; OUT is a folder on the same
-disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the table is made of.
+disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the tables are made of:
+one row for each run and number, or with --curve one row for each run, with the person's minutes at 3.5 s a verdict
+and 7 s a drawn box.
 """
 
 import argparse
@@ -36,6 +38,9 @@ from lapsvm.boxes import areas, iou
 from lapsvm.detection import Detector
 
 ACCEPTED, MISTAKES = 0.6, 0.05
+SECONDS = {"looked": 3.5, "drawn": 7.0}  # of a verdict on candidates, and of a drawn box
+ALL = "all"
+Count = int | str
 STAGES = ("refine", "detect", "evaluate")
 
 
@@ -45,9 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("--verdicts", type=_numbers, default=[20])
+    parser.add_argument("--verdicts", type=_counts, default=[20])
     parser.add_argument("--seeds", type=_numbers, default=[0])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--curve", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     results = given.out / "results.jsonl"
@@ -59,7 +65,11 @@ def main() -> None:
             lines = reviewed_run(run, given.out / "run", count, seed, given.threads)
             with results.open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
-    print_table(_lines(results))
+    (print_curve if given.curve else print_table)(_lines(results))
+
+
+def _counts(text: str) -> list[Count]:
+    return [ALL if number == ALL else int(number) for number in text.split(",")]
 
 
 def _numbers(text: str) -> list[int]:
@@ -70,7 +80,7 @@ def _lines(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text().splitlines()] if results.is_file() else []
 
 
-def reviewed_run(source: Path, target: Path, count: int, seed: int, threads: int) -> list[dict[str, Any]]:
+def reviewed_run(source: Path, target: Path, count: Count, seed: int, threads: int) -> list[dict[str, Any]]:
     """Return a line for each class of a copy of a run with so many verdicts a class; 0 is the run as it is."""
     path = copied(source, target) if count else source
     session = ReviewSession.open(path, None, None, quiet=True)
@@ -81,7 +91,7 @@ def reviewed_run(source: Path, target: Path, count: int, seed: int, threads: int
     run = RunFolder(path)
     common = {"run": str(source), "verdicts": count, "seed": seed}
     return [
-        common | {"class": name} | figures(run, name, truth[name], {one.picture for one in said})
+        common | {"class": name, "seconds": seconds(said)} | figures(run, name, truth[name], {o.picture for o in said})
         for name, said in verdicts.items()
     ]
 
@@ -109,9 +119,10 @@ def use(run: RunFolder, verdicts: Mapping[str, Iterable[Verdict]], threads: int)
 
 
 def review(session, one, truth, count, seed) -> list[Verdict]:
-    """Return the verdicts of a person on `count` random pictures of a class."""
+    """Return the verdicts of a person on `count` random pictures of a class, or on all."""
     rng, verdicts = np.random.default_rng(seed), []
-    for place in random_order([session.ids[row] for row in one.rows], one.name, seed)[:count]:
+    order = random_order([session.ids[row] for row in one.rows], one.name, seed)
+    for place in order if count == ALL else order[:count]:
         row = one.rows[place]
         name, candidates = session.ids[row], session.candidates(one, row)[0]
         kind, boxes = answer(np.array(candidates), truth[name].boxes, rng)
@@ -130,6 +141,12 @@ def answer(candidates, truth, rng):
     return "boxes", (tuple(float(value) for value in box),)
 
 
+def seconds(said: Iterable[Verdict]) -> float:
+    """Return how long a person takes for verdicts: longer where no candidate was taken, and the box drawn."""
+    kinds = ["drawn" if {*one.boxes} - {*one.candidates} else "looked" for one in said]
+    return sum(SECONDS[kind] for kind in kinds)
+
+
 def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, Any]:
     """Return the CorLoc of held-out boxes, of the final model's, and the model that verdicts chose."""
     own = read_held_out(run, name)
@@ -138,11 +155,12 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
         for picture, box, y in zip(own.ids, own.boxes, own.y, strict=True)
         if y > 0 and len(truth[picture].boxes)
     }
+    others = [hit for picture, hit in hits.items() if picture not in reviewed]
     evaluation = json.loads(run.evaluation_file.read_text())["sets"][run.settings().data.train_set]["classes"]
     result = Detector.load(run.model(name)).provenance["result"]
     return {
         "held_out": fmean(hits.values()),
-        "others": fmean(hit for picture, hit in hits.items() if picture not in reviewed),
+        "others": fmean(others) if others else None,
         "final": evaluation[name]["corloc"],
         "taken": result.get("chosen_by_verdicts", {}).get("taken", "the settings"),
     }
@@ -159,8 +177,26 @@ def print_table(lines: list[dict[str, Any]]) -> None:
         print(f"| {run} | {count} | {len({line['seed'] for line in own})} | {cells} | {other:.2f} |")
 
 
+def print_curve(lines: list[dict[str, Any]]) -> None:
+    """Print the mean of the held-out boxes of each run by the number of verdicts, and a class's minutes of these."""
+    counts = list(dict.fromkeys(line["verdicts"] for line in lines))
+    print(f"| run | {' | '.join(map(str, counts))} |")
+    print("|---" * (len(counts) + 1) + "|")
+    for run in dict.fromkeys(line["run"] for line in lines):
+        own = {count: [one for one in lines if (one["run"], one["verdicts"]) == (run, count)] for count in counts}
+        cells = [f"{_spread(of, 'held_out')}, {_minutes(of):.1f} min" if of else "" for of in own.values()]
+        print(f"| {run} | {' | '.join(cells)} |")
+
+
+def _minutes(lines: list[dict[str, Any]]) -> float:
+    return fmean(line["seconds"] for line in lines) / 60
+
+
 def _spread(lines: list[dict[str, Any]], figure: str) -> str:
-    means = [fmean(line[figure] for line in lines if line["seed"] == seed) for seed in {line["seed"] for line in lines}]
+    known = [line for line in lines if line[figure] is not None]  # none without a verdict where all have one
+    means = [fmean(line[figure] for line in known if line["seed"] == seed) for seed in {line["seed"] for line in known}]
+    if not means:
+        return ""
     ends = f" [{min(means):.3f}, {max(means):.3f}]" if len(means) > 1 else ""
     return f"{fmean(means):.3f}{ends}"
 
