@@ -1,7 +1,7 @@
 """Bags: the windows of all images, in memory or in shards, and the bounds of each image."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -20,6 +20,7 @@ from lapsvm.arrays import (
     check_count,
     check_same_length,
 )
+from lapsvm.bags.appending import appended
 from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
 from lapsvm.bags.passes import Pass, split_into_chunks
@@ -229,6 +230,26 @@ class Bags:
         """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag."""
         features, offsets = copies(self._pass, windows)
         return type(self)(features, offsets, self.scale, threads=self.threads)
+
+    def appended(self, windows: Mapping[int, ArrayLike]) -> "Bags":
+        """Return these bags, some with more windows at their end; of these bags alone the windows are copied.
+
+        Parameters
+        ----------
+        windows : mapping of bag to (m, d)
+            Features as they are stored, without the scale.
+
+        Raises
+        ------
+        ShapeError
+            If the features of a bag do not have shape (m, d).
+        InputError
+            If there is no such bag, or other processes hold the windows.
+        """
+        store, selection = appended(self._store, self._selection, windows)
+        view = self._view(selection)
+        view._store = store
+        return view
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
