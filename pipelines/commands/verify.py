@@ -69,7 +69,7 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
 
 def _checks(run: RunFolder) -> Iterator[FileCheck]:
     """Yield every file of the run that has a checksum, with the function that reads it."""
-    for path in _shards(run):
+    for path in [*_shards(run), *filter(run.files.owns, [run.drawn_windows])]:
         yield path, check_shard
     if run.projection.is_file():
         yield run.projection, load_projection

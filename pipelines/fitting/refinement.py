@@ -24,6 +24,7 @@ from ..run.progress import Reporter
 from ..run.settings import Settings
 from .fit import Constants, FitRequest, problem
 from .trainer import training_progress
+from .verdicts.drawn_boxes import AddedWindows, with_boxes, with_masks
 from .verdicts.settled_windows import settled_windows
 
 
@@ -81,6 +82,8 @@ class Rounds:
         Weight of the positives, where the learner has one.
     known : mapping of row to KnownBoxes, optional
         What a person said of positive pictures. A chain without a fold takes nothing from its pictures.
+    added : mapping of row to AddedWindows, optional
+        Windows of known objects that the pictures lack. Chains that may see the pictures are trained with them.
     """
 
     def __init__(
@@ -89,8 +92,10 @@ class Rounds:
         pictures: StoredPictures,
         J: float | None,
         known: Mapping[int, KnownBoxes] | None = None,
+        added: Mapping[int, AddedWindows] | None = None,
     ) -> None:
-        self._settings, self._pictures, self._J, self._known = settings, pictures, J, known or {}
+        self._settings, self._pictures, self._J = settings, pictures, J
+        self._known, self._added = known or {}, added or {}
 
     def begin(self, y: Labels, weights: Float64, intercept: float) -> Chain:
         """Return the chain of a trained model (d,), with the windows that it chooses in its positive pictures."""
@@ -144,7 +149,8 @@ class Rounds:
 
     def _chosen_by(self, chain: Chain, y: Labels) -> Index:
         windows = self.chosen(y, chain.weights)
-        return settled_windows(self._pictures.bags, self._pictures.boxes, chain.weights, windows, self._known)
+        pictures, added = self._pictures, {row: one.boxes for row, one in self._added.items()}
+        return settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self._known, added)
 
     def _problem(self, y: Labels) -> LatentProblem:
         settings = self._settings
@@ -163,18 +169,28 @@ class Rounds:
         """Return the pictures of each chain, in which negatives have their best-scored windows alone.
 
         A picture of a chain's fold has one window. The windows of all chains are copied once, those of others excluded.
+        Positive pictures gain windows of their known objects, after their own.
         """
         pictures, count = self._pictures, self._settings.refine.candidates
-        if not count:
+        if not count and not self._added:
             return [pictures] * len(chains)
         masks = [self._candidates(chain, count) for chain in chains]
         taken = np.logical_or.reduce(masks)
         copied = replace(pictures, bags=pictures.bags.copied(taken), boxes=pictures.boxes[taken])
-        return [replace(copied, bags=copied.bags.excluding(~mask[taken])) for mask in masks]
+        offsets, own = copied.bags.offsets, zip(masks, chains, strict=True)
+        masks = [with_masks(mask[taken], offsets, self._added, chain.y > 0) for mask, chain in own]
+        grown = self._grown(copied)
+        return [replace(grown, bags=grown.bags.excluding(~mask)) for mask in masks]
+
+    def _grown(self, pictures: StoredPictures) -> StoredPictures:
+        """Return the pictures with the added windows after their own."""
+        bags = pictures.bags.appended({row: one.features for row, one in self._added.items()})
+        return replace(pictures, bags=bags, boxes=with_boxes(pictures.boxes, pictures.bags.offsets, self._added))
 
     def _candidates(self, chain: Chain, count: int) -> NDArray[np.bool_]:
         bags, y = self._pictures.bags, chain.y
-        counts = np.where(y > 0, np.diff(bags.offsets), np.where(y < 0, count, 1))
+        sizes = np.diff(bags.offsets)
+        counts = np.where(y > 0, sizes, np.where(y < 0, count or sizes, 1))
         return bags.top_mask(counts, chain.weights)
 
 

@@ -12,6 +12,7 @@
     RUN/training/*.answers              answers of passes, until training ends
     RUN/detections/<set>/               comp3_det_<set>_<class>.txt
     RUN/verdicts.jsonl                  what a person said of pictures
+    RUN/drawn.safetensors               features of the drawn boxes that no window covers
     RUN/evaluation.json  history.csv  timings.json  page/index.html
     RUN/.lapsvm-files                   the files that this program wrote; no other is replaced or removed
     RUN/.lock                           the process that uses the folder
@@ -83,6 +84,7 @@ class RunFolder:
         self.training = self.path / "training"
         self.resume_file = self.training / "resume.json"
         self.verdicts_file = self.path / "verdicts.jsonl"
+        self.drawn_windows = self.path / "drawn.safetensors"
         self.evaluation_file = self.path / "evaluation.json"
         self.history_file = self.path / "history.csv"
         self.timings_file = self.path / "timings.json"

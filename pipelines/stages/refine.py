@@ -12,7 +12,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import StageError
 from lapsvm.features import Projection, ShardSet
-from lapsvm.latent import LatentSolution
+from lapsvm.latent import KnownBoxes, LatentSolution
 
 from ..fitting.fit import Constants
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
@@ -22,11 +22,13 @@ from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags
 from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
+from ..fitting.verdicts.drawn_boxes import AddedWindows, added_windows, wanted_windows
 from ..fitting.verdicts.restart import restarted
 from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks
 from ..run.context import RunContext
+from ..shards.drawn import Drawn, drawn_windows
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
 
@@ -50,7 +52,7 @@ def run(context: RunContext) -> None:
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
-            _refine(context, shards, to_do, detectors, moves)
+            _refine(context, shards, to_do, detectors, moves, [task.reviews.known for task in tasks])
 
 
 def _check_verdicts(trained: Sequence[FitTask]) -> None:
@@ -69,6 +71,7 @@ def _refine(
     tasks: Sequence[FitTask],
     detectors: Mapping[str, Detector],
     moves: Mapping[Path, Path],
+    known: Sequence[Mapping[int, KnownBoxes]],
 ) -> None:
     """Move trained models out of the way, then refine class by class and write each at once."""
     files = context.run.files
@@ -80,9 +83,11 @@ def _refine(
     for final, trained in moves.items():
         _move(final, trained)
     context.save_settings()
+    drawn = _drawn(context, shards, pictures, known)
     for task in tasks:
         first = detectors[task.name]
-        chains, rows, chosen = _refined_chains(context, task, pictures, first, folds[task.name])
+        added = added_windows(task.reviews.known, pictures.ids, drawn, context.settings.refine.pos_iou)
+        chains, rows, chosen = _refined_chains(context, task, pictures, first, folds[task.name], added)
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
         detector = _detector(task, pictures, chains[0], result, projection)
@@ -96,6 +101,15 @@ def _stored_pictures(context: RunContext, shards: ShardSet) -> StoredPictures:
     pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
     boxes = np.concatenate([shard.boxes for shard in shards])
     return StoredPictures(bags, boxes, scale, shards.image_ids, pairs.inside)
+
+
+def _drawn(
+    context: RunContext, shards: ShardSet, pictures: StoredPictures, known: Sequence[Mapping[int, KnownBoxes]]
+) -> Drawn:
+    """Return the drawn boxes of all classes that no window covers, with features."""
+    sizes, least = np.concatenate([shard.sizes for shard in shards]), context.settings.refine.pos_iou
+    wanted = wanted_windows(known, pictures.ids, pictures.bags.offsets, pictures.boxes, sizes, least)
+    return drawn_windows(context, shards, wanted)
 
 
 def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels:
@@ -116,10 +130,15 @@ def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldMod
 
 
 def _refined_chains(
-    context: RunContext, task: FitTask, pictures: StoredPictures, first: Detector, folds: FoldModels
+    context: RunContext,
+    task: FitTask,
+    pictures: StoredPictures,
+    first: Detector,
+    folds: FoldModels,
+    added: Mapping[int, AddedWindows],
 ) -> tuple[Sequence[Chain], list[dict[str, Any]], dict[str, Any]]:
     """Return the final chains, that of all pictures first, the rows of its history, and what verdicts chose."""
-    rounds = Rounds(context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known)
+    rounds = Rounds(context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added)
     columns = [first.coef * first.scale, *folds.coef.T]
     labels = [task.y, *seen_labels(task.y, folds.fold)]
     chains = [

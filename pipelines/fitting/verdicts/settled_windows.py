@@ -13,8 +13,9 @@ SAME = 0.5
 
 
 def settled_windows(
-    bags: Bags, boxes: Array, weights: Float64, windows: Index, known: Mapping[int, KnownBoxes]
-) -> Index:
+    bags: Bags, boxes: Array, weights: Float64, windows: Index, known: Mapping[int, KnownBoxes],
+    added: Mapping[int, Array],
+) -> Index:  # fmt: skip
     """Return the chosen windows (n_bags,), with those of some pictures replaced by what is known of them.
 
     A picture with known objects gets the window that overlaps one most. In a picture with rejected boxes, a rejected
@@ -28,12 +29,14 @@ def settled_windows(
         Of the model that chooses among the windows that are not rejected.
     windows : (n_bags,) int
     known : mapping of picture to KnownBoxes
+    added : mapping of picture to (m, 4)
+        Windows that a picture has after its own.
     """
     settled = windows.copy()
     for picture, of_picture in known.items():
         own = np.asarray(boxes[bags.offsets[picture] : bags.offsets[picture + 1]], dtype=np.float64)
         if len(of_picture.true):
-            settled[picture] = of_picture.nearest(own)
+            settled[picture] = of_picture.nearest(np.concatenate([own, added.get(picture, own[:0])]))
             continue
         right = of_picture.right(own, SAME)
         if right.any() and not right[settled[picture]]:

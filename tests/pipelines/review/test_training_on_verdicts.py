@@ -12,6 +12,8 @@ from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector
+from lapsvm.features import open_shards, read_shard
+from lapsvm.latent.refinement import POS_IOU
 
 CLASS, OTHER = "six", "three"
 REFINE = ["--refine", "1", "--redo", "--quiet"]
@@ -120,6 +122,44 @@ def test_what_a_fold_holds_out_depends_on_no_verdict_of_its_own(run, command):
     rows = before.fold == 1
     np.testing.assert_array_equal(after.boxes[rows], before.boxes[rows])
     assert (after.boxes[~rows] != before.boxes[~rows]).any()
+
+
+def test_a_drawn_box_that_no_window_covers_becomes_a_window(run, command):
+    folder = RunFolder(run)
+    own, verdicts = _windows(folder), drawn(run, 12)
+    lacking = {
+        one.picture for one in verdicts if (iou(own[one.picture], np.array(one.boxes)).max(axis=0) < POS_IOU).any()
+    }
+    assert 0 < len(lacking) < 12
+    say(run, *verdicts)
+    said = command("refine", "--out", run, "--quiet")
+    assert said.status == 0, said.err
+    shard = read_shard(folder.drawn_windows)
+    assert set(shard.image_ids) == lacking
+    for name, boxes in zip(shard.image_ids, _by_picture(shard), strict=True):
+        (true,) = (one.boxes for one in verdicts if one.picture == name)
+        assert (iou(boxes, np.array(true)).max(axis=1) > 0.9).all()
+    assert command("verify", "--out", run, "--quiet").status == 0
+
+
+def test_a_drawn_box_that_is_a_window_adds_none(run, command):
+    folder = RunFolder(run)
+    own = _windows(folder)
+    said = [replace(one, boxes=(tuple(own[one.picture][7].tolist()),)) for one in drawn(run, 6)]
+    say(run, *said)
+    assert command("refine", "--out", run, "--quiet").status == 0
+    assert Detector.load(folder.model(CLASS)).provenance["verdicts"]["reviewed_pictures"] == 6
+    assert not folder.drawn_windows.exists()
+
+
+def _windows(folder):
+    """Return picture -> its windows (n, 4)."""
+    shards = open_shards(folder.shards("trainval"))
+    return {name: boxes for shard in shards for name, boxes in zip(shard.image_ids, _by_picture(shard), strict=True)}
+
+
+def _by_picture(shard):
+    return np.split(shard.boxes, shard.offsets[1:-1])
 
 
 def test_a_label_that_a_person_mends_replaces_that_of_the_data_set(run, command, refused):
