@@ -30,6 +30,7 @@ from ..run.ownership import table_files
 from ..run.progress import Reporter
 from .differences import measure_table
 from .folds import compare_folds
+from .plot import comparison_svg
 from .tables import comparison_markdown, print_comparison
 
 MEASURES = ("ap_11point", "ap_area", "corloc", "image_ap")
@@ -91,7 +92,7 @@ Figures = dict[str, dict[str, list[Figure]]]  # measure -> class -> one per run
 def compare_runs(
     folders: Sequence[Path], out: Path, options: ComparisonOptions, threads: int, quiet: bool, root: str | None = None
 ) -> None:
-    """Write comparison.json and comparison.md into `out` and print the table.
+    """Write comparison.json, comparison.md and comparison.svg into `out` and print the table.
 
     `root` is the folder of all runs' data, if it has moved.
 
@@ -133,14 +134,15 @@ def _check_out(out: Path, runs: Sequence[ComparedRun]) -> None:
         raise OptionError(f"option --out must name a folder, got the file {out}.")
     for run in runs:
         check_outside(out, run.context.settings.data)
-    table_files(out, "comparison", write=False)
+    table_files(out, "comparison", (".md", ".svg"), write=False)
 
 
 def _write(out: Path, table: dict[str, Any]) -> None:
-    """Write both files."""
-    as_json, as_markdown = table_files(out, "comparison")
+    """Write the three files."""
+    as_json, as_markdown, as_svg = table_files(out, "comparison", (".md", ".svg"))
     write_json(as_json, table)
     write_atomically(as_markdown, comparison_markdown(table).encode("utf-8", "backslashreplace"))
+    write_atomically(as_svg, comparison_svg(table).encode("utf-8", "backslashreplace"))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -7,7 +7,7 @@ symbolic link inside the folder is never replaced or removed.
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from lapsvm.errors import SettingsError
@@ -122,12 +122,12 @@ def is_leftover_list(name: str) -> bool:
     return is_temporary(name) and name.startswith(f".{MARKER}.")
 
 
-def table_files(folder: Path, name: str, *, write: bool = True) -> list[Path]:
-    """Return the files of a table, NAME.json and NAME.md, after listing them (`write`) or only checking.
+def table_files(folder: Path, name: str, suffixes: Sequence[str] = (".md",), *, write: bool = True) -> list[Path]:
+    """Return the files of a table, NAME.json and those with `suffixes`, after listing them (`write`) or only checking.
 
     Raises SettingsError if this program did not write one that exists.
     """
-    paths = [folder / f"{name}{suffix}" for suffix in (".json", ".md")]
+    paths = [folder / f"{name}{suffix}" for suffix in (".json", *suffixes)]
     files = OwnedFiles(folder, TABLES_MARKER)
     files.check(paths)
     if write:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from xml.parsers import expat
 
 import numpy as np
 import pytest
@@ -155,12 +156,24 @@ def test_the_same_command_writes_the_same_bytes_and_prints_what_it_writes(compar
     line = ["compare", "--out", tmp_path / "again", finished, other, "--draws", 300, "--seed", 5]
     result = command(*line, "--folds", 3, "--seeds", 2, "--jobs", 1)
     assert result.status == 0, result.err
-    for name in ("comparison.json", "comparison.md"):
+    for name in ("comparison.json", "comparison.md", "comparison.svg"):
         assert (tmp_path / "again" / name).read_bytes() == (compared / name).read_bytes()
     for line in (compared / "comparison.md").read_text().splitlines():
         if line.startswith(("| six", "| three", "| mean")):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             assert any(all(cell in printed for cell in cells) for printed in result.out.splitlines())
+
+
+def test_the_plot_has_a_mark_for_every_difference(compared, table):
+    drawing: dict[str, list[dict[str, str]]] = {}
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, attributes: drawing.setdefault(tag, []).append(attributes)
+    parser.Parse((compared / "comparison.svg").read_bytes(), True)
+    circles = drawing["circle"]
+    panels = len(table["measures"]) + 1  # the folds are one more
+    assert len(circles) == 1 + panels * (len(CLASSES) + 1)  # and the legend's
+    width, height = map(float, drawing["svg"][0]["viewBox"].split()[2:])
+    assert all(0 <= float(one["cx"]) <= width and 0 <= float(one["cy"]) <= height for one in circles)
 
 
 def test_three_runs_and_a_copy_that_does_not_differ(finished, other, run_copy, tmp_path, command):
