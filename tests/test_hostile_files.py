@@ -23,6 +23,7 @@ from lapsvm.errors import (
     DataError,
     ImageError,
     LabelsError,
+    LapsvmError,
     MissingError,
     ResultsError,
     WriteError,
@@ -101,8 +102,11 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("comp3_det_test_cat.txt", lambda path: read_results(path.parent, "test"), MissingError),
         ("a.safetensors", Detector.load, MissingError),
         ("a.safetensors", read_header, MissingError),
+        ("a.json", lambda path: open_external(path, "json"), MissingError),
         ("windows/a.npz", lambda path: open_external(path.parent), MissingError),
         ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
+        ("windows/index.json", lambda path: open_external(path.parent, "npy"), MissingError),
+        ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
         ("a.onnx", read_network_file, MissingError),
     ],
 )
@@ -247,6 +251,16 @@ def test_links_to_nothing_are_told_in_folders(tmp_path):
     (tmp_path / "cow").symlink_to("nowhere")
     with pytest.raises(LabelsError, match=r"link .*cow leads to nothing"):
         open_folder(tmp_path)
+
+
+def test_a_broken_link_in_place_of_flags_of_truth_is_not_passed_over(tmp_path):
+    np.save(tmp_path / "boxes.npy", np.array([[0.0, 0, 5, 5]]))
+    np.save(tmp_path / "offsets.npy", np.array([0, 1]))
+    (tmp_path / "ids.txt").write_text("a\n")
+    assert open_external(tmp_path).keys == ("a",)
+    (tmp_path / "gt.npy").symlink_to("nowhere")
+    with pytest.raises(LapsvmError, match=r"gt\.npy is not there: the link leads to nothing"):
+        open_external(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a" * 255, "a" * 5000, "\ud800"])

@@ -1,7 +1,7 @@
 """Feature extractors, and the shards that store features."""
 
-from lapsvm.features.external.formats import open_external
-from lapsvm.features.external.windows import BoxConvention, ExternalSource, ExternalWindows
+from lapsvm.features.external.formats import FORMATS, open_external
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.features.extractors.extractor import Concatenation, Extractor, open_extractor
 from lapsvm.features.extractors.hog import HOG
 from lapsvm.features.extractors.pooled_network import PooledNetwork
@@ -19,7 +19,9 @@ from lapsvm.features.shards.shard_folder import (
 )
 
 __all__ = [
+    "FORMATS",
     "HOG",
+    "ArrayNames",
     "BlockNorms",
     "BoxConvention",
     "Concatenation",

@@ -50,9 +50,12 @@ class SourceSettings:
     """
 
     files: tuple[str, ...] = ()
+    format: str = ""
     boxes: str = ""
     base: int = -1
     edges: str = ""
+    boxes_name: str = ""
+    features_name: str = ""
     clip: bool = False
     drop_equal: bool = False
 

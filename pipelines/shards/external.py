@@ -14,7 +14,7 @@ from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.boxes import whole_image
 from lapsvm.catalog import PICTURE_SUFFIXES
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
-from lapsvm.features import BoxConvention, ExternalSource, ExternalWindows, open_external
+from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, open_external
 
 from ..run.settings import SourceSettings
 
@@ -122,7 +122,8 @@ def open_sources(settings: SourceSettings) -> Sources:
     """
     if not settings.files:
         raise OptionError("files with windows must be named: --proposals FILE with extract, or lapsvm import FILE.")
-    opened = tuple(open_external(path) for path in settings.files)
+    names = ArrayNames(settings.boxes_name, settings.features_name)
+    opened = tuple(open_external(path, settings.format, names) for path in settings.files)
     entries: dict[str, tuple[ExternalSource, str]] = {}
     for source in opened:
         for key in source.keys:

@@ -1,11 +1,15 @@
 """Counts and offsets near the end of 64 bits: differences of such numbers wrap around, and must not be trusted."""
 
+import json
+
 import numpy as np
 import pytest
 
 from lapsvm.bags import Bags
-from lapsvm.errors import InputError, ShapeError
+from lapsvm.errors import ExternalFileError, InputError, ShapeError
 from lapsvm.features import Shard
+from lapsvm.features.external.arrays import open_npy
+from lapsvm.features.external.windows import ArrayNames
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5))
 OFFSETS = [0, 3, 6, 9, 12]
@@ -62,3 +66,11 @@ def test_shards_with_such_offsets_are_refused():
             sizes=np.ones((3, 2), np.int32),
             provenance={},
         )
+
+
+@pytest.mark.parametrize("offsets", [WRAPPING, [0, 2**64 - 1, 4, 12], [0, 2**65, 4, 12]])
+def test_imports_with_such_offsets_are_refused(tmp_path, offsets):
+    np.save(tmp_path / "boxes.npy", np.zeros((12, 4)))
+    (tmp_path / "index.json").write_text(json.dumps({"ids": ["a", "b", "c"], "offsets": offsets}))
+    with pytest.raises(ExternalFileError, match="offsets must"):
+        open_npy(tmp_path, ArrayNames())

@@ -68,6 +68,13 @@ def read_windows(path):
         source.read(key).content_hash  # noqa: B018 - what is read is used
 
 
+def arrays(folder):
+    np.save(folder / "boxes.npy", BOXES)
+    np.save(folder / "features.npy", BOXES.astype(np.float32))
+    np.save(folder / "offsets.npy", np.array([0, 1, 2]))
+    (folder / "ids.txt").write_text("one\ntwo\n")
+
+
 def npz(folder):
     np.savez_compressed(folder / "a.npz", boxes=BOXES, features=BOXES.astype(np.float16), gt=np.array([True, False]))
 
@@ -129,6 +136,11 @@ CASES = {
         lambda folder: write_results(folder / "a.txt", Detections(("a", "b c"), [1.5, 0.25], BOXES)),
         ["a.txt"],
         lambda folder: read_result_file(folder / "a.txt"),
+    ),
+    "npy": (
+        arrays,
+        ["boxes.npy", "features.npy", "offsets.npy", "ids.txt"],
+        read_windows,
     ),
     "npz": (npz, ["a.npz"], read_windows),
     "mat": (lambda folder: mat(folder, False), ["a.mat"], lambda folder: read_windows(folder / "a.mat")),

@@ -1,67 +1,33 @@
-"""The formats of external windows, by the suffix of their files; NumPy's is read here."""
+"""The formats of external windows by name, and the detection of a file's format."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from lapsvm.errors import ExternalFileError, MissingError
-from lapsvm.features.external.archives import opened_npz
+from lapsvm.errors import ExternalFileError, MissingError, OptionError
+from lapsvm.features.external.arrays import INDEX, open_npy, open_npz
 from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
-from lapsvm.features.external.windows import (
-    TRUTH_NAME,
-    BoxConvention,
-    ExternalSource,
-    ExternalWindows,
-    boxes_in,
-    checked_windows,
-    features_in,
-    file_per_picture,
-    files_below,
-)
+from lapsvm.features.external.windows import ArrayNames, ExternalSource
+
+FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {
+    "npz": open_npz,
+    "npy": open_npy,
+    "json": open_json,
+    "mat": open_mat,
+}
 
 
-def open_npz(path: Path) -> ExternalSource:
-    """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt``.
-
-    Boxes are taken as x1, y1, x2, y2, 0-based and half-open.
-
-    Raises
-    ------
-    MissingError
-        If there is none.
-    ExternalFileError
-        If the first one is none, or lacks its boxes.
-    """
-    files = files_below(path, ".npz")
-    if not files:
-        raise MissingError(f"folder {path} holds no .npz file.")
-    first = next(iter(files.values()))
-    with opened_npz(first) as archive:
-        has_features = features_in(archive) is not None
-    return file_per_picture(path, files, read_npz, has_features, BoxConvention())
-
-
-def read_npz(path: Path, features: bool) -> ExternalWindows:
-    """Return the windows of one ``.npz`` file."""
-    where = str(path)
-    with opened_npz(path) as archive:
-        boxes = archive[boxes_in(archive, where)]
-        name = features_in(archive) if features else None
-        values = None if name is None else archive[name]
-        truth = archive.get(TRUTH_NAME)
-    return checked_windows(where, boxes, values, truth)
-
-
-FORMATS: dict[str, Callable[[Path], ExternalSource]] = {".npz": open_npz, ".json": open_json, ".mat": open_mat}
-
-
-def open_external(path: str | Path) -> ExternalSource:
+def open_external(path: str | Path, kind: str = "", names: ArrayNames | None = None) -> ExternalSource:
     """Open windows, with or without features, from another program.
 
     Parameters
     ----------
     path : str or Path
-        A file ``*.npz``, ``*.json`` or ``*.mat``, or a folder of ``.npz`` or of ``.mat`` files.
+        A file, or a folder of files.
+    kind : {"", "npz", "npy", "json", "mat"}, default ""
+        "" detects it from the suffix of the file, or of the files in the folder.
+    names : ArrayNames, optional
+        The names of the arrays in the files.
 
     Returns
     -------
@@ -70,20 +36,31 @@ def open_external(path: str | Path) -> ExternalSource:
     Raises
     ------
     MissingError
-        If the file or folder does not exist.
+        If the file or folder, or one that it needs, does not exist.
+    OptionError
+        If there is no such kind.
     ExternalFileError
-        If the files have no such suffix or several, or break a rule.
+        If the kind cannot be detected, or the files break a rule.
     """
     path = Path(path)
     if not path.exists():
         raise MissingError(f"file or folder {path} of windows is not there.")
+    if kind and kind not in FORMATS:
+        raise OptionError(f"a format of windows must be one of {', '.join(FORMATS)}, got {kind!r}.")
+    return FORMATS[kind or _kind_of(path)](path, names or ArrayNames())
+
+
+def _kind_of(path: Path) -> str:
+    """Return the name of a file's or folder's format."""
     if path.is_file():
-        suffixes = {path.suffix.lower()} & FORMATS.keys()
+        suffixes = {path.suffix.lower().removeprefix(".")}
+    elif (path / INDEX).is_file() or (path / "boxes.npy").is_file():
+        return "npy"
     else:
-        suffixes = {file.suffix for file in path.rglob("*") if not file.name.startswith(".")} & {".npz", ".mat"}
-    if len(suffixes) != 1:
-        got = f"files of {' and '.join(sorted(suffixes))}" if suffixes else f"none in {path}"
-        raise ExternalFileError(
-            f"{path} must be a file of one of {', '.join(FORMATS)}, or a folder of .npz or of .mat files; got {got}."
-        )
-    return FORMATS[suffixes.pop()](path)
+        suffixes = {file.suffix.removeprefix(".") for file in path.rglob("*") if not file.name.startswith(".")}
+        suffixes &= {"npz", "mat"}
+    found = sorted(suffixes & set(FORMATS))
+    if len(found) == 1:
+        return found[0]
+    got = f"files of {' and '.join(found)}" if found else f"none in {path}"
+    raise ExternalFileError(f"{path} must be a file, or a folder of files, of one of {', '.join(FORMATS)}; got {got}.")

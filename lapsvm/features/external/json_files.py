@@ -6,41 +6,43 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import ExternalFileError
+from lapsvm.features.external.arrays import is_index, open_npy
 from lapsvm.features.external.windows import (
     TRUTH_NAME,
+    ArrayNames,
     BoxConvention,
     ExternalSource,
     ExternalWindows,
-    boxes_in,
     checked_windows,
-    features_in,
 )
 from lapsvm.files import NOT_PARSED, read_regular
 
 
-def _source(where: str, entries: Mapping[str, Any], convention: BoxConvention, has_features: bool) -> ExternalSource:
+def _source(
+    where: str, entries: Mapping[str, Any], names: ArrayNames, convention: BoxConvention, has_features: bool
+) -> ExternalSource:
     """Return the source of a table: name of a picture -> its boxes, or an object with arrays."""
 
     def read(key: str, features: bool) -> ExternalWindows:
         place, entry = f"{where}, picture {key}", entries[key]
         if isinstance(entry, list):
-            entry = {"boxes": entry}
+            entry = {names.boxes or "boxes": entry}
         if not isinstance(entry, dict):
             raise ExternalFileError(f"{place} must be an object or a list of boxes, got {type(entry).__name__}.")
-        boxes = entry[boxes_in(entry, place)]
-        name = features_in(entry) if features else None
+        boxes = entry[names.boxes_in(entry, place)]
+        name = names.features_in(entry, place) if features else None
         return checked_windows(place, boxes, None if name is None else entry[name], entry.get(TRUTH_NAME))
 
     return ExternalSource(where, tuple(entries), convention, has_features, read)
 
 
-def open_json(path: Path) -> ExternalSource:
-    """Open a JSON file: a table by picture, or a list of proposals.
+def open_json(path: Path, names: ArrayNames) -> ExternalSource:
+    """Open a JSON file: a table by picture, a list of proposals, or an index of ``.npy`` files.
 
     A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features are optional,
     and so is the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are 0-based and half-open. A list is
     ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all have a score, they are sorted
-    by it, best first.
+    by it, best first. An index is that of `lapsvm.features.external.arrays.open_npy`.
 
     Raises
     ------
@@ -48,15 +50,17 @@ def open_json(path: Path) -> ExternalSource:
         If it is no JSON, repeats a key, holds annotations of objects, or has another structure.
     """
     content = _content(path)
+    if is_index(content):
+        return open_npy(path, names)
     if isinstance(content, list):
-        return _source(str(path), _grouped(content, str(path)), BoxConvention("xywh"), has_features=False)
+        return _source(str(path), _grouped(content, str(path)), names, BoxConvention("xywh"), has_features=False)
     if not isinstance(content, dict) or not content:
         raise ExternalFileError(f"{path} must hold an object or a list of pictures, got {type(content).__name__}.")
     if "annotations" in content:
         raise ExternalFileError(f"{path} holds annotations, which are ground truth and no proposals.")
     first = next(iter(content.values()))
-    has_features = isinstance(first, dict) and features_in(first) is not None
-    return _source(str(path), content, BoxConvention(), has_features)
+    has_features = isinstance(first, dict) and names.features_in(first, str(path)) is not None
+    return _source(str(path), content, names, BoxConvention(), has_features)
 
 
 def _content(path: Path) -> Any:

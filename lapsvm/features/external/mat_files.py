@@ -3,25 +3,22 @@
 Version 7.3 is another format (HDF5), which is refused with the way out.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import ExternalFileError, MissingError
+from lapsvm.features.external.arrays import check_different, file_per_picture, files_below
 from lapsvm.features.external.matlab import read_mat_variables
 from lapsvm.features.external.windows import (
     BOX_NAMES,
     FEATURE_NAMES,
     TRUTH_NAME,
+    ArrayNames,
     BoxConvention,
     ExternalSource,
     ExternalWindows,
-    boxes_in,
     checked_windows,
-    features_in,
-    file_per_picture,
-    files_below,
 )
 
 IMAGES = "images"
@@ -30,7 +27,7 @@ LIST = BoxConvention("yxyx", 1, "inclusive")
 EDGE_BOXES = BoxConvention("xywh", 1, "inclusive")
 
 
-def open_mat(path: Path) -> ExternalSource:
+def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
     """Open a ``.mat`` file of all pictures, or a folder with one for each.
 
     A file of all pictures has the cell array ``images`` of names and one of boxes, which are taken as y1, x1, y2, x2,
@@ -50,41 +47,47 @@ def open_mat(path: Path) -> ExternalSource:
     if not files:
         raise MissingError(f"folder {path} holds no .mat file.")
     first = next(iter(files.values()))
-    content = read_mat_variables(first, lambda name: name not in FEATURE_NAMES)
+    content = read_mat_variables(first, lambda name: name == IMAGES or not _is_features(name, names))
     if IMAGES in content:
         if path.is_dir() and len(files) > 1:
             raise ExternalFileError(
                 f"folder {path} holds lists of pictures such as {first}; name the files themselves."
             )
-        return _list(first)
-    fields = _fields(content)
-    has_features = features_in(fields) is not None
-    boxes = boxes_in(fields, str(first))
+        return _list(first, names)
+    fields = _fields(content, names)
+    has_features = names.features_in(fields, str(first)) is not None
+    boxes = names.boxes_in(fields, str(first))
     convention = CACHE if has_features else EDGE_BOXES if boxes == "bbs" else LIST
-    return file_per_picture(path, files, read_mat, has_features, convention)
+    return file_per_picture(path, files, read_mat, has_features, names, convention)
 
 
-def read_mat(path: Path, features: bool) -> ExternalWindows:
+def read_mat(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
     """Return the windows of one picture's file."""
     where = str(path)
-    fields = _fields(read_mat_variables(path, lambda name: features or name not in FEATURE_NAMES))
-    boxes = fields[boxes_in(fields, where)]
-    name = features_in(fields) if features else None
+    fields = _fields(read_mat_variables(path, lambda name: features or not _is_features(name, names)), names)
+    boxes = fields[names.boxes_in(fields, where)]
+    name = names.features_in(fields, where) if features else None
     return checked_windows(where, boxes, None if name is None else fields[name], fields.get(TRUTH_NAME))
 
 
-def _fields(content: Mapping[str, Any]) -> Mapping[str, Any]:
+def _is_features(name: str, names: ArrayNames) -> bool:
+    """Return whether a variable may be large and is not always read."""
+    return name in ((names.features,) if names.features else FEATURE_NAMES)
+
+
+def _fields(content: Mapping[str, Any], names: ArrayNames) -> Mapping[str, Any]:
     """Return the variables of one picture's file, or the fields of its only struct if that holds the boxes."""
     structs = [value for value in content.values() if isinstance(value, dict)]
-    if len(structs) == 1 and not any(name in content for name in BOX_NAMES):
+    wanted = (names.boxes,) if names.boxes else BOX_NAMES
+    if len(structs) == 1 and not any(name in content for name in wanted):
         return dict(structs[0])
     return content
 
 
-def _list(path: Path) -> ExternalSource:
+def _list(path: Path, names: ArrayNames) -> ExternalSource:
     """Return the lists of a file of all pictures."""
     content, where = read_mat_variables(path), str(path)
-    boxes_name, features_name = boxes_in(content, where), features_in(content)
+    boxes_name, features_name = names.boxes_in(content, where), names.features_in(content, where)
     cells = {name: content[name] for name in (IMAGES, boxes_name, features_name) if name is not None}
     for name, own in cells.items():
         if not isinstance(own, list):
@@ -94,9 +97,7 @@ def _list(path: Path) -> ExternalSource:
                 f"{where}: {name} must have one cell per picture, got {len(own)} for {len(cells[IMAGES])}."
             )
     keys = [_text(where, cell) for cell in cells[IMAGES]]
-    twice = [key for key, times in Counter(keys).items() if times > 1]
-    if twice:
-        raise ExternalFileError(f"{where} must name each picture once, got {twice[0]!r} twice.")
+    check_different(keys, f"{where} must name each picture once")
     places = {key: place for place, key in enumerate(keys)}
 
     def read(key: str, features: bool) -> ExternalWindows:

@@ -17,7 +17,7 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.archives import unfolded_limit
+from lapsvm.features.external.numpy_files import unfolded_limit
 from lapsvm.files import read_regular
 
 HEADER = 128

@@ -1,9 +1,8 @@
 """Windows, with or without features, from files of other programs, and the conversion of their boxes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,41 +128,41 @@ class ExternalSource:
         return windows
 
 
-def boxes_in(names: Iterable[str], where: str) -> str:
-    """Return which array of a file holds the boxes; ExternalFileError if none does."""
-    present = sorted(names)
-    for name in BOX_NAMES:
-        if name in present:
-            return name
-    raise ExternalFileError(
-        f"{where} must hold an array named {' or '.join(BOX_NAMES)}, got {', '.join(present) or 'nothing'}."
-    )
+@dataclass(frozen=True)
+class ArrayNames:
+    """The names of the arrays in a file.
 
+    Attributes
+    ----------
+    boxes, features : str
+        "" selects the first of the usual names in the file.
+    """
 
-def features_in(names: Iterable[str]) -> str | None:
-    """Return which array of a file holds the features; None if there are none."""
-    present = set(names)
-    return next((name for name in FEATURE_NAMES if name in present), None)
+    boxes: str = ""
+    features: str = ""
 
+    def boxes_in(self, names: Iterable[str], where: str) -> str:
+        """Return the name of the boxes; ExternalFileError if there is none."""
+        present = sorted(names)
+        wanted = (self.boxes,) if self.boxes else BOX_NAMES
+        for name in wanted:
+            if name in present:
+                return name
+        raise ExternalFileError(
+            f"{where} must hold an array named {' or '.join(wanted)}, got {', '.join(present) or 'nothing'}."
+        )
 
-def files_below(path: Path, suffix: str) -> dict[str, Path]:
-    """Return the files with a suffix in a folder by name, sorted; for a file, that file alone."""
-    if path.is_file():
-        return {path.stem: path}
-    files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))
-    return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
-
-
-def file_per_picture(
-    path: Path, files: Mapping[str, Path], load: Callable[[Path, bool], ExternalWindows],
-    has_features: bool, convention: BoxConvention,
-) -> ExternalSource:  # fmt: skip
-    """Return the source of a folder whose `files` by picture's name `load` reads: (file, features or not)."""
-
-    def read(key: str, features: bool) -> ExternalWindows:
-        return load(files[key], features)
-
-    return ExternalSource(str(path), tuple(files), convention, has_features, read)
+    def features_in(self, names: Iterable[str], where: str) -> str | None:
+        """Return the name of the features, or None; ExternalFileError if the given one is missing."""
+        present = sorted(names)
+        for name in (self.features,) if self.features else FEATURE_NAMES:
+            if name in present:
+                return name
+        if self.features:
+            raise ExternalFileError(
+                f"{where} must hold an array named {self.features}, got {', '.join(present) or 'nothing'}."
+            )
+        return None
 
 
 def checked_windows(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from lapsvm.errors import ExternalFileError, LapsvmError, OptionError
-from lapsvm.features import BoxConvention, open_external
+from lapsvm.errors import ExternalFileError, LapsvmError, MissingError, OptionError
+from lapsvm.features import ArrayNames, BoxConvention, open_external
 
 BOXES = np.array([[0.0, 0.0, 10.0, 20.0], [2.0, 3.0, 5.0, 7.0]])
 FEATURES = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -40,8 +40,8 @@ def npz(folder, **arrays):
     return folder / "one.npz"
 
 
-def read(path):
-    source = open_external(path)
+def read(path, **names):
+    source = open_external(path, names=ArrayNames(**names))
     return source.read(source.keys[0])
 
 
@@ -99,20 +99,59 @@ def test_what_is_wrong_in_an_npz_file_is_told_with_its_name(tmp_path, arrays, se
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-@pytest.mark.parametrize("kind", ["npz", "mat", "json"])
+@pytest.mark.parametrize("kind", ["npz", "mat", "json", "npy"])
 def test_a_truncated_file_is_told_with_its_name(tmp_path, kind, share):
     path = tmp_path / f"one.{kind}"
     if kind == "npz":
         np.savez(path, boxes=BOXES, features=FEATURES)
     elif kind == "mat":
         savemat(path, {"boxes": BOXES, "feat": FEATURES}, do_compression=True)
-    else:
+    elif kind == "json":
         path.write_text(json.dumps({"one": {"boxes": BOXES.tolist()}}))
+    else:
+        np.save(path, FEATURES)
+        np.save(tmp_path / "boxes.npy", BOXES)
+        np.save(tmp_path / "offsets.npy", [0, 2])
+        (tmp_path / "ids.txt").write_text("one\n")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ExternalFileError, match="is truncated") as caught:
         read(path)
     assert str(path) in str(caught.value)
+
+
+def test_pickled_npy_files_are_refused(tmp_path):
+    np.save(tmp_path / "boxes.npy", np.array([{"code": 1}], dtype=object))
+    np.save(tmp_path / "offsets.npy", [0, 1])
+    (tmp_path / "ids.txt").write_text("one\n")
+    with pytest.raises(ExternalFileError, match="pickled objects, which are refused"):
+        open_external(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"offsets": [0, 1]}, "offsets must be 3 whole numbers for 2 ids"),
+        ({"offsets": [0.0, 1.0, 2.0]}, "offsets must be 3 whole numbers"),
+        ({"offsets": [0, 3, 2]}, "offsets must rise from 0 to the number of boxes 2"),
+        ({"offsets": [1, 1, 2]}, "offsets must rise from 0 to the number of boxes 2, got 1 to 2"),
+        ({"ids": ["one", "one"]}, "ids of .* must differ, got 'one' twice"),
+        ({"features": FEATURES[:1]}, "must have as many features as boxes, got 1 for 2 boxes"),
+    ],
+)
+def test_what_is_wrong_in_arrays_with_offsets(tmp_path, changes, sentence):
+    parts = {"ids": ["one", "two"], "offsets": [0, 1, 2], "features": FEATURES} | changes
+    np.save(tmp_path / "features.npy", parts.pop("features"))
+    np.save(tmp_path / "boxes.npy", BOXES)
+    (tmp_path / "index.json").write_text(json.dumps(parts))
+    with pytest.raises(ExternalFileError, match=sentence):
+        open_external(tmp_path / "features.npy")
+
+
+def test_a_companion_that_is_not_there_is_named(tmp_path):
+    np.save(tmp_path / "features.npy", FEATURES)
+    with pytest.raises(MissingError, match=r"boxes\.npy is not there"):
+        open_external(tmp_path / "features.npy")
 
 
 @pytest.mark.parametrize(
@@ -163,14 +202,6 @@ def test_a_struct_is_read_like_its_fields(tmp_path):
     assert open_external(tmp_path).convention == BoxConvention("xyxy", 1, "inclusive")
 
 
-def test_a_picture_that_a_list_names_twice_is_refused(tmp_path):
-    boxes = np.empty((1, 2), dtype=object)
-    boxes[0, 0] = boxes[0, 1] = BOXES
-    savemat(tmp_path / "list.mat", {"images": np.array([["a"], ["a"]], dtype=object), "boxes": boxes})
-    with pytest.raises(ExternalFileError, match="must name each picture once, got 'a' twice"):
-        open_external(tmp_path / "list.mat")
-
-
 def test_lists_whose_cells_do_not_fit_are_refused(tmp_path):
     boxes = np.empty((1, 1), dtype=object)
     boxes[0, 0] = BOXES
@@ -181,7 +212,7 @@ def test_lists_whose_cells_do_not_fit_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("none.json", "is not there"), ("some.pickle", r"of one of \.npz, \.json, \.mat"), ("empty", "got none in")],
+    [("none.json", "is not there"), ("some.pickle", "of one of npz, npy, json, mat"), ("empty", "of one of npz")],
 )
 def test_what_is_no_source_is_refused(tmp_path, name, sentence):
     (tmp_path / "some.pickle").write_bytes(b"x")
@@ -190,9 +221,11 @@ def test_what_is_no_source_is_refused(tmp_path, name, sentence):
         open_external(tmp_path / name)
 
 
-def test_files_of_two_formats_in_one_folder_are_refused(tmp_path):
+def test_a_format_may_be_named(tmp_path):
     npz(tmp_path, boxes=BOXES)
     (tmp_path / "one.mat").write_bytes(b"x")
-    with pytest.raises(ExternalFileError, match=r"files of \.mat and \.npz"):
+    with pytest.raises(ExternalFileError, match="files of mat and npz"):
         open_external(tmp_path)
-    assert open_external(tmp_path / "one.npz").keys == ("one",)
+    assert open_external(tmp_path, "npz").keys == ("one",)
+    with pytest.raises(OptionError, match="must be one of npz, npy, json, mat, got 'pkl'"):
+        open_external(tmp_path, "pkl")

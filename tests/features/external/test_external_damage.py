@@ -1,5 +1,6 @@
 """Files of windows that claim what they do not hold: a sentence before memory is asked for."""
 
+import json
 import sys
 import tracemalloc
 import zipfile
@@ -12,8 +13,8 @@ from scipy.io import savemat
 
 from lapsvm.errors import ExternalFileError, LapsvmError
 from lapsvm.features import open_external
-from lapsvm.features.external.archives import opened_npz, unfolded_limit
 from lapsvm.features.external.matlab import read_mat_variables
+from lapsvm.features.external.numpy_files import load_npy, opened_npz, unfolded_limit
 
 BOXES = np.array([[0.0, 0.0, 10.0, 20.0], [2.0, 3.0, 5.0, 7.0]])
 
@@ -28,8 +29,8 @@ def little():
     assert peak < 2**27
 
 
-def read_all(path):
-    source = open_external(path)
+def read_all(path, kind=""):
+    source = open_external(path, kind)
     return [source.read(key) for key in source.keys]
 
 
@@ -38,14 +39,6 @@ def npy(path, header, data=b""):
     text = header.encode("latin-1").ljust(117) + b"\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data)
     return path
-
-
-def read_array(folder, content):
-    """Return the array of an archive whose entry has this content."""
-    with zipfile.ZipFile(folder / "a.npz", "w") as archive:
-        archive.writestr("boxes.npy", content)
-    with opened_npz(folder / "a.npz") as archive:
-        return archive["boxes"]
 
 
 @pytest.mark.parametrize(
@@ -62,17 +55,18 @@ def read_array(folder, content):
         ("-" * 90, "truncated or damaged"),
     ],
 )
-def test_a_header_is_believed_as_far_as_the_file_holds_it(tmp_path, little, header, sentence):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_header_is_believed_as_far_as_the_file_holds_it(tmp_path, little, header, sentence, mapped):
     with pytest.raises(ExternalFileError, match=sentence):
-        read_array(tmp_path, npy(tmp_path / "a.npy", header, bytes(64)).read_bytes())
+        load_npy(npy(tmp_path / "a.npy", header, bytes(64)), mapped)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_are_what_numpy_reads(tmp_path, order):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_arrays_are_what_numpy_reads(tmp_path, order, mapped):
     for array in (np.arange(12.0).reshape(3, 4), np.zeros((0, 4)), np.float32(3), np.arange(3, dtype=">i2")):
         np.save(tmp_path / "a.npy", np.asarray(array, order=order))
-        content = (tmp_path / "a.npy").read_bytes()
-        np.testing.assert_array_equal(read_array(tmp_path, content), np.load(tmp_path / "a.npy"))
+        np.testing.assert_array_equal(load_npy(tmp_path / "a.npy", mapped), np.load(tmp_path / "a.npy"))
 
 
 def test_flipped_bits_of_a_header_are_a_sentence_or_an_array(tmp_path, little):
@@ -82,8 +76,9 @@ def test_flipped_bits_of_a_header_are_a_sentence_or_an_array(tmp_path, little):
         for bit in range(8):
             content = bytearray(whole)
             content[place] ^= 1 << bit
+            (tmp_path / "a.npy").write_bytes(content)
             with suppress(ExternalFileError):
-                assert isinstance(read_array(tmp_path, bytes(content)), np.ndarray)
+                assert isinstance(load_npy(tmp_path / "a.npy"), np.ndarray)
 
 
 def test_an_archive_that_unfolds_to_gigabytes_is_refused(tmp_path, little):
@@ -108,11 +103,52 @@ def test_an_entry_of_an_archive_that_claims_more_than_it_holds_is_refused(tmp_pa
         read_all(tmp_path / "a.npz")
 
 
+@pytest.mark.parametrize("name", ["boxes", "features", "gt", "offsets", "ids"])
+def test_numbers_without_a_dimension_are_refused(tmp_path, name):
+    arrays = {"boxes": BOXES, "features": BOXES, "gt": np.zeros(2), "offsets": np.array([0, 1, 2]), "ids": ["a", "b"]}
+    for key, value in arrays.items():
+        np.save(tmp_path / f"{key}.npy", np.asarray(value if key != name else np.asarray(value).ravel()[0]))
+    index = {"ids": "ids.npy", "offsets": "offsets.npy"}
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    with pytest.raises(ExternalFileError):
+        read_all(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["boxes", "features"])
 def test_numbers_without_a_dimension_in_an_archive_are_refused(tmp_path, name):
     np.savez(tmp_path / "a.npz", **({"boxes": BOXES, "features": BOXES} | {name: np.float64(3)}))
     with pytest.raises(ExternalFileError, match=f"{name} must have shape"):
         read_all(tmp_path / "a.npz")
+
+
+def test_ids_that_are_no_text_are_refused(tmp_path):
+    np.save(tmp_path / "boxes.npy", BOXES)
+    np.save(tmp_path / "offsets.npy", np.array([0, 1, 2]))
+    (tmp_path / "ids.txt").write_bytes(b"a\n\xff\xfe\n")
+    with pytest.raises(ExternalFileError, match=r"ids\.txt must be text in UTF-8"):
+        read_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ids", "keys"),
+    [
+        (np.array(["a ", "é"]), ("a", "é")),
+        (np.array([b"a", "é".encode()]), ("a", "é")),
+        (np.array([3, 4]), ("3", "4")),
+        (np.array([b"a", b"\xff"]), "must hold names in UTF-8"),
+        (np.array([1.5, 2.0]), "names or numbers, got float"),
+        (np.array([["a"], ["b"]]), "names or numbers, got list"),
+    ],
+)
+def test_ids_of_every_type_of_array(tmp_path, ids, keys):
+    np.save(tmp_path / "boxes.npy", BOXES)
+    np.save(tmp_path / "ids.npy", ids)
+    (tmp_path / "index.json").write_text(json.dumps({"ids": "ids.npy", "offsets": [0, 1, 2]}))
+    if isinstance(keys, tuple):
+        assert open_external(tmp_path).keys == keys
+    else:
+        with pytest.raises(ExternalFileError, match=keys):
+            open_external(tmp_path)
 
 
 DEEP = sys.getrecursionlimit() * 3
@@ -134,9 +170,17 @@ DEEP = sys.getrecursionlimit() * 3
         '[{"image_id": 1, "bbox": [0, 0, 5, 5], "score": NaN}, {"image_id": 1, "bbox": [0, 0, 5, 5], "score": 1}]',
         '[{"image_id": 1, "bbox": null}]',
         "[" + "[" * 300 + "1" + "]" * 300 + "]",
+        '{"ids": 5, "offsets": [0, 1]}',
+        '{"ids": {"a": 1}, "offsets": [0, 2]}',
+        '{"ids": ["a"], "offsets": [[0], [1, 2]]}',
+        '{"ids": ["a"], "offsets": [0, 1' + "0" * 400 + "]}",
+        '{"ids": ["a"], "offsets": 3}',
+        '{"ids": "\\ud800", "offsets": [0, 2]}',
+        '{"ids": ["a"], "offsets": [0, 2], "boxes": 7}',
     ],
 )
 def test_json_that_is_no_table_is_a_sentence(tmp_path, text):
+    np.save(tmp_path / "boxes.npy", BOXES)
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(LapsvmError) as caught:
         read_all(tmp_path / "a.json")
@@ -193,3 +237,23 @@ def test_features_that_are_mostly_zero_are_read(tmp_path):
     np.testing.assert_array_equal(read_all(tmp_path / "a.mat")[0].features, features)
     assert features.nbytes < unfolded_limit(0)
     assert features.nbytes < 25 * (tmp_path / "a.mat").stat().st_size
+
+
+def test_many_names_are_compared_once(tmp_path):
+    """A name is looked at a few times, however many there are."""
+
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    from lapsvm.features.external.arrays import check_different
+
+    names = [Name(i) for i in range(2000)]
+    check_different(names, "ids must differ")
+    with pytest.raises(ExternalFileError, match="ids must differ, got '1999' twice"):
+        check_different([*names, Name(1999)], "ids must differ")
+    assert Name.compared < 200

@@ -48,6 +48,25 @@ def write_npz(run, folder):
     return [folder]
 
 
+def write_npy(run, folder):
+    ids, boxes, features = zip(*every_picture(run), strict=True)
+    np.save(folder / "features.npy", np.concatenate(features))
+    np.save(folder / "boxes.npy", np.concatenate(boxes))
+    np.save(folder / "offsets.npy", np.cumsum([0, *map(len, boxes)]))
+    (folder / "ids.txt").write_text("\n".join(ids) + "\n")
+    return [folder / "features.npy"]
+
+
+def write_index(run, folder):
+    ids, boxes, features = zip(*every_picture(run), strict=True)
+    np.save(folder / "fc7.npy", np.concatenate(features).astype(np.float16))
+    np.save(folder / "windows.npy", np.concatenate(boxes).astype(np.int32))
+    offsets = np.cumsum([0, *map(len, boxes)]).tolist()
+    index = {"ids": list(ids), "offsets": offsets, "boxes": "windows.npy", "features": "fc7.npy"}
+    (folder / "index.json").write_text(json.dumps(index))
+    return [folder / "index.json"]
+
+
 def write_json(run, folder):
     table = {name: {"boxes": boxes.tolist(), "features": f.tolist()} for name, boxes, f in every_picture(run)}
     (folder / "cache.json").write_text(json.dumps(table))
@@ -84,7 +103,7 @@ def write_list_with_features(run, folder):
     return [folder / "all.mat"]
 
 
-WITH_FEATURES = [write_npz, write_json, write_rcnn, write_list_with_features]
+WITH_FEATURES = [write_npz, write_npy, write_index, write_json, write_rcnn, write_list_with_features]
 
 
 def write_selective_search(run, folder):
@@ -308,10 +327,21 @@ def test_a_set_without_features_can_be_done_without(finished, data, folder, tmp_
         assert result.status == 0, result.err
 
 
-def test_conventions_are_options(finished, data, folder, tmp_path, command):
+def test_names_and_conventions_are_options(finished, data, folder, tmp_path, command):
     for image_id, boxes, features in every_picture(finished):
-        np.savez(folder / image_id, rois=as_matlab(boxes)[:, [1, 0, 3, 2]], feats=features)
-    options = ["--box-order", "yxyx", "--base", 1, "--edges", "inclusive"]
+        np.savez(folder / image_id, where=as_matlab(boxes)[:, [1, 0, 3, 2]], what=features)
+    options = [
+        "--boxes-name",
+        "where",
+        "--features-name",
+        "what",
+        "--box-order",
+        "yxyx",
+        "--base",
+        1,
+        "--edges",
+        "inclusive",
+    ]
     result = command("import", folder, *data, "--out", tmp_path / "RUN", *options)
     assert result.status == 0, result.err
     assert_same_shards(tmp_path / "RUN", finished)

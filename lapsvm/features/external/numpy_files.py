@@ -1,4 +1,4 @@
-"""Arrays from untrusted ``.npz`` files; a header must agree with the size of its file.
+"""Arrays from untrusted ``.npy`` and ``.npz`` files; a header must agree with the size of its file.
 
 Pickled objects are refused, for reading them may run code. What a header or a compressed entry claims is compared with
 the file's size before memory is asked for.
@@ -30,6 +30,26 @@ _MOST_DIMENSIONS = 32
 def unfolded_limit(packed: int) -> int:
     """Return the largest plausible size of the content of some compressed bytes."""
     return max(SMALL, RATIO * packed)
+
+
+def load_npy(path: Path, mapped: bool = False) -> Array:
+    """Return the array of an ``.npy`` file, on request as a view of the file.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ExternalFileError
+        If it is damaged or cut short, or holds pickled objects.
+    """
+    with open_regular(path, "file") as file:
+        try:
+            _check_header(file, os.fstat(file.fileno()).st_size)
+            file.seek(0)
+            array = np.load(path if mapped else file, mmap_mode="r" if mapped else None, allow_pickle=False)
+        except Exception as error:  # noqa: BLE001 - numpy evaluates the header and raises whatever comes of it
+            raise _unreadable(path, error) from None
+    return np.asarray(array)
 
 
 class Archive:
@@ -69,10 +89,8 @@ def opened_npz(path: Path) -> Iterator[Archive]:
 
     Raises
     ------
-    MissingError
-        If there is no such file.
-    ExternalFileError
-        If it is damaged or cut short, or holds pickled objects.
+    MissingError, ExternalFileError
+        As `load_npy`.
     """
     with open_regular(path, "file") as file:
         if not is_zipfile(file):
@@ -82,7 +100,7 @@ def opened_npz(path: Path) -> Iterator[Archive]:
                 yield Archive(packed, os.fstat(file.fileno()).st_size)
         except (ExternalFileError, MissingError):
             raise
-        except Exception as error:  # noqa: BLE001 - numpy evaluates the header and raises whatever comes of it
+        except Exception as error:  # noqa: BLE001 - as in load_npy
             raise _unreadable(path, error) from None
 
 
