@@ -111,7 +111,7 @@ def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     try:
         with TextIOWrapper(open_regular(path, "table of labels"), newline="", encoding="utf-8-sig") as file:
             first = next(file, "")
-            reader = csv.reader(chain([first], file), strict=True, delimiter=_delimiter(first))
+            reader = csv.reader(chain([first], file), strict=True, delimiter=delimiter(first))
             yield from _parsed(path, reader, default_set)
     except MissingError:
         raise
@@ -119,7 +119,7 @@ def _rows(path: Path, default_set: str) -> Iterator[_Row]:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
 
 
-def _delimiter(header: str) -> str:
+def delimiter(header: str) -> str:
     """Return what stands between the values of a table, by its first line: a semicolon or a comma."""
     return ";" if ";" in header and "," not in header else ","
 

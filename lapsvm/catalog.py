@@ -161,7 +161,7 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Parameters
     ----------
     name : str
-        One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "coco",
+        One of the entry points of the group ``lapsvm.datasets``: "voc", "folder", "csv", "coco", "imagefolder",
         "digits", or another registered reader.
     root : str or Path
         Its folder.

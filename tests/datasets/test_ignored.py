@@ -1,6 +1,9 @@
 """Files that readers ignore are counted by kind."""
 
+import json
+
 from lapsvm.datasets.folder import open_folder
+from lapsvm.datasets.imagefolder import open_imagefolder
 from lapsvm.datasets.labels_csv import open_csv
 
 
@@ -34,3 +37,6 @@ def test_tables_count_pictures_that_no_row_names(tmp_path):
     touch(tmp_path, "a.jpg", "more/b.jpg", "more/c.JPG", "more/d.txt", ".e.jpg")
     (tmp_path / "labels.csv").write_text("image,label\n./a.jpg,cat\nmore/b.jpg,\n")
     assert open_csv(tmp_path).ignored_files() == {"pictures in no row of the table": 1}
+    rows = [{"file_name": name, "label": "cat"} for name in ("a.jpg", "more/c.JPG")]
+    (tmp_path / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert open_imagefolder(tmp_path).ignored_files() == {"pictures in no row of the table": 1}

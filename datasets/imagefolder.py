@@ -1,0 +1,286 @@
+"""Folders of pictures with a metadata table, in the layout of Hugging Face's ImageFolder.
+
+::
+
+    ROOT/<set>/metadata.jsonl    or metadata.csv: one row per picture of the set
+    ROOT/metadata.jsonl          the same for one set
+
+A row has ``file_name``, the path of the picture relative to the table, and the labels: ``label`` (one), ``labels``
+(several), or ``objects`` with ``categories`` (or ``category``) and ``bbox``: boxes of x, y, width and height in pixels,
+which only evaluation reads. Numeric labels become names: "0", "1" and so on.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.coco_files import corners_of_bbox
+from lapsvm.errors import AnnotationError, LabelsError, MissingError
+from lapsvm.files import NOT_PARSED, is_named, read_regular
+
+from .folder import SUFFIXES
+from .ignored import count_unnamed
+from .labelled import labelled_records
+from .labels_csv import delimiter
+from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
+
+TABLES = ("metadata.jsonl", "metadata.csv")
+_LABEL_COLUMNS = ("label", "labels", "objects")
+_CATEGORIES = ("categories", "category")
+
+
+@dataclass(frozen=True)
+class MetadataRow:
+    """One picture of a table.
+
+    Attributes
+    ----------
+    where : str
+        File and line.
+    file_name : str
+    labels : tuple of str
+        In file order; a class of several objects is repeated.
+    objects : mapping or None
+        Unparsed; only `ImageFolder.ground_truth` parses their boxes.
+    """
+
+    where: str
+    file_name: str
+    labels: tuple[str, ...]
+    objects: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """A data set in this layout.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    tables : mapping of set name to (folder, its rows)
+    name : str
+    """
+
+    classes: tuple[str, ...]
+    tables: Mapping[str, tuple[Path, Sequence[MetadataRow]]]
+    name: str = "imagefolder"
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the sets."""
+        return order_sets(self.tables)
+
+    def records(self, set_name: str) -> list[ImageRecord]:
+        """Return the pictures of a set, in the order of its table, without parsing boxes.
+
+        Raises
+        ------
+        OptionError
+            If there is no such set.
+        LabelsError
+            If two pictures differ only in their suffix.
+        """
+        check_set(set_name, self.sets)
+        folder, rows = self.tables[set_name]
+        return labelled_records(((row.file_name, folder / row.file_name, {*row.labels}) for row in rows), self.classes)
+
+    def ignored_files(self) -> dict[str, int]:
+        """Return the number of pictures in the folders of the sets that no table names, as {kind: number}."""
+        named = [folder / row.file_name for folder, rows in self.tables.values() for row in rows]
+        counts = [count_unnamed(folder, named, SUFFIXES) for folder, _ in self.tables.values()]
+        return dict(sum(map(Counter, counts), Counter()))
+
+    def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
+        """Return class -> picture id -> objects, for evaluation; None if no row of the set has boxes.
+
+        Raises
+        ------
+        OptionError
+            If there is no such set.
+        AnnotationError
+            If only some rows have boxes, or a box is empty or not four finite numbers.
+        """
+        check_set(set_name, self.sets)
+        _, rows = self.tables[set_name]
+        if not any(_has_boxes(row) for row in rows):
+            return None
+        objects = {image_id_of(row.file_name): _boxes(row) for row in rows}
+        return {
+            name: {image_id: _of_class(listed, name) for image_id, listed in objects.items()} for name in self.classes
+        }
+
+
+def open_imagefolder(
+    root: str | Path,
+    *,
+    classes: Sequence[str] | None = None,
+    train_set: str = "trainval",
+    test_set: str = "test",  # noqa: ARG001 - part of the interface of readers
+) -> ImageFolder:
+    """Open folders of pictures with tables of metadata.
+
+    Parameters
+    ----------
+    root : str or Path
+    classes : sequence of str, optional
+        Default: all labels, by name.
+    train_set : str
+        Name of the set of a table directly in `root`.
+    test_set : str
+        Not used: the folders name the sets.
+
+    Returns
+    -------
+    ImageFolder
+
+    Raises
+    ------
+    MissingError
+        If `root` does not exist or has no table.
+    LabelsError
+        If a table is unreadable or has no label column, or a row breaks a rule.
+    OptionError
+        If a class does not exist.
+    """
+    root = Path(root)
+    check_folder("data folder", root)
+    folders = {train_set: root} if _table(root) else {f.name: f for f in sorted(root.iterdir()) if _table(f)}
+    if not folders:
+        raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")
+    tables = {name: (folder, _read_rows(folder)) for name, folder in folders.items()}
+    labels = {label for _, rows in tables.values() for row in rows for label in row.labels}
+    if not labels:
+        raise LabelsError(f"no table in {root} gives a picture a label.")
+    return ImageFolder(choose_classes(classes, labels), tables)
+
+
+def _table(folder: Path) -> Path | None:
+    """Return the table in a folder, if there is one."""
+    return next((folder / name for name in TABLES if is_named(folder / name)), None)
+
+
+def _read_rows(folder: Path) -> list[MetadataRow]:
+    """Return the rows of the table in a folder; LabelsError if a picture is repeated."""
+    path = _table(folder) or folder / TABLES[0]
+    rows: dict[str, MetadataRow] = {}
+    try:
+        text = read_regular(path, "table").decode("utf-8-sig")
+        for where, values in _json_rows(path, text) if path.suffix == ".jsonl" else _csv_rows(path, text):
+            row = _row(where, values)
+            if row.file_name in rows:
+                raise LabelsError(f"{where}: a picture must be named once, got {row.file_name!r} again.")
+            rows[row.file_name] = row
+    except (LabelsError, MissingError):
+        raise
+    except (*NOT_PARSED, csv.Error) as error:
+        raise LabelsError(f"table {path} cannot be read: {error}.") from None
+    if not rows:
+        raise LabelsError(f"table {path} names no picture.")
+    return list(rows.values())
+
+
+def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the location and the values of each line."""
+    lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    return [(where, json.loads(line)) for where, line in lines]
+
+
+def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the location and the values of each row; lists and objects in a cell are JSON."""
+    separator = delimiter(text.partition("\n")[0])
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    rows = [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
+    for where, values in rows:
+        if None in values or None in values.values():
+            raise LabelsError(f"{where}: a row must have as many values as the header, {len(reader.fieldnames or ())}.")
+        for name in ("labels", "objects"):
+            if str(values.get(name, "")).lstrip().startswith(("[", "{")):
+                values[name] = json.loads(values[name])
+    return rows
+
+
+def _row(where: str, values: Any) -> MetadataRow:
+    """Return the checked row of a table."""
+    if not isinstance(values, dict) or not isinstance(values.get("file_name"), str):
+        raise LabelsError(f"{where}: a row must have a file_name, got {str(values)[:60]}.")
+    if not any(column in values for column in _LABEL_COLUMNS):
+        raise LabelsError(f"{where}: a row must have one of {', '.join(_LABEL_COLUMNS)}, got {', '.join(values)}.")
+    name = check_picture_path(values["file_name"], where)
+    objects = values.get("objects") or None
+    if objects is not None and not isinstance(objects, dict):
+        raise LabelsError(f"{where}: objects must be an object with categories and bbox, got {str(objects)[:60]!r}.")
+    several = values.get("labels") or []
+    listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
+    raw = [*_single(values.get("label")), *_list(where, "labels", listed), *_categories(where, objects)]
+    labels = tuple(_name(where, label) for label in raw)
+    for label in labels:
+        check_file_name("class", label, where)
+    return MetadataRow(where, name, labels, objects)
+
+
+def _single(label: Any) -> list[Any]:
+    """Return a list of the label; an empty list for a picture of no class."""
+    return [] if label is None or label == "" else [label]
+
+
+def _list(where: str, what: str, values: Any) -> list[Any]:
+    """Return `values`; LabelsError unless it is a list."""
+    if not isinstance(values, list):
+        raise LabelsError(f"{where}: {what} must be a list, got {str(values)[:60]!r}.")
+    return values
+
+
+def _categories(where: str, objects: Mapping[str, Any] | None) -> list[Any]:
+    """Return the category of each object."""
+    if objects is None:
+        return []
+    for key in _CATEGORIES:
+        if key in objects:
+            return _list(where, key, objects[key])
+    raise LabelsError(f"{where}: objects must have {' or '.join(_CATEGORIES)}, got {', '.join(objects)}.")
+
+
+def _name(where: str, label: Any) -> str:
+    """Return the name of a label; LabelsError unless it is text or a whole number."""
+    if isinstance(label, str) and label:
+        return label
+    if isinstance(label, int) and not isinstance(label, bool):
+        return str(label)
+    raise LabelsError(f"{where}: a label must be a name or a whole number, got {label!r}.")
+
+
+def _has_boxes(row: MetadataRow) -> bool:
+    """Return whether a row has boxes."""
+    return row.objects is not None and "bbox" in row.objects
+
+
+def _boxes(row: MetadataRow) -> list[tuple[str, tuple[float, ...]]]:
+    """Return the class and the corners of each object of a row."""
+    if row.objects is None or "bbox" not in row.objects:
+        raise AnnotationError(f"{row.where}: a row must have boxes because other rows of its set have, got none.")
+    names, boxes = [_name(row.where, label) for label in _categories(row.where, row.objects)], row.objects["bbox"]
+    if not isinstance(boxes, list) or len(boxes) != len(names):
+        raise AnnotationError(f"{row.where}: bbox must be a list of one box per category, got {str(boxes)[:60]}.")
+    return [(name, _corners(row.where, box)) for name, box in zip(names, boxes, strict=True)]
+
+
+def _corners(where: str, box: Any) -> tuple[float, ...]:
+    """Return (x1, y1, x2, y2) of a box (x, y, width, height)."""
+    corners = corners_of_bbox(box)
+    if corners is not None and corners[0] < corners[2] and corners[1] < corners[3]:
+        return corners
+    raise AnnotationError(f"{where}: a box must be x, y and a width and a height above 0, got {str(box)[:60]}.")
+
+
+def _of_class(objects: Sequence[tuple[str, tuple[float, ...]]], name: str) -> GroundTruth:
+    """Return the objects of one class."""
+    boxes = [corners for label, corners in objects if label == name]
+    return GroundTruth(np.array(boxes, dtype=np.float64).reshape(-1, 4), np.zeros(len(boxes), dtype=bool))
