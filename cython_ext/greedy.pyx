@@ -17,9 +17,10 @@ cdef extern from "<functional>" namespace "std" nogil:
 cdef int greedy_ranks(const Task* task, Py_ssize_t n) except -1 nogil:
     """Sort task.values and count the ranks of all n negatives."""
     cdef Py_ssize_t k, rank, highest = 1, n_pos = task.loss.n_pos
-    sort(task.values, task.values + n, Descending())
+    cdef double* values = task.values  # Cython 3.1 takes the member of a const struct for another type than its sum
+    sort(values, values + n, Descending())
     for k in range(n):
-        rank = best_rank(task.loss, task.positives, k + 1, task.values[k], 1, n_pos + 1, task.gains)
+        rank = best_rank(task.loss, task.positives, k + 1, values[k], 1, n_pos + 1, task.gains)
         # in exact arithmetic ranks never fall again; rounding of equal alternatives may make them
         highest = max(highest, rank)
         task.sizes[highest] += 1

@@ -58,18 +58,19 @@ cdef int opt_ranks(const Task* task, Py_ssize_t first, Py_ssize_t last,
     depth is at most log2(N) + 1 whatever the scores.
     """
     cdef Py_ssize_t middle, rank
+    cdef double* values = task.values  # Cython 3.1 takes the member of a const struct for another type than its sum
     cdef bint is_sorted = False
     while first < last and low < high:
         if not is_sorted and last - first <= SMALL:
-            _insertion_sort(task.values + first, last - first)
+            _insertion_sort(values + first, last - first)
             is_sorted = True
         middle = (first + last) // 2
         if not is_sorted:
-            nth_element(task.values + first, task.values + middle, task.values + last, Descending())
+            nth_element(values + first, values + middle, values + last, Descending())
         if task.search:
-            rank = _ap_search(task.loss, task.positives, task.before + middle + 1, task.values[middle], low, high)
+            rank = _ap_search(task.loss, task.positives, task.before + middle + 1, values[middle], low, high)
         else:
-            rank = best_rank(task.loss, task.positives, task.before + middle + 1, task.values[middle], low, high,
+            rank = best_rank(task.loss, task.positives, task.before + middle + 1, values[middle], low, high,
                              task.gains)
         task.sizes[rank] += 1
         opt_ranks(task, first, middle, low, rank)
