@@ -74,15 +74,15 @@ wheel-test: $(VENV)/installed-dev  ## the package's own tests against the built 
 	build/wheel-venv/bin/python -m pip --quiet install -c constraints.txt build/wheel/*.whl pytest pytest-timeout pytest-xdist hypothesis
 	build/wheel-venv/bin/pytest $(PARALLEL) -m "not slow" $(WHEEL_TESTS)
 
-# From the source archive: a build in this folder would find the kernels of another Cython. pandas: the checks of an old
-# scikit-learn fail without it.
+# From the source archive, and tested in another folder: here the build and the tests' processes would find the kernels
+# of another Cython. pandas: the checks of an old scikit-learn fail without it.
 test-oldest: $(VENV)/installed-dev  ## the fast tests with the oldest versions that pyproject.toml allows
 	rm -rf build/oldest build/oldest-venv
 	$(BIN)/python -m build --sdist --no-isolation --outdir build/oldest .
 	$(PYTHON) -m venv build/oldest-venv
 	PIP_CONSTRAINT=$(CURDIR)/constraints-oldest.txt build/oldest-venv/bin/python -m pip --quiet install \
 	  "$$(echo build/oldest/*.tar.gz)[all]" pytest pytest-timeout pytest-xdist hypothesis matplotlib pandas
-	build/oldest-venv/bin/pytest $(PARALLEL) -m "not slow" $(OLDEST_TESTS)
+	cd build/oldest && ../oldest-venv/bin/pytest $(PARALLEL) -m "not slow" $(abspath $(OLDEST_TESTS))
 
 wheels: $(VENV)/installed-release  ## the source archive and this Python's wheel, with its manylinux tag, into dist/
 	rm -rf build/wheels

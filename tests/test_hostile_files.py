@@ -200,6 +200,9 @@ KINDS = ("AVIF", "BMP", "DDS", "DIB", "GIF", "ICNS", "ICO", "IM", "JPEG", "JPEG2
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_picture_of_any_format_is_read_or_refused(tmp_path, kind):
     """Seeded: bytes are changed, left out or doubled, mostly in the first hundred."""
+    Image.init()
+    if kind not in Image.SAVE:
+        pytest.skip(f"this Pillow does not write {kind}")
     whole, rng, path = encoded(kind), np.random.default_rng(list(kind.encode())), tmp_path / "broken"
     path.write_bytes(whole)
     with warnings.catch_warnings():

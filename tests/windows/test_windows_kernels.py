@@ -178,7 +178,7 @@ def _heaviest_tree_edges(labels, weights, count):
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     n = labels.size
-    pixel = np.arange(n).reshape(labels.shape)
+    pixel = np.arange(n, dtype=np.int32).reshape(labels.shape)  # older SciPy's graphs take no other indices
     right = (labels[:, :-1] == labels[:, 1:]).ravel()
     down = (labels[:-1] == labels[1:]).ravel()
     rows = np.concatenate([pixel[:, :-1].ravel()[right], pixel[:-1].ravel()[down]])
