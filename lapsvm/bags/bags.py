@@ -167,12 +167,7 @@ class Bags:
     def narrowed(self, index: ArrayLike, name: str = "index") -> "Bags":
         """Return these bags, bag i with its window index[i] alone, or all where that is -1; errors call `index` `name`.
 
-        Raises
-        ------
-        ShapeError
-            If there is not one index per bag.
-        InputError
-            If an index is no whole number, below -1 or outside its bag.
+        ShapeError if there is not one index per bag; InputError if one is no whole number, below -1 or outside its bag.
         """
         return self._view(self._selection.narrowed(index, name))
 
@@ -208,11 +203,7 @@ class Bags:
 
         Without `weights` (d,) these are the first ones, a proposal method's best, and nothing is copied. With weights
         they are copies of the best-scored ones, the first of equal scores (T of A. Behl's thesis, section 4.1).
-
-        Raises
-        ------
-        InputError
-            If `count` is no whole number of 1 or more.
+        InputError if `count` is no whole number of 1 or more.
         """
         check_count("count", count)
         if weights is None:
@@ -247,20 +238,17 @@ class Bags:
             If there is no such bag, or other processes hold the windows.
         """
         store, selection = appended(self._store, self._selection, windows)
-        view = self._view(selection)
-        view._store = store
-        return view
+        return self._view(selection, store)
 
     def scaled(self, factor: ArrayLike) -> "Bags":
         """Return the same bags with their features multiplied by `factor`, one number or (d,); nothing is copied."""
-        view = self._view(self._selection)
-        view.scale = np.asarray(self.scale * as_scale(factor, self.dim))
-        return view
+        return self._view(self._selection, scale=np.asarray(self.scale * as_scale(factor, self.dim)))
 
-    def _view(self, selection: Selection) -> "Bags":
-        """Return the bags of another selection of the same store."""
+    def _view(self, selection: Selection, store: Store | None = None, scale: Float64 | None = None) -> "Bags":
+        """Return the bags of another selection; what is not given is shared."""
         view = object.__new__(type(self))
-        view._store, view._selection, view.scale, view.threads = self._store, selection, self.scale, self.threads
+        view._store, view._selection, view.threads = store or self._store, selection, self.threads
+        view.scale = self.scale if scale is None else scale
         return view
 
     @property
