@@ -42,7 +42,7 @@ PATH: dict[str, Any] = {"parser": named_path, "metavar": "PATH"}
 class PanelCommand(TyperCommand):
     """A verb whose help stands in panels: those of most use for ``--help``, all for ``--help-all``."""
 
-    main: frozenset[str] = frozenset()
+    most_used: frozenset[str] = frozenset()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of each panel."""
@@ -50,7 +50,7 @@ class PanelCommand(TyperCommand):
         hidden = 0
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record and (ctx.meta.get(ALL) or parameter.name in self.main):
+            if record and (ctx.meta.get(ALL) or parameter.name in self.most_used):
                 panels.setdefault(getattr(parameter, "rich_help_panel", None) or OTHER, []).append(record)
             elif record:
                 hidden += 1
@@ -68,7 +68,7 @@ def add_verb(name: str) -> Callable[[Verb], Verb]:
     main = frozenset(option.name for option in options if shown_in_help(option, name))
 
     def decorate(verb: Verb) -> Verb:
-        shown = type("VerbCommand", (PanelCommand,), {"main": main | {"help", "help_all"}})
+        shown = type("VerbCommand", (PanelCommand,), {"most_used": main | {"help", "help_all"}})
         app.command(name, cls=shown)(
             taking(verb, options, _HELP_ALL, defaults=name not in NO_DEFAULTS, name=name, settings=settings_of(name))
         )

@@ -14,8 +14,7 @@ from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags
 from lapsvm.boxes import paired_iou
 from lapsvm.detection.picture_scores import best_boxes
-
-from ..run.settings import DetectSettings
+from lapsvm.settings import DetectSettings
 
 
 class FoldScores(NamedTuple):

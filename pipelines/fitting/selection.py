@@ -136,7 +136,9 @@ def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], margin: float) 
     shared: dict[Constants, list[float]] = {}
     for trial, outcome in results:
         shared.setdefault(trial.constants, []).append(outcome.image_ap)
-    candidates = [{**constants.known(), "folds": image_aps} for constants, image_aps in shared.items()]
+    candidates: list[dict[str, Any]] = [
+        {**constants.known(), "folds": image_aps} for constants, image_aps in shared.items()
+    ]
     rows = [history_rows(name, f"fold {trial.number}", trial.constants, outcome.solution) for trial, outcome in results]
     grid = list(shared)
     of_folds = [grid[best_candidate(without_fold(candidates, k), margin)] for k in range(len(candidates[0]["folds"]))]

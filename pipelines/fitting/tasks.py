@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
@@ -132,7 +134,7 @@ def training_difference(stored: Mapping[str, Any], task: FitTask) -> str:
 
 def weights_hash(detector: Detector) -> str:
     """Return the hash of a model's weights, for the provenance of models that depend on it."""
-    return content_hash(detector.coef.tolist(), detector.scale.tolist(), detector.intercept)
+    return content_hash(detector.coef.tolist(), np.asarray(detector.scale).tolist(), detector.intercept)
 
 
 def decisive(provenance: Mapping[str, Any]) -> dict[str, Any]:

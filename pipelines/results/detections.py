@@ -16,11 +16,11 @@ from lapsvm.errors import LapsvmError, StageError
 from lapsvm.evaluation import Detections, result_name, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
+from lapsvm.settings import DetectSettings
 
 from ..fitting.tasks import weights_hash
 from ..run.context import RunContext
 from ..run.folder import COMPETITION, STAMP, RunFolder
-from ..run.settings import DetectSettings
 from .detectors import has_models, model_hashes, trained_classes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores

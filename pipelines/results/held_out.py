@@ -95,7 +95,7 @@ class HeldOut:
 
     def save(self, path: str | Path) -> None:
         """Write the file; equal content gives equal bytes."""
-        tensors = {
+        tensors: dict[str, Array] = {
             "y": np.asarray(self.y, dtype=np.int8),
             "fold": np.asarray(self.fold, dtype=np.int64),
             "score": self.score,
@@ -118,8 +118,8 @@ class HeldOut:
         """
         description, tensors = read_model(path, FORMAT, VERSION)
         try:
-            arrays = (tensors[name] for name in ("y", "fold", "score", "boxes", "agreement"))
-            return cls(tuple(description["ids"]), *arrays, model=description["model"])
+            arrays = {name: tensors[name] for name in ("y", "fold", "score", "boxes", "agreement")}
+            return cls(ids=tuple(description["ids"]), model=description["model"], **arrays)
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"held-out scores {path} are damaged: {error}.") from None
 

@@ -50,7 +50,7 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
         return trained
     final = context.run.model(trained.name)
     try:
-        first = weights_hash(Detector.load(trained.path))
+        first: str | None = weights_hash(Detector.load(trained.path))
     except (MissingError, ModelFileError):
         first = ((stored_provenance(final) or {}).get("training") or {}).get("first")
     refinement = {"refine": asdict(context.settings.refine), "first": first}

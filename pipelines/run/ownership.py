@@ -72,7 +72,8 @@ class OwnedFiles:
         names = self._names() | {self.marker.name}
         for folder in {(self.folder / name).parent for name in names}:
             if not self._is_linked(folder):
-                remove_stale(folder, lambda name, folder=folder: self._name(folder / name) in names)
+                listed = {Path(name).name for name in names if (self.folder / name).parent == folder}
+                remove_stale(folder, listed.__contains__)
 
     def _names(self) -> set[str]:
         """Return the listed paths, relative to the folder."""

@@ -79,11 +79,11 @@ def forecast(
         _memory(context, sample, row, dim, min(len(records) * sample.nbytes, room)),
     )
     most = "" if exact else "at most "
-    parts = [f"about {times}", memory and f"{most}{size_text(memory)} of memory", f"{most}{size_text(disk)} of disk"]
+    parts = [f"about {times}", f"{most}{size_text(disk)} of disk"]
+    if memory:
+        parts.insert(1, f"{most}{size_text(memory)} of memory")
     free = _free(context.run.path)
-    context.reporter.say(
-        f"before it starts, by {len(kept)} pictures: {', '.join(filter(None, parts))} ({size_text(free)} free)"
-    )
+    context.reporter.say(f"before it starts, by {len(kept)} pictures: {', '.join(parts)} ({size_text(free)} free)")
     if disk > free:
         context.reporter.warn(
             f"the disk of {context.run.path} may become full: the shards need {most}{size_text(disk)}, and "
@@ -114,10 +114,11 @@ def _measured(
 
     def measure(record: ImageRecord) -> tuple[ImageRecord, tuple[PreparedWindows, str] | None, float]:
         found = prepare_record(record, context.settings, extractor)
-        start, n_timed = time.perf_counter(), 0
-        if found is not None:
-            n_timed = len(found[0].features_of(fair_sample(found[0])))
-        rest = 0.0 if not n_timed else (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start)
+        if found is None:
+            return record, None, 0.0
+        start = time.perf_counter()
+        n_timed = len(found[0].features_of(fair_sample(found[0])))
+        rest = (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start) if n_timed else 0.0
         return record, found, rest
 
     with threadpool_limits(1), ThreadPoolExecutor(context.threads) as pool:
@@ -126,11 +127,11 @@ def _measured(
         others = list(pool.map(measure, chosen[1:]))
         seconds = time.perf_counter() - start
     good = [(record, found, rest) for record, found, rest in (first, *others) if found is not None]
-    kept = {record.id: found for record, found, _ in good}
+    kept: KeptPictures = {record.id: found for record, found, _ in good}
     if len(good) < 2:
         return kept, None
     rest = sum(rest for _, _, rest in others) / min(context.threads, len(others))
-    pictures = [found[0] for _, found, _ in good]
+    pictures = [windows for _, (windows, _), _ in good]
     windows, nbytes = fmean(len(one.boxes) for one in pictures), fmean(one.seen.nbytes for one in pictures)
     return kept, Sample((seconds + rest) / len(others), windows, nbytes)
 

@@ -9,6 +9,7 @@ from lapsvm.detection import Detector, score_many
 from lapsvm.detection.model_sources import DETECTION
 from lapsvm.errors import ModelFileError
 from lapsvm.features import Shard, ShardSet
+from lapsvm.settings import DetectSettings
 
 from ..results.detections import (
     detect_set,
@@ -22,7 +23,6 @@ from ..results.detections import (
 from ..results.detectors import load_detectors
 from ..run.context import RunContext
 from ..run.folder import STAMP, RunFolder, Timing, measured
-from ..run.settings import DetectSettings
 from ..shards.finished import finished_shards
 
 

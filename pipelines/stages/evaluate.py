@@ -17,14 +17,14 @@ def run(context: RunContext) -> None:
     """Write evaluation.json and print the tables: what unseen pictures say first."""
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
-        figures = verified_classes(context)
+        verified = verified_classes(context)
         table = run_table({name: set_entry(context, name, entry, context.metrics) for name, entry in sets.items()})
-        if figures:
-            table["verified"] = verified_table(figures)
+        if verified:
+            table["verified"] = verified_table(verified)
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     _say_notes(context, sets)
-    for sentence in verified_sentences(context, figures, has_boxes=_has_boxes(sets)):
+    for sentence in verified_sentences(context, verified, has_boxes=_has_boxes(sets)):
         context.reporter.say(f"evaluate: {sentence}")
     weakness = Unseen.of_run(context).weakness_message(context.settings)
     if weakness:

@@ -32,7 +32,7 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.settings.data.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
-    data = check_data(context, source and source.path / "shards")
+    data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
     extractor, projection = open_run_extractor(context, source, data.reported_new)
     sets = {}

@@ -123,8 +123,9 @@ def _imported(context: RunContext) -> list[str]:
 
 def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
     """Return sentences on sets of which only some pictures have boxes, or are left out."""
-    notes = [(entry.truth and entry.boxes_note(name), entry.left_out_note(name)) for name, entry in sets.items()]
-    return [note for note in chain.from_iterable(notes) if note]
+    of_boxes = [entry.boxes_note(name) if entry.truth else "" for name, entry in sets.items()]
+    left_out = [entry.left_out_note(name) for name, entry in sets.items()]
+    return [note for pair in zip(of_boxes, left_out, strict=True) for note in pair if note]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:

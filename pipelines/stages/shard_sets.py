@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ..run.context import RunContext
-from ..shards.jobs import Picture, ShardJob, ShardJobs, copy_shard, make_shards
+from ..shards.jobs import Picture, ShardJobs, copy_shard, make_shards
+from ..shards.placement import ShardJob
 from .model_checks import check_models
 
 Make = Callable[[RunContext, ShardJobs[Picture], Sequence[ShardJob], str, dict[str, Any]], None]

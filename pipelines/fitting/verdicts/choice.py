@@ -108,7 +108,8 @@ def _surely_best(right: Float64) -> int:
 def sign_test(won: int, lost: int) -> float:
     """Return the chance of at least so many wins by the toss of a coin (exact, one-sided)."""
     decided = won + lost
-    return sum(math.comb(decided, wins) for wins in range(won, decided + 1)) / 2**decided
+    ways = sum(math.comb(decided, wins) for wins in range(won, decided + 1))
+    return float(ways / 2**decided)
 
 
 def _rightness_without_fold(

@@ -57,7 +57,8 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
     """
     index = _index(records)
     best: dict[_File, list[tuple[int, int]]] = defaultdict(list)  # file -> (folders in common, number)
-    unknown, ambiguous = [], []
+    unknown: list[int] = []
+    ambiguous: list[int] = []
     for number, alternatives in enumerate(names):
         candidates = [_closest(index, name) for name in alternatives]
         chosen = next((found for found in candidates if len(found[1]) == 1), None)
@@ -65,7 +66,7 @@ def match_pictures(names: Sequence[Sequence[str]], records: Mapping[str, Sequenc
             best[chosen[1][0]].append((chosen[0], number))
         else:
             (ambiguous if any(files for _, files in candidates) else unknown).append(number)
-    pictures = {}
+    pictures: dict[Picture, int] = {}
     for file, entries in best.items():
         highest = max(depth for depth, _ in entries)
         closest = [number for depth, number in entries if depth == highest]

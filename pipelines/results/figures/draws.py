@@ -62,7 +62,7 @@ def class_figures(
     """Return the figures of one class: of a training set with boxes CorLoc, of other sets the APs."""
     if evaluation.corloc is not None:
         return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
-    figures = {}
+    figures: dict[str, Figure] = {}
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)

@@ -109,7 +109,7 @@ def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) 
         is_current = has_errors and _holds(entry, evaluation.table())
         if set_name == context.settings.data.train_set:
             held_out = Unseen.of_run(context).table(evaluation.truth)
-            stored = entry.get("held_out")
+            stored: Any = entry.get("held_out")
             is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None  # not there, or damaged

@@ -172,7 +172,11 @@ def _hashed(context: RunContext, opened: Sequence[Hashed], stored: Sequence[Hash
         ThreadPoolExecutor(context.threads) as pool,
         closing(prefetched(pool, _pixel_hash, records, _STARTED * context.threads)) as results,
     ):
-        return [pair for pair in results if bar.step() is None]
+        hashes = []
+        for pair in results:
+            hashes.append(pair)
+            bar.step()
+        return hashes
 
 
 def _pixel_hash(record: ImageRecord) -> str:

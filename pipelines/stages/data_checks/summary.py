@@ -1,11 +1,11 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from lapsvm.catalog import HEIC, HEIC_ADVICE, ImageRecord
 
-from ...fitting.selection import FOLDS_ADVICE
+from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
 from ...run.settings import Settings
 from .class_names import misspellings
@@ -64,8 +64,7 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
     if all(min(counts[name]) == 0 for name in small):
         rule, advice = "must have a positive and a negative picture that can be read, got", "name other --classes"
     if len(small) == 1:
-        positive, negative = counts[small[0]]
-        return f"class {small[0]!r} {rule} {positive} and {negative}; {advice}"
+        return f"class {small[0]!r} {rule} {' and '.join(map(str, counts[small[0]]))}; {advice}"
     listed = ", ".join(f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small[:SHOWN])
     more = f", and {len(small) - SHOWN:,} more classes" if len(small) > SHOWN else ""
     return f"every class {rule} {listed}{more}; {advice}"
@@ -73,8 +72,10 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:
     """Yield a sentence per set whose annotations the reader cannot use as a whole."""
-    describe = getattr(data.dataset, "unusable_boxes", None)
-    for set_name in data.records if describe else ():
+    describe: Callable[[str], str] | None = getattr(data.dataset, "unusable_boxes", None)
+    if describe is None:
+        return
+    for set_name in data.records:
         sentence = describe(set_name)
         if sentence:
             yield f"boxes of set {set_name}: {sentence}"
@@ -82,7 +83,7 @@ def _annotation_sentences(data: RunData) -> Iterator[str]:
 
 def _ignored_sentences(data: RunData) -> Iterator[str]:
     """Yield a sentence on the files that the reader ignores, if there are any."""
-    counts = getattr(data.dataset, "ignored_files", dict)()
+    counts: Mapping[str, int] = getattr(data.dataset, "ignored_files", dict)()
     if counts:
         listed = ", ".join(f"{count:,} {kind}" for kind, count in islice(counts.items(), SHOWN))
         convert = [kind for kind in counts if kind in UNREAD_PICTURES]
