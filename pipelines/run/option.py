@@ -16,6 +16,8 @@ REQUIRED: Any = object()
 SET = "--set"
 """The flag of settings that few people set: ``--set train.path=true``."""
 
+_DEFAULTS = Settings().flat()
+
 
 class Several(Enum):
     """How an option takes several values."""
@@ -105,7 +107,7 @@ class Option:
 
     def default_text(self) -> str:
         """Return the default as text; "" where there is none to show."""
-        value = Settings().flat()[self.field] if self.field and self.default is None else self.default
+        value = _DEFAULTS[self.field] if self.field and self.default is None else self.default
         if value is REQUIRED or value in (None, False, "", (), -1):
             return ""
         return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
