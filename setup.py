@@ -34,7 +34,7 @@ ROOMS = {"datasets": "lapsvm.datasets", "pipelines": "lapsvm.pipelines"}
 KERNELS = {
     "ap_diminished": "c++",
     "bags": "c++",
-    "scores": "c",
+    "scores": "c++",
     "boxes": "c",
     "voc_matching": "c",
     "hog": "c",
@@ -102,7 +102,7 @@ def extension(stem: str, language: str) -> Extension:
         f"lapsvm._ext.{stem}",
         sources=[f"cython_ext/{stem}.pyx"],
         language=language,
-        depends=[str(header) for header in Path("cython_ext").glob("*.h") if header.stem in ("clones", stem)],
+        depends=[str(header) for header in Path("cython_ext").glob("*.h") if header.stem in ("clones", "score_tiles", stem)],
         include_dirs=["cython_ext", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],

@@ -1,13 +1,15 @@
 /* The pass over windows for scores.pyx: packed weights, tiles, and the best windows of each bag.
 
-   Every tile exists for plain C, AVX2 and AVX-512; the caller passes the level that `lapsvm_level` returns. */
+   score_tiles.h is included once for each instruction set, with the registers of that set; the caller passes the level
+   that `lapsvm_level` returns. */
 #ifndef LAPSVM_SCORES_H
 #define LAPSVM_SCORES_H
 
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* unrolled checks take minutes to compile */
 #define LAPSVM_INLINE static inline
@@ -19,105 +21,62 @@
 #define LAPSVM_ALL _Pragma("GCC unroll 32")
 #endif
 
-LAPSVM_INLINE float lapsvm_half(uint16_t bits) {   /* finite; exact, subnormal numbers included */
-    uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16; float value;
-    memcpy(&value, &wide, 4);
-    return 0x1p112f * value;   /* 127 - 15 */
-}
-LAPSVM_INLINE float lapsvm_bfloat(int16_t bits) {
-    uint32_t wide = (uint32_t)(uint16_t)bits << 16; float value;
-    memcpy(&value, &wide, 4);
-    return value;
-}
-#define LAPSVM_SAME(value) (value)
+namespace lapsvm_scores {
+
+/* What features of a type are summed in, and in how many lanes: 64 bytes. */
+template <class Stored> using Real = typename std::conditional<std::is_same<Stored, double>::value, double, float>::type;
+template <class Stored> constexpr int LANES = 64 / sizeof(Real<Stored>);
 
 /* Even widths, the larger ones first, of the groups into which k weight vectors fall. */
-static ptrdiff_t lapsvm_width(ptrdiff_t k, ptrdiff_t first, ptrdiff_t widest) {
+static inline ptrdiff_t width_of(ptrdiff_t k, ptrdiff_t first, ptrdiff_t widest) {
     ptrdiff_t groups = (k + widest - 1) / widest, base = k / groups, larger = k % groups;
     return first < larger * (base + 1) ? base + 1 : base;
 }
 
-#define LAPSVM_PACK(name, real, lanes) \
-    static void name(const real *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t widest, real *out) { \
-        for (ptrdiff_t q = 0, width; q < k; q += width) { \
-            width = lapsvm_width(k, q, widest); \
-            for (ptrdiff_t j = 0; j < d; j += lanes) \
-                for (ptrdiff_t v = 0; v < width; v++) \
-                    for (ptrdiff_t u = 0; u < lanes; u++) \
-                        *out++ = j + u < d ? w[(j + u) * k + q + v] : 0; \
-        } \
-    }
-LAPSVM_PACK(lapsvm_pack_float, float, 16)
-LAPSVM_PACK(lapsvm_pack_double, double, 8)
+constexpr int MOST_NEAR = 16;
 
-/* One tile: r rows times v weight vectors; out[4 * vector + row]. */
-#define LAPSVM_TILE(name, target, stored, real, vec, lanes, rows, widest, LOAD, LOADW, FMA, ZERO, REDUCE) \
-    target LAPSVM_INLINE void name##_step( \
-        const stored *x, ptrdiff_t stride, const real *w, const int r_, const int v_, vec *sums) { \
-        vec wide[rows]; \
-        LAPSVM_EACH for (int r = 0; r < r_; r++) wide[r] = LOAD(x + r * stride); \
-        LAPSVM_EACH for (int v = 0; v < v_; v++) { \
-            vec weight = LOADW(w + lanes * v); \
-            LAPSVM_EACH for (int r = 0; r < r_; r++) sums[v * r_ + r] = FMA(wide[r], weight, sums[v * r_ + r]); \
-        } \
-    } \
-    target LAPSVM_INLINE void name##_tile( \
-        const stored *x, ptrdiff_t d, const real *w, const int r_, const int v_, real *out) { \
-        vec sums[rows * widest]; \
-        ptrdiff_t j = 0; \
-        LAPSVM_ALL for (int i = 0; i < r_ * v_; i++) sums[i] = ZERO(); \
-        for (; j + lanes <= d; j += lanes, w += lanes * v_) { \
-            LAPSVM_EACH for (int r = 0; r < r_; r++) \
-                if (r_ > 1) __builtin_prefetch(x + (d + j) * r_ + r * lanes); \
-            name##_step(x + j, d, w, r_, v_, sums); \
-        } \
-        if (j < d) { \
-            stored tail[rows * lanes] = {0}; \
-            for (int r = 0; r < r_; r++) memcpy(tail + r * lanes, x + r * d + j, (d - j) * sizeof(stored)); \
-            name##_step(tail, lanes, w, r_, v_, sums); \
-        } \
-        LAPSVM_EACH for (int v = 0; v < v_; v++) REDUCE(sums + v * r_, r_, out + 4 * v); \
-    }
+template <class Number> struct Kept { Number best; ptrdiff_t count, window[MOST_NEAR]; Number value[MOST_NEAR]; };
 
-/* Bags, tile by tile; windows within the margin of the best sum are kept, in their order. */
-#define LAPSVM_NEAR 16
-#define LAPSVM_KEPT(real) \
-    typedef struct { \
-        real best; ptrdiff_t count, window[LAPSVM_NEAR]; real value[LAPSVM_NEAR]; \
-    } lapsvm_kept_##real; \
-    static __attribute__((noinline)) void lapsvm_keep_##real( \
-        lapsvm_kept_##real *kept, real *floor, real value, real margin, ptrdiff_t i, const char *bag, \
-        size_t row_bytes) { \
-        if (value > kept->best) { \
-            ptrdiff_t left = 0; \
-            kept->best = value; *floor = value - margin; \
-            for (ptrdiff_t e = 0; e < kept->count; e++) \
-                if (kept->value[e] > *floor) { \
-                    kept->value[left] = kept->value[e]; kept->window[left++] = kept->window[e]; \
-                } \
-            kept->count = left; \
-        } \
-        for (ptrdiff_t e = 0; e < kept->count; e++) \
-            if (kept->value[e] == value \
-                && !memcmp(bag + kept->window[e] * row_bytes, bag + i * row_bytes, row_bytes)) return; \
-        if (kept->count == LAPSVM_NEAR || !(*floor > -(real)INFINITY && value < (real)INFINITY)) { \
-            *floor = (real)INFINITY; kept->count = LAPSVM_NEAR + 1;   /* nothing else is kept */ \
-            return; \
-        } \
-        kept->value[kept->count] = value; kept->window[kept->count++] = i; \
-    }
-LAPSVM_KEPT(float)
-LAPSVM_KEPT(double)
+struct Near { ptrdiff_t *rows, room, count, unsettled; };   /* (bag, vector, window) in each row */
 
-typedef struct { ptrdiff_t *rows, room, count, unsettled; } lapsvm_near;   /* (bag, vector, window) in each row */
+/* Bags, and the weight vectors whose best windows in them are looked for. */
+template <class Stored> struct Query {
+    const Stored *x; ptrdiff_t d; const ptrdiff_t *starts, *stops; ptrdiff_t n_bags;
+    const Real<Stored> *packed, *margins; ptrdiff_t k; const unsigned char *excluded;
+    Kept<Real<Stored>> *kept; Real<Stored> *floors; ptrdiff_t *index;
+};
+
+/* Keep a window above the floor: windows within the margin of the best sum are kept, in their order. */
+template <class Number>
+static __attribute__((noinline)) void keep(
+    Kept<Number> *kept, Number *floor, Number value, Number margin, ptrdiff_t i, const char *bag, size_t row_bytes) {
+    const Number infinity = INFINITY;
+    if (value > kept->best) {
+        ptrdiff_t left = 0;
+        kept->best = value; *floor = value - margin;
+        for (ptrdiff_t e = 0; e < kept->count; e++)
+            if (kept->value[e] > *floor) {
+                kept->value[left] = kept->value[e]; kept->window[left++] = kept->window[e];
+            }
+        kept->count = left;
+    }
+    for (ptrdiff_t e = 0; e < kept->count; e++)
+        if (kept->value[e] == value
+            && !memcmp(bag + kept->window[e] * row_bytes, bag + i * row_bytes, row_bytes)) return;
+    if (kept->count == MOST_NEAR || !(*floor > -infinity && value < infinity)) {
+        *floor = infinity; kept->count = MOST_NEAR + 1;   /* nothing else is kept */
+        return;
+    }
+    kept->value[kept->count] = value; kept->window[kept->count++] = i;
+}
 
 /* The window that won, -1 where float32 does not tell, 0 where nothing competes. */
-static ptrdiff_t lapsvm_settled(
-    lapsvm_near *near, ptrdiff_t bag, ptrdiff_t q, const ptrdiff_t *window, ptrdiff_t count,
+static inline ptrdiff_t settled(
+    Near *near, ptrdiff_t bag, ptrdiff_t q, const ptrdiff_t *window, ptrdiff_t count,
     const unsigned char *excluded, ptrdiff_t size) {
     if (count == 1) return window[0];
     if (count == 0 && excluded && !memchr(excluded, 0, size)) return 0;
-    if (count == 0 || count > LAPSVM_NEAR || near->count + count > near->room) {
+    if (count == 0 || count > MOST_NEAR || near->count + count > near->room) {
         near->unsettled++;
         return -1;
     }
@@ -128,185 +87,183 @@ static ptrdiff_t lapsvm_settled(
     return window[0];
 }
 
-#define LAPSVM_BAGS(name, target, stored, real, lanes, rows, widest) \
-    target static void name( \
-        const stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n_bags, \
-        const real *packed, const real *margins, ptrdiff_t k, const unsigned char *excluded, \
-        lapsvm_kept_##real *kept, real *floors, lapsvm_near *near, ptrdiff_t *index) { \
-        ptrdiff_t step = (d + lanes - 1) / lanes * lanes; \
-        for (ptrdiff_t bag = 0; bag < n_bags; bag++, index += k) { \
-            ptrdiff_t size = stops[bag] - starts[bag]; \
-            const stored *first = x + starts[bag] * d; \
-            for (ptrdiff_t q = 0; q < k; q++) { \
-                kept[q].best = floors[q] = -(real)INFINITY; kept[q].count = 0; \
-            } \
-            for (ptrdiff_t i = 0, r_; i < size; i += r_) { \
-                const stored *row = first + i * d; \
-                r_ = k > 1 && i + rows <= size ? rows : 1; \
-                for (ptrdiff_t q = 0, v_; q < k; q += v_) { \
-                    real out[4 * widest]; \
-                    const real *w = packed + q * step; \
-                    v_ = lapsvm_width(k, q, widest); \
-                    switch (16 * (r_ == rows && rows > 1) + v_) { LAPSVM_CASES_##widest(name, rows) } \
-                    int some = 0; \
-                    for (ptrdiff_t v = 0; v < v_; v++) \
-                        for (ptrdiff_t r = 0; r < r_; r++) some |= out[4 * v + r] > floors[q + v]; \
-                    for (ptrdiff_t v = 0; some && v < v_; v++) \
-                        for (ptrdiff_t r = 0; r < r_; r++) \
-                            if (out[4 * v + r] > floors[q + v] && !(excluded && excluded[i + r])) \
-                                lapsvm_keep_##real(kept + q + v, floors + q + v, out[4 * v + r], margins[q + v], \
-                                                   i + r, (const char *)first, d * sizeof(stored)); \
-                } \
-            } \
-            for (ptrdiff_t q = 0; q < k; q++) \
-                index[q] = lapsvm_settled(near, bag, q, kept[q].window, kept[q].count, excluded, size); \
-            if (excluded) excluded += size; \
-        } \
-    }
-#define LAPSVM_PASS(name, target, stored, real, vec, lanes, rows, widest, LOAD, LOADW, FMA, ZERO, REDUCE) \
-    LAPSVM_TILE(name, target, stored, real, vec, lanes, rows, widest, LOAD, LOADW, FMA, ZERO, REDUCE) \
-    LAPSVM_BAGS(name, target, stored, real, lanes, rows, widest)
-#define LAPSVM_CASE(name, rows, v) \
-    case v: name##_tile(row, d, w, 1, v, out); break; \
-    case 16 + v: name##_tile(row, d, w, rows, v, out); break;
-#define LAPSVM_CASES_1(name, rows) case 1: name##_tile(row, d, w, 1, 1, out); break;
-#define LAPSVM_CASES_3(name, rows) LAPSVM_CASE(name, rows, 1) LAPSVM_CASE(name, rows, 2) LAPSVM_CASE(name, rows, 3)
-#define LAPSVM_CASES_5(name, rows) \
-    LAPSVM_CASES_3(name, rows) LAPSVM_CASE(name, rows, 4) LAPSVM_CASE(name, rows, 5)
+/* Plain C: one row, one weight vector. Fused where the processor always can, else every product is rounded. */
+namespace plain {
+constexpr int ROWS = 1, WIDEST = 1;
 
-/* plain C: one row, one weight vector */
+LAPSVM_INLINE float widened(uint16_t bits) {   /* finite; exact, subnormal numbers included */
+    uint32_t wide = (uint32_t)(bits & 0x7fff) << 13 | (uint32_t)(bits & 0x8000) << 16;
+    float value;
+    memcpy(&value, &wide, 4);
+    return 0x1p112f * value;   /* 127 - 15 */
+}
+LAPSVM_INLINE float widened(int16_t bits) {   /* bfloat16 */
+    uint32_t wide = (uint32_t)(uint16_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, 4);
+    return value;
+}
+LAPSVM_INLINE float widened(float value) { return value; }
+LAPSVM_INLINE double widened(double value) { return value; }
+
+template <class Number> struct Lanes { Number at[64 / sizeof(Number)]; };
+template <class Stored> LAPSVM_INLINE Lanes<Real<Stored>> load(const Stored *x) {
+    Lanes<Real<Stored>> a;
+    for (int u = 0; u < LANES<Stored>; u++) a.at[u] = widened(x[u]);
+    return a;
+}
 #if defined(__FP_FAST_FMAF) && defined(__FP_FAST_FMA)
-#define LAPSVM_FMAF(a, b, c) __builtin_fmaf(a, b, c)
-#define LAPSVM_FMA(a, b, c) __builtin_fma(a, b, c)
+LAPSVM_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+LAPSVM_INLINE double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else
-#define LAPSVM_FMAF(a, b, c) ((a) * (b) + (c))
-#define LAPSVM_FMA LAPSVM_FMAF
+template <class Number> LAPSVM_INLINE Number fused(Number a, Number b, Number c) { return a * b + c; }
 #endif
-#define LAPSVM_PLAIN(name, stored, real, lanes, WIDEN, FUSED) \
-    static void name##_tile(const stored *x, ptrdiff_t d, const real *w, int r_, int v_, real *out) { \
-        real s[lanes] = {0}; \
-        ptrdiff_t j = 0; \
-        (void)r_; (void)v_; \
-        for (; j + lanes <= d; j += lanes) \
-            for (int u = 0; u < lanes; u++) s[u] = FUSED(WIDEN(x[j + u]), w[j + u], s[u]); \
-        for (int u = 0; j + u < d; u++) s[u] = FUSED(WIDEN(x[j + u]), w[j + u], s[u]); \
-        for (int half = lanes / 2; half >= 4; half /= 2) for (int u = 0; u < half; u++) s[u] += s[u + half]; \
-        out[0] = (s[0] + s[1]) + (s[2] + s[3]); \
-    } \
-    LAPSVM_BAGS(name, , stored, real, lanes, 1, 1)
-LAPSVM_PLAIN(lapsvm_pass_half, uint16_t, float, 16, lapsvm_half, LAPSVM_FMAF)
-LAPSVM_PLAIN(lapsvm_pass_bfloat, int16_t, float, 16, lapsvm_bfloat, LAPSVM_FMAF)
-LAPSVM_PLAIN(lapsvm_pass_float, float, float, 16, LAPSVM_SAME, LAPSVM_FMAF)
-LAPSVM_PLAIN(lapsvm_pass_double, double, double, 8, LAPSVM_SAME, LAPSVM_FMA)
+template <class Number>
+LAPSVM_INLINE Lanes<Number> multiply_add(const Lanes<Number> &a, const Lanes<Number> &b, Lanes<Number> c) {
+    for (int u = 0; u < LANES<Number>; u++) c.at[u] = fused(a.at[u], b.at[u], c.at[u]);
+    return c;
+}
+template <class Number> LAPSVM_INLINE void reduce(Lanes<Number> *sums, int, Number *out) {
+    Number *s = sums->at;
+    for (int half = LANES<Number> / 2; half >= 4; half /= 2) for (int u = 0; u < half; u++) s[u] += s[u + half];
+    out[0] = (s[0] + s[1]) + (s[2] + s[3]);
+}
+#include "score_tiles.h"
+}  // namespace plain
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#include <immintrin.h>
-#define LAPSVM_V3 __attribute__((target("avx2,fma,f16c")))
-#define LAPSVM_V4 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
-#define LAPSVM_HALVES(x) ((const __m128i *)(x))
+#define LAPSVM_X86
+#endif
+}  // namespace lapsvm_scores
 
-/* four float lanes of each of n <= 4 sums -> n sums, (a + b) + (c + d) */
-LAPSVM_V3 LAPSVM_INLINE void lapsvm_fours(__m128 *s, int n, float *out) {
+#ifdef LAPSVM_X86
+#include <immintrin.h>
+#define LAPSVM_PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define LAPSVM_FOR(isa) LAPSVM_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#define LAPSVM_FOR_ALL _Pragma("clang attribute pop")
+#else
+#define LAPSVM_FOR(isa) _Pragma("GCC push_options") LAPSVM_PRAGMA(GCC target(isa))
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"   /* GCC 12's own headers of AVX-512 */
+#define LAPSVM_FOR_ALL _Pragma("GCC pop_options")
+#endif
+
+/* AVX2: two registers are the lanes. The four sums of a register are added as (a + b) + (c + d). */
+LAPSVM_FOR("avx2,fma,f16c")
+namespace lapsvm_scores {
+namespace avx2 {
+constexpr int ROWS = 2, WIDEST = 3;
+struct Floats { __m256 low, high; };
+struct Doubles { __m256d low, high; };
+
+LAPSVM_INLINE __m128i eight_halves(const void *x) { return _mm_loadu_si128((const __m128i *)x); }
+LAPSVM_INLINE __m256 widened(__m128i bfloats) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bfloats), 16));
+}
+LAPSVM_INLINE Floats load(const uint16_t *x) {
+    return {_mm256_cvtph_ps(eight_halves(x)), _mm256_cvtph_ps(eight_halves(x + 8))};
+}
+LAPSVM_INLINE Floats load(const int16_t *x) { return {widened(eight_halves(x)), widened(eight_halves(x + 8))}; }
+LAPSVM_INLINE Floats load(const float *x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+LAPSVM_INLINE Doubles load(const double *x) { return {_mm256_loadu_pd(x), _mm256_loadu_pd(x + 4)}; }
+LAPSVM_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+LAPSVM_INLINE Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
+    return {_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
+}
+LAPSVM_INLINE __m128 folded(__m256 a) { return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)); }
+LAPSVM_INLINE double total(__m256d a) { return (a[0] + a[1]) + (a[2] + a[3]); }
+LAPSVM_INLINE void store_totals(__m128 *s, int n, float *out) {   /* n <= 4; out has room for 4 */
     LAPSVM_EACH for (int i = n; i < 4; i++) s[i] = _mm_setzero_ps();
     _MM_TRANSPOSE4_PS(s[0], s[1], s[2], s[3]);
     _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(s[0], s[1]), _mm_add_ps(s[2], s[3])));
 }
-LAPSVM_V3 LAPSVM_INLINE __m128 lapsvm_eight(__m256 a) {
-    return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-}
-LAPSVM_V3 LAPSVM_INLINE double lapsvm_four(__m256d a) { return (a[0] + a[1]) + (a[2] + a[3]); }
-
-/* AVX2: two registers are the 16 lanes */
-typedef struct { __m256 low, high; } lapsvm_pair;
-typedef struct { __m256d low, high; } lapsvm_pair64;
-#define LAPSVM_PAIRED(name, stored, pair, LOW, HIGH) \
-    LAPSVM_V3 LAPSVM_INLINE pair name(const stored *x) { pair a = {LOW, HIGH}; return a; }
-#define LAPSVM_WIDE_HALF(x) _mm256_cvtph_ps(_mm_loadu_si128(LAPSVM_HALVES(x)))
-#define LAPSVM_WIDE_BFLOAT(x) _mm256_castsi256_ps( \
-    _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(LAPSVM_HALVES(x))), 16))
-LAPSVM_PAIRED(lapsvm_pair_half, uint16_t, lapsvm_pair, LAPSVM_WIDE_HALF(x), LAPSVM_WIDE_HALF(x + 8))
-LAPSVM_PAIRED(lapsvm_pair_bfloat, int16_t, lapsvm_pair, LAPSVM_WIDE_BFLOAT(x), LAPSVM_WIDE_BFLOAT(x + 8))
-LAPSVM_PAIRED(lapsvm_pair_float, float, lapsvm_pair, _mm256_loadu_ps(x), _mm256_loadu_ps(x + 8))
-LAPSVM_PAIRED(lapsvm_pair_double, double, lapsvm_pair64, _mm256_loadu_pd(x), _mm256_loadu_pd(x + 4))
-LAPSVM_V3 LAPSVM_INLINE lapsvm_pair lapsvm_pair_fma(lapsvm_pair a, lapsvm_pair b, lapsvm_pair c) {
-    return (lapsvm_pair){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
-}
-LAPSVM_V3 LAPSVM_INLINE lapsvm_pair64 lapsvm_pair64_fma(lapsvm_pair64 a, lapsvm_pair64 b, lapsvm_pair64 c) {
-    return (lapsvm_pair64){_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
-}
-LAPSVM_V3 LAPSVM_INLINE lapsvm_pair lapsvm_pair_zero(void) {
-    return (lapsvm_pair){_mm256_setzero_ps(), _mm256_setzero_ps()};
-}
-LAPSVM_V3 LAPSVM_INLINE lapsvm_pair64 lapsvm_pair64_zero(void) {
-    return (lapsvm_pair64){_mm256_setzero_pd(), _mm256_setzero_pd()};
-}
-LAPSVM_V3 LAPSVM_INLINE void lapsvm_pair_reduce(const lapsvm_pair *sums, int n, float *out) {
+LAPSVM_INLINE void reduce(const Floats *sums, int n, float *out) {
     __m128 s[4];
-    LAPSVM_EACH for (int i = 0; i < n; i++) s[i] = lapsvm_eight(_mm256_add_ps(sums[i].low, sums[i].high));
-    lapsvm_fours(s, n, out);
+    LAPSVM_EACH for (int i = 0; i < n; i++) s[i] = folded(_mm256_add_ps(sums[i].low, sums[i].high));
+    store_totals(s, n, out);
 }
-LAPSVM_V3 LAPSVM_INLINE void lapsvm_pair64_reduce(const lapsvm_pair64 *sums, int n, double *out) {
-    LAPSVM_EACH for (int i = 0; i < n; i++) out[i] = lapsvm_four(_mm256_add_pd(sums[i].low, sums[i].high));
+LAPSVM_INLINE void reduce(const Doubles *sums, int n, double *out) {
+    LAPSVM_EACH for (int i = 0; i < n; i++) out[i] = total(_mm256_add_pd(sums[i].low, sums[i].high));
 }
-#define LAPSVM_PASS3(name, stored, real, vec, lanes, load, loadw, kind) \
-    LAPSVM_PASS(name##_v3, LAPSVM_V3, stored, real, vec, lanes, 2, 3, load, loadw, \
-                kind##_fma, kind##_zero, kind##_reduce)
-LAPSVM_PASS3(lapsvm_pass_half, uint16_t, float, lapsvm_pair, 16, lapsvm_pair_half, lapsvm_pair_float, lapsvm_pair)
-LAPSVM_PASS3(
-    lapsvm_pass_bfloat, int16_t, float, lapsvm_pair, 16, lapsvm_pair_bfloat, lapsvm_pair_float, lapsvm_pair)
-LAPSVM_PASS3(lapsvm_pass_float, float, float, lapsvm_pair, 16, lapsvm_pair_float, lapsvm_pair_float, lapsvm_pair)
-LAPSVM_PASS3(
-    lapsvm_pass_double, double, double, lapsvm_pair64, 8, lapsvm_pair_double, lapsvm_pair_double, lapsvm_pair64)
+#include "score_tiles.h"
+}  // namespace avx2
+}  // namespace lapsvm_scores
+LAPSVM_FOR_ALL
 
 /* AVX-512: one register */
-#define LAPSVM_LONG_HALF(x) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x)))
-#define LAPSVM_LONG_BFLOAT(x) _mm512_castsi512_ps( \
-    _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(x))), 16))
-LAPSVM_V4 LAPSVM_INLINE void lapsvm_long_reduce(const __m512 *sums, int n, float *out) {
+LAPSVM_FOR("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+namespace lapsvm_scores {
+namespace avx512 {
+constexpr int ROWS = 4, WIDEST = 5;
+
+LAPSVM_INLINE __m256i sixteen_halves(const void *x) { return _mm256_loadu_si256((const __m256i *)x); }
+LAPSVM_INLINE __m512 load(const uint16_t *x) { return _mm512_cvtph_ps(sixteen_halves(x)); }
+LAPSVM_INLINE __m512 load(const int16_t *x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(sixteen_halves(x)), 16));
+}
+LAPSVM_INLINE __m512 load(const float *x) { return _mm512_loadu_ps(x); }
+LAPSVM_INLINE __m512d load(const double *x) { return _mm512_loadu_pd(x); }
+LAPSVM_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+LAPSVM_INLINE __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+LAPSVM_INLINE void reduce(const __m512 *sums, int n, float *out) {
     __m128 s[4];
     LAPSVM_EACH for (int i = 0; i < n; i++)
-        s[i] = lapsvm_eight(_mm256_add_ps(_mm512_castps512_ps256(sums[i]), _mm512_extractf32x8_ps(sums[i], 1)));
-    lapsvm_fours(s, n, out);
+        s[i] = avx2::folded(_mm256_add_ps(_mm512_castps512_ps256(sums[i]), _mm512_extractf32x8_ps(sums[i], 1)));
+    avx2::store_totals(s, n, out);
 }
-LAPSVM_V4 LAPSVM_INLINE void lapsvm_long64_reduce(const __m512d *sums, int n, double *out) {
+LAPSVM_INLINE void reduce(const __m512d *sums, int n, double *out) {
     LAPSVM_EACH for (int i = 0; i < n; i++)
-        out[i] = lapsvm_four(_mm256_add_pd(_mm512_castpd512_pd256(sums[i]), _mm512_extractf64x4_pd(sums[i], 1)));
+        out[i] = avx2::total(_mm256_add_pd(_mm512_castpd512_pd256(sums[i]), _mm512_extractf64x4_pd(sums[i], 1)));
 }
-#define LAPSVM_PASS4(name, stored, real, vec, lanes, load, loadw, fma, zero, reduce) \
-    LAPSVM_PASS(name##_v4, LAPSVM_V4, stored, real, vec, lanes, 4, 5, load, loadw, fma, zero, reduce)
-#define LAPSVM_LONG(name, stored, load) \
-    LAPSVM_PASS4(name, stored, float, __m512, 16, load, _mm512_loadu_ps, \
-                 _mm512_fmadd_ps, _mm512_setzero_ps, lapsvm_long_reduce)
-LAPSVM_LONG(lapsvm_pass_half, uint16_t, LAPSVM_LONG_HALF)
-LAPSVM_LONG(lapsvm_pass_bfloat, int16_t, LAPSVM_LONG_BFLOAT)
-LAPSVM_LONG(lapsvm_pass_float, float, _mm512_loadu_ps)
-LAPSVM_PASS4(lapsvm_pass_double, double, double, __m512d, 8, _mm512_loadu_pd, _mm512_loadu_pd, \
-             _mm512_fmadd_pd, _mm512_setzero_pd, lapsvm_long64_reduce)
+#include "score_tiles.h"
+}  // namespace avx512
+}  // namespace lapsvm_scores
+LAPSVM_FOR_ALL
+#endif
 
-static int lapsvm_level(void) {
-    if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 1;   /* all of these know F16C */
+/* 4 for AVX-512, 3 for AVX2 (all of these processors know F16C), 1 for plain C. */
+static int lapsvm_level() {
+#ifdef LAPSVM_X86
+    if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 1;
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 4 : 3;
-}
-#define LAPSVM_AT(name) (level == 4 ? name##_v4 : level == 3 ? name##_v3 : name)
 #else
-static int lapsvm_level(void) { return 1; }
-#define LAPSVM_AT(name) name
+    return 1;
 #endif
-#define LAPSVM_ANSWER(name) \
-    LAPSVM_AT(name)(x, d, starts, stops, n, packed, margins, k, excluded, kept, floors, &near, index); break;
-static ptrdiff_t lapsvm_pass(
-    int level, char kind, const void *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
-    const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept,
-    void *floors, ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
-    lapsvm_near near = {rows, room, 0, 0};
-    (void)level;
-    switch (kind) {
-        case 'h': LAPSVM_ANSWER(lapsvm_pass_half)
-        case 'b': LAPSVM_ANSWER(lapsvm_pass_bfloat)
-        case 'f': LAPSVM_ANSWER(lapsvm_pass_float)
-        default: LAPSVM_ANSWER(lapsvm_pass_double)
+}
+
+/* Weights (d, k) as the tiles read them: each group of vectors lane by lane, padded with zeros. */
+template <class Number>
+static void lapsvm_pack(const Number *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t widest, Number *out) {
+    const ptrdiff_t lanes = lapsvm_scores::LANES<Number>;
+    for (ptrdiff_t q = 0, width; q < k; q += width) {
+        width = lapsvm_scores::width_of(k, q, widest);
+        for (ptrdiff_t j = 0; j < d; j += lanes)
+            for (ptrdiff_t v = 0; v < width; v++)
+                for (ptrdiff_t u = 0; u < lanes; u++) *out++ = j + u < d ? w[(j + u) * k + q + v] : 0;
     }
+}
+
+/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>. */
+template <class Stored>
+static ptrdiff_t lapsvm_pass(
+    int level, const Stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
+    const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept, void *floors,
+    ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
+    using namespace lapsvm_scores;
+    typedef Real<Stored> Number;
+    Near near = {rows, room, 0, 0};
+    Query<Stored> query = {x, d, starts, stops, n, (const Number *)packed, (const Number *)margins, k, excluded,
+                           (Kept<Number> *)kept, (Number *)floors, index};
+    (void)level;
+#ifdef LAPSVM_X86
+    if (level == 4) avx512::best_of(query, &near);
+    else if (level == 3) avx2::best_of(query, &near);
+    else
+#endif
+        plain::best_of(query, &near);
     *unsettled = near.unsettled;
     return near.count;
 }

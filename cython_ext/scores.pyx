@@ -7,24 +7,34 @@ when the module is loaded: AVX-512 and AVX2 fuse products into the sums and agre
 other machines, fuses where the processor always can and else rounds every product.
 
 float32 sums round, so a window may be the best one though its sum is not. Whatever lies within a margin below the best
-sum is kept, up to LAPSVM_NEAR windows a bag and weight vector; the caller scores those again in float64. A window whose
+sum is kept, up to 16 windows a bag and weight vector; the caller scores those again in float64. A window whose
 features are those of an earlier one never wins, and is not kept.
 """
 
 import numpy as np
 
-cdef extern from "scores.h":
+cdef extern from "scores.h":  # each function for every type
     int lapsvm_level() noexcept nogil
-    void lapsvm_pack_float(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
-    void lapsvm_pack_double(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     Py_ssize_t lapsvm_pass(
-        int, char, const void*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+        int, const unsigned short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
         Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
         Py_ssize_t*) noexcept nogil
-    ctypedef struct lapsvm_kept_float:
-        float best
-    ctypedef struct lapsvm_kept_double:
-        double best
+    Py_ssize_t lapsvm_pass(
+        int, const short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
+        Py_ssize_t*) noexcept nogil
+    Py_ssize_t lapsvm_pass(
+        int, const float*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
+        Py_ssize_t*) noexcept nogil
+    Py_ssize_t lapsvm_pass(
+        int, const double*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
+        Py_ssize_t*) noexcept nogil
+    cppclass Kept "lapsvm_scores::Kept<double>":
+        pass
 
 ctypedef fused Stored:
     unsigned short
@@ -47,10 +57,7 @@ def level():
 def pack(const Real[:, ::1] weights, Py_ssize_t widest, Real[::1] out):
     """Lay out weights (d, k) as the tiles read them; `out` holds k times d rounded up to 16 floats or 8 doubles."""
     with nogil:
-        if Real is float:
-            lapsvm_pack_float(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
-        else:
-            lapsvm_pack_double(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
+        lapsvm_pack(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
 
 
 def best_rows(
@@ -67,15 +74,14 @@ def best_rows(
 
     Returns how many rows of `near` were written, and how often -1 was.
     """
-    cdef char kind = b"d" if Stored is double else b"f" if Stored is float else b"b" if Stored is short else b"h"
     cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
-    cdef Py_ssize_t count, unsettled = 0, size = sizeof(lapsvm_kept_double)
+    cdef Py_ssize_t count, unsettled = 0, size = sizeof(Kept)
     room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty(index.shape[1])
     cdef unsigned char[::1] kept = room
     cdef double[::1] floors = levels
     with nogil:
         count = lapsvm_pass(
-            level, kind, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
+            level, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
             &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0],
             &unsettled)
     return count, unsettled
