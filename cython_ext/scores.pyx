@@ -13,24 +13,11 @@ features are those of an earlier one never wins, and is not kept.
 
 import numpy as np
 
-cdef extern from "scores.h":  # each function for every type
+cdef extern from "scores.h":
     int lapsvm_level() noexcept nogil
-    void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
-    void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    Py_ssize_t lapsvm_pass(
-        int, const unsigned short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
-        Py_ssize_t*) noexcept nogil
-    Py_ssize_t lapsvm_pass(
-        int, const short*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
-        Py_ssize_t*) noexcept nogil
-    Py_ssize_t lapsvm_pass(
-        int, const float*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
-        Py_ssize_t*) noexcept nogil
-    Py_ssize_t lapsvm_pass(
-        int, const double*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
+    void lapsvm_pack[Number](const Number*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Number*) noexcept nogil
+    Py_ssize_t lapsvm_pass[Type](
+        int, const Type*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
         Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
         Py_ssize_t*) noexcept nogil
     cppclass Kept "lapsvm_scores::Kept<double>":
