@@ -1,8 +1,8 @@
 """Windows of bags: scores and sums in float64, norms, and whether all is finite; the pass itself is in scores.pyx.
 
-Stored halves are widened in registers by integer steps, exactly, subnormal numbers included; no pass ever holds a
-float32 copy of the store. On x86-64 with glibc the C floor is compiled for three instruction sets and the machine
-picks one when the module is loaded, so the flags stay portable.
+Stored halves are widened in registers, exactly, subnormal numbers included; no pass ever holds a float32 copy of the
+store. On x86-64 with glibc the C floor is compiled for three instruction sets and the machine picks one when the module
+is loaded, so the flags stay portable; the products of halves are written for each of them.
 """
 
 from libc.math cimport sqrt
@@ -29,6 +29,8 @@ cdef extern from "bags.h":  # each function for every type
     double lapsvm_length2(const double*, Py_ssize_t) noexcept nogil
     void lapsvm_add(const double*, double, double*, Py_ssize_t) noexcept nogil
     int lapsvm_broken(const double*, Py_ssize_t) noexcept nogil
+    ctypedef double (*lapsvm_half_dot)(const unsigned short*, const double*, Py_ssize_t) noexcept nogil
+    lapsvm_half_dot lapsvm_dot_at(int) noexcept nogil
 
 cdef enum:
     AHEAD = 3  # rows between a row and the one that is prefetched
@@ -59,6 +61,11 @@ def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[
     with nogil:
         for i in range(features.shape[0]):
             out[i] = lapsvm_dot64(&features[i, 0], &weights[0], d)
+
+
+def half_score(const unsigned short[::1] row, const double[::1] weights, int level):
+    """Return the float64 product of a row of halves with `weights`, by the instructions of a level (see scores.pyx)."""
+    return lapsvm_dot_at(level)(&row[0], &weights[0], row.shape[0])
 
 
 def sums_of_norms(

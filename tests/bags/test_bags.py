@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from lapsvm._ext import bags as bags_kernel
 from lapsvm._ext import scores
 from lapsvm.bags import Bags, as_bags, reference
 from lapsvm.bags.scoring import Block, as_stored
@@ -68,6 +69,28 @@ def test_a_pass_sees_every_half_and_bfloat16_as_the_number_that_it_is(level, mon
         found = Bags(pairs, np.arange(0, len(pairs) + 1, 2)).best([1.0])
         np.testing.assert_array_equal(found.index, 1)
         np.testing.assert_array_equal(found.score, numbers[rising[1:]])
+
+
+def in_lanes(products):
+    """Sum products (d,) as the kernels do: in 32 lanes, these in their order, then the rest."""
+    whole = len(products) // 32 * 32
+    lanes = np.zeros(32)
+    for block in products[:whole].reshape(-1, 32):
+        lanes += block
+    total = 0.0
+    for one in [*lanes, *products[whole:]]:
+        total += one
+    return total
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dim", [1, 31, 32, 100, 63488])
+def test_products_of_halves_have_the_same_bits_at_every_level(level, dim):
+    rng = np.random.default_rng(dim)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    row = rng.permutation(halves[np.isfinite(halves)])[:dim]
+    weights = rng.normal(size=dim) * 10.0 ** rng.integers(-9, 9, dim)
+    assert bags_kernel.half_score(row.view(np.uint16), weights, level) == in_lanes(row.astype(np.float64) * weights)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
