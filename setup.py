@@ -58,6 +58,8 @@ KERNELS = {
     "toppush": "c",
 }
 
+SHARED = ("clones", "score_tiles")  # headers that headers of kernels include
+
 DIRECTIVES = {
     "language_level": 3,
     "embedsignature": True,
@@ -102,7 +104,7 @@ def extension(stem: str, language: str) -> Extension:
         f"lapsvm._ext.{stem}",
         sources=[f"cython_ext/{stem}.pyx"],
         language=language,
-        depends=[str(header) for header in Path("cython_ext").glob("*.h") if header.stem in ("clones", "score_tiles", stem)],
+        depends=[str(header) for header in Path("cython_ext").glob("*.h") if header.stem in (*SHARED, stem)],
         include_dirs=["cython_ext", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         extra_compile_args=[*COMPILE_ARGS, *SANITIZE_ARGS, *(["-std=c++17"] if language == "c++" else [])],
