@@ -55,12 +55,13 @@ def row_scores(
                 out[i, q] = lapsvm_dot64(&features[rows[i, q], 0], &weights[q, 0], d)
 
 
-def all_scores(const Stored[:, ::1] features, const double[::1] weights, double[::1] out):
-    """Write the float64 product of every row of `features` with `weights` into `out`."""
-    cdef Py_ssize_t i, d = features.shape[1]
+def all_scores(const Stored[:, ::1] features, const double[:, ::1] weights, double[:, ::1] out):
+    """Write the float64 products of every row of `features` with the rows of `weights` (k, d) into `out` (n, k)."""
+    cdef Py_ssize_t i, q, d = features.shape[1]
     with nogil:
         for i in range(features.shape[0]):
-            out[i] = lapsvm_dot64(&features[i, 0], &weights[0], d)
+            for q in range(weights.shape[0]):
+                out[i, q] = lapsvm_dot64(&features[i, 0], &weights[q, 0], d)
 
 
 def half_score(const unsigned short[::1] row, const double[::1] weights, int level):

@@ -208,14 +208,7 @@ class Bags:
         check_count("count", count)
         if weights is None:
             return self._view(self._selection.first(count))
-        return self.copied(self.top_mask(count, weights))
-
-    def top_mask(self, count: int | Index, weights: ArrayLike) -> NDArray[np.bool_]:
-        """Return the mask (n_windows,) of the `count` best-scored windows of each bag, the first of equal scores.
-
-        `count` is one number for all bags, or (n_bags,). Excluded windows are never in the mask.
-        """
-        return top_mask(self.score_windows(weights), self.offsets, count)
+        return self.copied(top_mask(self.score_windows(weights), self.offsets, count))
 
     def copied(self, windows: NDArray[np.bool_]) -> "Bags":
         """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag."""
@@ -335,8 +328,13 @@ class Bags:
         return best.column(0) if folded.ndim == 1 else best
 
     def score_windows(self, weights: ArrayLike) -> Float64:
-        """Return the score (n_windows,) of every window, bag after bag, summed in float64."""
-        return window_scores(self._pass, self._folded(weights, most=1))
+        """Return every window's score by `weights` (d,) or (d, k), bag after bag: (n_windows,) or (n_windows, k).
+
+        Scores are summed in float64; that of an excluded window is -inf.
+        """
+        folded = self._folded(weights)
+        scores = window_scores(self._pass, np.ascontiguousarray(np.atleast_2d(folded.T)))
+        return scores[:, 0] if folded.ndim == 1 else scores
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
         """Return the scaled features (m, d), float64, of window index[i] of bag bags[i]."""

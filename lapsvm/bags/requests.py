@@ -72,7 +72,7 @@ class Best(PassQuery):
 
 @dataclass(frozen=True, eq=False)
 class Scores(PassQuery):
-    """The score of every window for `weights` (d,), -inf where it does not compete."""
+    """The score of every window for each row of `weights` (k, d), -inf where it does not compete."""
 
     weights: Float64
 
@@ -82,14 +82,18 @@ class Scores(PassQuery):
 
     def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:  # noqa: ARG002
         """Return an array of scores."""
-        return (np.empty(count),)
+        return (np.empty((count, len(self.weights))),)
+
+    def products(self, dim: int) -> int:
+        """Return the number of products per window."""
+        return dim * len(self.weights)
 
     def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
         """Return the function that scores windows."""
         return self._scores
 
     def _scores(self, block: Block, excluded: Mask | None) -> Answer:
-        scores = np.empty(int((block.stops - block.starts).sum()))
+        scores = np.empty((int((block.stops - block.starts).sum()), len(self.weights)))
         offset = 0
         for start, stop in zip(*runs_of(block.starts, block.stops), strict=True):
             rows = as_stored(block.features[start:stop])

@@ -159,8 +159,9 @@ def _rescore_bags(stored: Array, block: Block, packed: PackedWeights, excluded: 
     """Replace -1 in `index` by the best window, by the float64 scores of all windows of the bag."""
     offsets = np.append(0, np.cumsum(block.stops - block.starts))
     for bag, q in zip(*np.nonzero(index < 0), strict=True):
-        scores = np.empty(offsets[bag + 1] - offsets[bag])
-        _kernel.all_scores(stored[block.starts[bag] : block.stops[bag]], packed.exact[q], scores)
+        products = np.empty((offsets[bag + 1] - offsets[bag], 1))
+        _kernel.all_scores(stored[block.starts[bag] : block.stops[bag]], packed.exact[q : q + 1], products)
+        scores = products[:, 0]
         competing = np.ones(len(scores), np.bool_) if excluded is None else ~excluded[offsets[bag] : offsets[bag + 1]]
         usable = np.where(competing & np.isfinite(scores), scores, -np.inf)
         index[bag, q] = np.argmax(usable)

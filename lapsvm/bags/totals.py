@@ -10,7 +10,7 @@ from lapsvm.bags.stores.local import Store
 
 
 def window_scores(over: Pass, weights: Float64) -> Float64:
-    """Return the score of every window (n_windows,); -inf for those that do not compete."""
+    """Return the scores (n_windows, k) of every window by `weights` (k, d); -inf for those that do not compete."""
     (scores,) = over.run(Scores(weights))
     return scores
 

@@ -51,6 +51,7 @@ def answers(bags: Bags) -> list[Array]:
         *bags.subset([7, 3, 29, 3]).best(weights),
         *bags.subdivided(4).best(weights),
         bags.score_windows(weights[:, 1]),
+        bags.excluding(mask).score_windows(weights),
         bags.rows(owners, index),
         bags.stored_rows(owners, index),
         bags.sum_rows(rng.normal(size=50), owners, index),
@@ -101,6 +102,7 @@ class BagsLaws:
         bags, weights = self.make(self.windows()), self.weights(5)
         for column in range(5):
             _equal(bags.best(weights[:, column]).index, bags.best(weights).index[:, column])
+            _equal(bags.score_windows(weights[:, column]), bags.score_windows(weights)[:, column])
 
     def test_the_best_score_is_the_maximum_of_the_windows_scores(self) -> None:
         bags, w = self.make(self.windows()), self.weights(1)[:, 0]

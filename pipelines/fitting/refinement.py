@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags import Bags
+from lapsvm.bags import Bags, top_mask
 from lapsvm.boxes import iou
 from lapsvm.detection import box_voting, smooth_scores
 from lapsvm.latent import KnownBoxes, LatentProblem, LatentSolution, refine
@@ -174,7 +174,8 @@ class Rounds:
         pictures, count = self._pictures, self._settings.refine.candidates
         if not count and not self._added:
             return [pictures] * len(chains)
-        masks = [self._candidates(chain, count) for chain in chains]
+        scores = pictures.bags.score_windows(np.stack([chain.weights for chain in chains], axis=1))
+        masks = [self._candidates(chain, own, count) for chain, own in zip(chains, scores.T, strict=True)]
         taken = np.logical_or.reduce(masks)
         copied = replace(pictures, bags=pictures.bags.copied(taken), boxes=pictures.boxes[taken])
         offsets, own = copied.bags.offsets, zip(masks, chains, strict=True)
@@ -187,11 +188,10 @@ class Rounds:
         bags = pictures.bags.appended({row: one.features for row, one in self._added.items()})
         return replace(pictures, bags=bags, boxes=with_boxes(pictures.boxes, pictures.bags.offsets, self._added))
 
-    def _candidates(self, chain: Chain, count: int) -> NDArray[np.bool_]:
-        bags, y = self._pictures.bags, chain.y
-        sizes = np.diff(bags.offsets)
-        counts = np.where(y > 0, sizes, np.where(y < 0, count or sizes, 1))
-        return bags.top_mask(counts, chain.weights)
+    def _candidates(self, chain: Chain, scores: Float64, count: int) -> NDArray[np.bool_]:
+        offsets, y = self._pictures.bags.offsets, chain.y
+        sizes = np.diff(offsets)
+        return top_mask(scores, offsets, np.where(y > 0, sizes, np.where(y < 0, count or sizes, 1)))
 
 
 def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, smoothing: float) -> Index:

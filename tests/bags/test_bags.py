@@ -255,7 +255,7 @@ def test_wrong_questions_are_refused():
     with pytest.raises(ShapeError, match=r"weights must have 3 rows, one per feature, got shape \(2, 5\)"):
         bags.best(np.ones((2, 5)))
     with pytest.raises(ShapeError, match=r"weights must have 3 rows"):
-        bags.score_windows(np.ones((3, 1)))
+        bags.score_windows(np.ones((3, 1, 1)))
     with pytest.raises(NotFiniteError, match="weights must be finite"):
         bags.best([1, np.nan, 1])
     with pytest.raises(InputError, match="a window's index must lie inside its bag, got 2 for a bag of 2 windows"):

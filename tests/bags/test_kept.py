@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lapsvm.bags import Bags
+from lapsvm.bags import Bags, top_mask
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 
@@ -58,7 +58,7 @@ def test_wrong_weights_are_refused(bags):
 def test_bags_keep_as_many_as_each_is_told():
     windows = [np.arange(size, dtype=float)[:, None] for size in (4, 2, 6)]
     bags = Bags.from_arrays(windows)
-    mask = bags.top_mask(np.array([1, 2, 3]), [1.0])
+    mask = top_mask(bags.score_windows([1.0]), bags.offsets, np.array([1, 2, 3]))
     assert mask.tolist() == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
     taken = bags.copied(mask)
     assert [taken[i][:, 0].tolist() for i in range(3)] == [[3], [0, 1], [3, 4, 5]]
