@@ -23,6 +23,8 @@ def order_sets(names: Iterable[str]) -> tuple[str, ...]:
 
 def check_folder(what: str, folder: Path) -> None:
     """Raise MissingError, which names its purpose `what`, unless `folder` is a folder."""
+    if folder.is_file():
+        raise MissingError(f"{what} {folder} must be a folder, but is a file.")
     if not folder.is_dir():
         raise MissingError(f"{what} {folder} is not there.")
 

@@ -115,6 +115,10 @@ def test_what_does_not_fit_is_refused_with_its_line(tmp_path, text, sentence):
 def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
     with pytest.raises(MissingError, match=r"data folder .*nowhere is not there"):
         open_csv(tmp_path / "nowhere")
+    (tmp_path / "a_file").touch()
+    with pytest.raises(MissingError, match=r"data folder .*a_file must be a folder, but is a file"):
+        open_csv(tmp_path / "a_file")
+    (tmp_path / "a_file").unlink()
     with pytest.raises(MissingError, match=r"table of labels .*labels\.csv is not there"):
         open_csv(tmp_path)
     write(tmp_path, "image,label\na.jpg,cat\n")

@@ -133,6 +133,10 @@ def test_what_is_not_there_is_refused_with_what_there_is(tmp_path):
     make(tmp_path, "cat/1.jpg", "none/1.jpg")
     with pytest.raises(MissingError, match=r"data folder .*nowhere is not there"):
         open_folder(tmp_path / "nowhere")
+    (tmp_path / "a_file").touch()
+    with pytest.raises(MissingError, match=r"data folder .*a_file must be a folder, but is a file"):
+        open_folder(tmp_path / "a_file")
+    (tmp_path / "a_file").unlink()
     with pytest.raises(OptionError, match="class 'none' does not exist; choose from cat"):
         open_folder(tmp_path, classes=["none"])
     for ask in (open_folder(tmp_path).records, open_folder(tmp_path).ground_truth):
