@@ -83,6 +83,6 @@ def data_warnings(class_name: str, result: Mapping[str, Any]) -> list[str]:
     if perfect > 1:
         sentences.append(
             f"{class_name}: held-out image AP is 1.000 for {perfect} of {len(candidates)} candidates and cannot choose "
-            "between them; --margin 0.05 takes the smallest C of those about as good."
+            "between them; --set train.margin=0.05 takes the smallest C of those about as good."
         )
     return sentences

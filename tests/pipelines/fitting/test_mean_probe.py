@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.cli.parsing import assigned_values
 from lapsvm.pipelines.fitting.mean_probe import data_warnings, mean_probe_image_aps
+from lapsvm.pipelines.run.options import settings_of
 from PIL import Image
 
 from lapsvm.bags import Bags
@@ -52,6 +54,14 @@ def test_classes_are_judged_one_by_one_and_small_ones_not_at_all():
 def test_the_unit_of_the_features_does_not_matter():
     bags, small = made(4, 5), made(4, 5).scaled(1e-6)
     assert mean_probe_image_aps(small, {"a": Y}, 0) == pytest.approx(mean_probe_image_aps(bags, {"a": Y}, 0), abs=1e-6)
+
+
+@pytest.mark.parametrize("verb", ["run", "train", "tune"])
+def test_a_choice_without_differences_names_a_setting_that_every_verb_takes(verb):
+    perfect = [{"C": C, "folds": [1.0, 1.0]} for C in (1.0, 10.0)]
+    (sentence,) = data_warnings("cat", {"held_out_image_ap": perfect})
+    assignment = sentence.split("--set ")[1].split()[0]
+    assert assigned_values([assignment], settings_of(verb)) == {"train.margin": 0.05}
 
 
 def test_features_that_are_all_zero_tell_nothing_apart():
