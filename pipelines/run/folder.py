@@ -131,9 +131,7 @@ class RunFolder:
     def require_settings(self, stage: str) -> Settings:
         """Return the settings; StageError if there are none."""
         if not self.settings_file.is_file():
-            raise StageError(
-                f"{stage} needs a run folder, but {self.path} holds no run.toml; run lapsvm extract first."
-            )
+            raise StageError(f"{stage} needs a run folder, but {self.path} holds no run.toml; lapsvm run makes one.")
         return self.settings()
 
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:

@@ -118,7 +118,7 @@ def test_a_full_folder_no_run_and_no_detections_are_one_sentence(refused, finish
     (tmp_path / "full/file").touch()
     common = ("--format", "coco", "--to")
     assert "must be empty or not exist" in refused("export", "--out", finished, *common, tmp_path / "full")
-    assert "holds no run.toml" in refused("export", "--out", tmp_path, *common, tmp_path / "o")
+    assert "holds no run.toml; lapsvm run makes one" in refused("export", "--out", tmp_path, *common, tmp_path / "o")
     shutil.rmtree(run_copy / "detections")
     assert "run lapsvm detect first" in refused("export", "--out", run_copy, *common, tmp_path / "o")
     assert not (tmp_path / "o").exists()
