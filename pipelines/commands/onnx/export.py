@@ -37,7 +37,7 @@ _ANNOTATIONS_ONLY = {"threshold": "--threshold", "per_class": "--per-class", "la
 
 
 def check_onnx_options(options: dict[str, Any]) -> None:
-    """Raise OptionError if an option has no meaning for the format, or the file exists or is no ``*.onnx``."""
+    """Raise OptionError if an option means nothing here, or the file is there, in no folder, or no ``*.onnx``."""
     given = [flag for name, flag in _ANNOTATIONS_ONLY.items() if options[name] not in (None, False)]
     if given:
         raise OptionError(
@@ -46,6 +46,8 @@ def check_onnx_options(options: dict[str, Any]) -> None:
     to: Path = options["to"]
     if to.suffix != ".onnx" or to.exists() or to.is_symlink():
         raise OptionError(f"option --to must be a new file *.onnx for the format onnx, got {to}.")
+    if not to.parent.is_dir():  # before the comparison, which takes a minute
+        raise OptionError(f"option --to must name a file in a folder that is there, got {to}.")
 
 
 def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, root: str | None = None) -> None:

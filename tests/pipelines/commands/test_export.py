@@ -100,7 +100,7 @@ def test_a_threshold_takes_the_boxes_of_at_least_that_probability(command, finis
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--format", "pascal"], "--format must be one of coco, yolo, voc, label-studio, cvat"),
+        (["--format", "pascal"], "--format must be one of coco, yolo, voc, label-studio, cvat, onnx, got"),
         (["--format", "coco", "--copy"], "--copy goes with"),
         (["--format", "coco", "--set", "val"], "--set must be a set of the run (trainval, test), got 'val'"),
         (["--format", "coco", "--per-class", "0"], "whole number of 1 or more"),

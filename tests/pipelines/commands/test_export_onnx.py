@@ -89,6 +89,11 @@ def test_only_a_new_onnx_file_is_written(refused, of_network, tmp_path):
     assert (tmp_path / "there.onnx").read_bytes() == b"mine"
 
 
+def test_a_folder_that_is_not_there_is_refused_before_the_comparison(refused, of_network, tmp_path):
+    said = refused("export", "--out", of_network, "--format", "onnx", "--to", tmp_path / "none" / "a.onnx")
+    assert "option --to must name a file in a folder that is there" in said
+
+
 def test_a_run_without_a_network_is_refused(refused, finished, tmp_path):
     said = refused("export", "--out", finished, "--format", "onnx", "--to", tmp_path / "a.onnx", "--quiet")
     assert "extractor 'hog' is no network" in said
