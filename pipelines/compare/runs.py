@@ -106,7 +106,8 @@ def compare_runs(
         If the runs are on different pictures, labels or boxes.
     """
     if len({folder.resolve() for folder in folders}) < max(2, len(folders)):
-        raise OptionError(f"compare needs two or more run folders, each named once, got {len(folders)}.")
+        named = ", ".join(map(str, folders))
+        raise OptionError(f"compare needs two or more run folders, each named once, got {named}.")
     if options.folds is None and options.seeds != 1:
         raise OptionError(f"option --seeds needs --folds, got --seeds {options.seeds} alone.")
     runs = [open_run(name, folder, threads, quiet, root) for name, folder in zip(_names(folders), folders, strict=True)]

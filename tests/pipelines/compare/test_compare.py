@@ -254,7 +254,7 @@ def test_detections_of_older_models_are_refused(finished, run_copy, tmp_path, co
     ("arguments", "words"),
     [
         (["{run}"], "two or more run folders"),
-        (["{run}", "{run}"], "each named once"),
+        (["{run}", "{run}"], "each named once, got {run}, {run}."),
         (["{run}", "{tmp}/none"], "compare needs a run folder, but {tmp}/none"),
         (["{run}", "{other}", "--folds", "1"], "--folds"),
         (["{run}", "{other}", "--folds", "40"], "for 40 folds"),
