@@ -66,8 +66,11 @@ def test_a_shard_with_one_changed_byte_is_made_again(tmp_path, offset, capsys):
 
 def test_shards_of_other_settings_or_of_no_picture_of_the_set_are_refused(tmp_path):
     made(tmp_path)
-    with pytest.raises(SettingsError, match="seed 0 instead of 1"):
-        to_do(jobs(tmp_path, provenance=PROVENANCE | {"windows": {"seed": 1}}))
+    other = PROVENANCE | {"windows": {"seed": 1}}
+    with pytest.raises(SettingsError, match=r"seed 0 instead of 1; use another --out, or --redo\."):
+        to_do(jobs(tmp_path, provenance=other))
+    with pytest.raises(SettingsError, match=r"seed 0 instead of 1; leave out --shards-from\."):
+        to_do(jobs(tmp_path / "new", provenance=other, source=tmp_path))
     with pytest.raises(SettingsError, match="have no picture of this data set"):
         to_do(jobs(tmp_path, [ImageRecord("other", Path("other.jpg"), {})]))
 
