@@ -39,8 +39,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_panel(
         "Data", "run extract import",
-        Option("data", "--data", str, "voc, folder, csv, coco, digits, or a data set of your own.", "data.name",
-               main="*"),
+        Option("data", "--data", str, "voc, folder, csv, coco, imagefolder, digits, or a data set of your own.",
+               "data.name", main="*"),
         Option("root", "--root", Path, "The folder of the data set; for a later verb, if the data have moved.",
                "data.root", verbs="run extract import train tune refine detect report compare export verify review",
                main="run extract import"),
