@@ -7,7 +7,9 @@ from lapsvm.bags import Bags
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import OptionError
 from lapsvm.latent import LatentProblem, fit_many
-from lapsvm.testing.bags import BagsLaws, write_run
+from lapsvm.testing.bags import BagsLaws
+
+from .windows import write_run
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -9,7 +9,8 @@ from lapsvm._ext import scores as kernel
 from lapsvm.bags import Bags, scoring
 from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name, widened
 from lapsvm.errors import NotFiniteError
-from lapsvm.testing.bags import write_run
+
+from .windows import write_run
 
 TYPES = (np.float16, BFLOAT16, np.float32, np.float64)
 LEVELS = [level for level in (1, 3, 4) if level <= kernel.level()]

@@ -19,7 +19,9 @@ from lapsvm.bfloat16 import BFLOAT16, narrowed, type_name
 from lapsvm.errors import NotFiniteError, OptionError, ShardError
 from lapsvm.features import read_shard, write_shard
 from lapsvm.latent import LatentProblem, fit_many
-from lapsvm.testing.bags import BagsLaws, answers, drawn, write_run
+from lapsvm.testing.bags import BagsLaws
+
+from .windows import answers, drawn, write_run
 
 TYPES = (np.float16, BFLOAT16, np.float32)
 

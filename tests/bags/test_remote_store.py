@@ -18,7 +18,9 @@ from lapsvm.cluster import check_executor, open_cluster
 from lapsvm.errors import ClusterError, DependencyError, LapsvmError, NotFiniteError, OptionError, ShardError
 from lapsvm.features import BlockNorms, read_shard, write_shard
 from lapsvm.latent import LatentProblem, PassCounts, fit_many
-from lapsvm.testing.bags import BagsLaws, answers, drawn, write_run
+from lapsvm.testing.bags import BagsLaws
+
+from .windows import answers, drawn, write_run
 
 pytest.importorskip("distributed", reason="dask is not installed")
 pytestmark = pytest.mark.slow
