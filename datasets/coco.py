@@ -16,8 +16,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.coco_files import CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
@@ -119,7 +117,7 @@ class CocoDataset:
             if name in truth and annotation.corners is not None:
                 truth[name][ids[annotation.image_id]].append((annotation.corners, annotation.is_crowd))
         return {
-            name: {image_id: _ground_truth(rows) for image_id, rows in of_class.items()}
+            name: {image_id: GroundTruth.of_objects(rows) for image_id, rows in of_class.items()}
             for name, of_class in truth.items()
         }
 
@@ -223,9 +221,3 @@ def _labels(file: CocoFile) -> tuple[dict[Hashable, set[str]], dict[Hashable, se
         labels = crowd if annotation.is_crowd else positive
         labels.setdefault(annotation.image_id, set()).add(file.categories[annotation.category_id])
     return positive, {key: names - positive.get(key, set()) for key, names in crowd.items()}
-
-
-def _ground_truth(rows: Sequence[tuple[object, bool]]) -> GroundTruth:
-    """Return the ground truth of objects (corners, crowd)."""
-    boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
-    return GroundTruth(boxes, np.array([is_crowd for _, is_crowd in rows], dtype=bool))

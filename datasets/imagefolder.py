@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
@@ -282,5 +280,4 @@ def _corners(where: str, box: Any) -> tuple[float, ...]:
 
 def _of_class(objects: Sequence[tuple[str, tuple[float, ...]]], name: str) -> GroundTruth:
     """Return the objects of one class."""
-    boxes = [corners for label, corners in objects if label == name]
-    return GroundTruth(np.array(boxes, dtype=np.float64).reshape(-1, 4), np.zeros(len(boxes), dtype=bool))
+    return GroundTruth.of_objects((corners, False) for label, corners in objects if label == name)

@@ -121,6 +121,13 @@ class GroundTruth:
     boxes: Float64
     difficult: NDArray[np.bool_]
 
+    @classmethod
+    def of_objects(cls, objects: Iterable[tuple[object, bool]]) -> "GroundTruth":
+        """Return the ground truth of objects, each as its corners (x1, y1, x2, y2) and whether it is difficult."""
+        rows = list(objects)
+        boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
+        return cls(boxes, np.array([is_difficult for _, is_difficult in rows], dtype=np.bool_))
+
 
 @runtime_checkable
 class Dataset(Protocol):

@@ -77,10 +77,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: ReadOptions) -> tu
             reading.visit.add(rows)
     parts: list[Part] = [MemoryPart(features)] if resident else []
     counts = np.concatenate(sizes)
-    caches_means = 8 * len(counts) * files[0].dtype.itemsize <= int(
-        counts.sum()
-    )  # means may take an eighth of the memory of the windows
-    return Store([*parts, *files[resident:]], cached_rows, caches_means=caches_means), counts
+    return Store([*parts, *files[resident:]], cached_rows, sizes=counts), counts
 
 
 def _budget(files: Sequence[FilePart], memory: int | None) -> tuple[int, int]:

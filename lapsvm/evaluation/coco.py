@@ -101,7 +101,7 @@ def as_coco(
 def _detections(results: Sequence[CocoResult]) -> Detections:
     """Return the detections of one category."""
     return Detections(
-        tuple(_image_id(result.image_id) for result in results),
+        tuple(repr(result.image_id) for result in results),  # so that 12 and "12" remain different
         np.array([result.score for result in results], dtype=np.float64),
         np.array([result.corners for result in results], dtype=np.float64).reshape(-1, 4),
     )
@@ -113,18 +113,7 @@ def _objects(file: CocoFile, category: Hashable) -> dict[str, GroundTruth]:
     for annotation in file.annotations:
         if annotation.category_id == category:
             objects[annotation.image_id].append((annotation.corners, annotation.is_crowd))
-    return {
-        _image_id(key): GroundTruth(
-            np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4),
-            np.array([is_crowd for _, is_crowd in rows], dtype=bool),
-        )
-        for key, rows in objects.items()
-    }
-
-
-def _image_id(key: Hashable) -> str:
-    """Return an id as text; 12 and "12" remain different."""
-    return repr(key)
+    return {repr(key): GroundTruth.of_objects(rows) for key, rows in objects.items()}
 
 
 def coco_rows(truth: CocoFile, results: Sequence[CocoResult]) -> dict[str, Row]:

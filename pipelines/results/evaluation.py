@@ -145,7 +145,7 @@ def _without(truth: Truth, others: Collection[str]) -> Truth:
     """Return ground truth without the objects in other pictures."""
     if not others:
         return truth
-    none = GroundTruth(np.empty((0, 4)), np.empty(0, dtype=np.bool_))
+    none = GroundTruth.of_objects([])
     return {
         name: {image: none if image in others else objects for image, objects in of_class.items()}
         for name, of_class in truth.items()

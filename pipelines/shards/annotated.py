@@ -37,11 +37,10 @@ def equal_sentences(context: RunContext, set_name: str, advice: str) -> Iterator
         return
     total = equal = 0
     for shard in open_shards(context.run.shards(set_name)) if annotated else ():
-        pictures = np.split(shard.boxes.astype(np.float64), shard.offsets[1:-1])
-        for image_id, windows in zip(shard.image_ids, pictures, strict=True):
-            boxes = annotated[image_id]
+        for picture in shard.pictures():
+            boxes = annotated[picture.image_id]
             total += len(boxes)
-            equal += int(equal_boxes(boxes, windows).any(axis=1).sum())
+            equal += int(equal_boxes(boxes, np.asarray(picture.boxes, dtype=np.float64)).any(axis=1).sum())
     if equal:
         warning = f": the windows seem to hold the ground truth; {advice}" if equal >= SUSPICIOUS * total else ""
         yield f"{set_name}: {equal:,} of {total:,} annotated objects are windows exactly{warning}"

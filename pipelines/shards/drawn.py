@@ -92,12 +92,7 @@ def _stored(context: RunContext, shards: ShardSet) -> Drawn:
         return {}
     if shard is None or settings_difference(shard.provenance, shards.provenance):
         return {}
-    own = zip(shard.offsets, shard.offsets[1:], strict=False)
-    rows = zip(shard.image_ids, shard.pixel_hashes, shard.sizes.tolist(), own, strict=True)
-    return {
-        name: PictureWindows(name, shard.boxes[start:stop], shard.features[start:stop], digest, (height, width))
-        for name, digest, (height, width), (start, stop) in rows
-    }
+    return {picture.image_id: picture for picture in shard.pictures()}
 
 
 def _is_current(stored: PictureWindows, boxes: Float32, hashes: Mapping[str, str]) -> bool:

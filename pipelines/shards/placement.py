@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import SettingsError
 from lapsvm.features import (
-    PictureWindows,
     ShardHeader,
     assemble_shard,
     read_header,
@@ -111,11 +110,6 @@ def _unchanged(header: ShardHeader) -> list[tuple[str, str]]:
 def write_kept(source: Path, path: Path, names: Mapping[str, str]) -> None:
     """Write a shard with those pictures of another that stay, under their ids now; features keep their bytes."""
     shard = read_shard(source)
-    pictures = [
-        PictureWindows(names[image_id], shard.boxes[start:stop], shard.features[start:stop], digest, tuple(size))
-        for image_id, digest, size, start, stop in zip(
-            shard.image_ids, shard.pixel_hashes, shard.sizes.tolist(), shard.offsets, shard.offsets[1:], strict=False
-        )
-        if image_id in names
-    ]
+    kept = (picture for picture in shard.pictures() if picture.image_id in names)
+    pictures = [replace(picture, image_id=names[picture.image_id]) for picture in kept]
     write_shard(path, assemble_shard(pictures, shard.provenance, read_header(source).dtype))

@@ -51,9 +51,9 @@ class Store:
         In order, of one type and number of features.
     cached_rows : int, default 0
         Most rows of parts in files of which copies stay in memory; the oldest copies are replaced.
-    caches_means : bool, default False
-        Whether means of bags are cached, by first row and end, because the training of every class begins with them.
-        Not for an array that its owner may change.
+    sizes : (n,) array of int, optional
+        Windows of each bag. With them, means of bags are cached, because the training of every class begins with them,
+        if they take at most an eighth of the memory of the windows. Not for an array that its owner may change.
     remote : RemoteWindows, optional
         The processes that hold the windows, if this one does not.
 
@@ -61,6 +61,8 @@ class Store:
     ----------
     device : Device or None
         The device on which passes find the best of some windows.
+    means : dict or None
+        Cached means (d,) of bags, by first row and end; None without a cache.
     """
 
     def __init__(
@@ -68,11 +70,12 @@ class Store:
         parts: Sequence[Part],
         cached_rows: int = 0,
         *,
-        caches_means: bool = False,
+        sizes: Index | None = None,
         remote: RemoteWindows | None = None,
     ):
         self.parts, self.remote = tuple(parts), remote
         self.device: Device | None = None
+        caches_means = sizes is not None and 8 * len(sizes) * self.dtype.itemsize <= int(sizes.sum())
         self.means: dict[tuple[int, int], Float64] | None = {} if caches_means else None
         self.bounds: Index = np.cumsum([0, *(part.n_rows for part in self.parts)]).astype(np.intp)
         self._row_cache = _RowCache(int(self.bounds[-1]), cached_rows) if cached_rows else None

@@ -9,7 +9,6 @@ and the missing answers requested from these. An answer has the same bits on eve
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from itertools import pairwise
 from secrets import token_hex
 from threading import Lock
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Index
 from lapsvm.bags.requests import Answer, Copies, PassQuery
-from lapsvm.bags.selection import Selection
+from lapsvm.bags.selection import Selection, runs_of
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import FilePart
 from lapsvm.bags.stores.reading import ReadOptions, file_part
@@ -53,11 +52,10 @@ def open_remote_store(
     """
     remote = RemoteStore(shards, memory, reading, cluster)
     remote.load()
-    sizes = np.concatenate([np.diff(shards.read(index).offsets) for index in range(len(shards))])
+    sizes = np.concatenate([np.diff(shard.offsets) for shard in shards])
     first = remote.parts[0]
     row = first.dim * first.dtype.itemsize
-    caches_means = 8 * len(sizes) * first.dtype.itemsize <= int(sizes.sum())
-    return Store(remote.parts, max(1, CACHE_BYTES // row), caches_means=caches_means, remote=remote), sizes
+    return Store(remote.parts, max(1, CACHE_BYTES // row), sizes=sizes, remote=remote), sizes
 
 
 class RemoteStore:
@@ -121,7 +119,7 @@ class RemoteStore:
 
         def receive(parts: tuple[int, ...], reply: Any) -> None:
             bags, begin = np.flatnonzero(np.isin(owners, parts)), 0
-            for first, last in _runs(bags):
+            for first, last in zip(*runs_of(bags, bags + 1), strict=True):
                 rows = slice(offsets[first], offsets[last])
                 for array, values in zip(answer, reply, strict=True):
                     array[rows] = values[begin : begin + rows.stop - rows.start]
@@ -270,9 +268,3 @@ class RemoteStore:
 def _host(address: str) -> str:
     """Return the machine of a worker's address."""
     return urlsplit(address).hostname or address
-
-
-def _runs(numbers: Index) -> Iterable[tuple[int, int]]:
-    """Return the first number and the end of each run of consecutive numbers."""
-    ends = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-    return [(int(numbers[first]), int(numbers[last - 1]) + 1) for first, last in pairwise(ends)]

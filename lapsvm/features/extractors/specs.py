@@ -158,18 +158,6 @@ def number(text: str) -> float:
     return value
 
 
-def share(text: str) -> float:
-    """Read a number from 0 to 1."""
-    rule = "a number from 0 to 1"
-    try:
-        value = number(text)
-    except ValueError:
-        raise ValueError(rule) from None
-    if not 0 <= value <= 1:
-        raise ValueError(rule)
-    return value
-
-
 def one_or_three_numbers(text: str) -> tuple[float, float, float]:
     """Read a number for all channels, or one for each."""
     parts = text.split(",")
@@ -196,13 +184,24 @@ def words(text: str) -> str | tuple[str, ...]:
     return found if len(found) > 1 else text
 
 
-def one_or_three_positive_numbers(text: str) -> tuple[float, float, float]:
-    """Read a number greater than 0 for all channels, or one for each."""
-    rule = "one finite number greater than 0, or three with commas between them"
-    try:
-        values = one_or_three_numbers(text)
-    except ValueError:
-        raise ValueError(rule) from None
-    if min(values) <= 0:
-        raise ValueError(rule)
-    return values
+def limited(read: Callable[[str], Value], allows: Callable[[Value], bool], rule: str) -> Callable[[str], Value]:
+    """Return a reader of the values of `read` that are allowed; `rule` says which."""
+
+    def read_limited(text: str) -> Value:
+        try:
+            value = read(text)
+        except ValueError:
+            raise ValueError(rule) from None
+        if not allows(value):
+            raise ValueError(rule)
+        return value
+
+    return read_limited
+
+
+share = limited(number, lambda value: 0 <= value <= 1, "a number from 0 to 1")
+one_or_three_positive_numbers = limited(
+    one_or_three_numbers,
+    lambda values: min(values) > 0,
+    "one finite number greater than 0, or three with commas between them",
+)

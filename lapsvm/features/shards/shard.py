@@ -1,7 +1,7 @@
 """The windows and features of consecutive pictures as one value, checked when it is made."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,14 @@ class Shard:
         """The arrays as they are stored, by name: contiguous, with the least significant byte first."""
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
         return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
+
+    def pictures(self) -> Iterator[PictureWindows]:
+        """Yield the windows of each picture, as views of the shard's arrays."""
+        bounds = zip(self.offsets, self.offsets[1:], strict=False)
+        rows = zip(self.image_ids, self.pixel_hashes, self.sizes.tolist(), bounds, strict=True)
+        for image_id, digest, (height, width), (start, stop) in rows:
+            boxes, features = self.boxes[start:stop], self.features[start:stop]
+            yield PictureWindows(image_id, boxes, features, digest, (height, width))
 
 
 @dataclass(frozen=True)

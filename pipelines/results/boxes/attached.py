@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.coco_files import CocoFile, Corners, fault_sentence, read_coco
@@ -120,9 +118,7 @@ def read_annotated(path: str) -> tuple[list[AttachedPicture], list[str]]:
 
 def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str) -> GroundTruth:
     """Return the objects of one class."""
-    rows = [(corners, difficult) for name, corners, difficult in objects if name == class_name]
-    boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
-    return GroundTruth(boxes, np.array([difficult for _, difficult in rows], dtype=np.bool_))
+    return GroundTruth.of_objects((corners, difficult) for name, corners, difficult in objects if name == class_name)
 
 
 def _coco_pictures(path: Path) -> tuple[list[AttachedPicture], str]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lapsvm.arrays import Float32
+from numpy.typing import ArrayLike
+
 from lapsvm.detection import Detector
 from lapsvm.evaluation import (
     Threshold,
@@ -91,11 +92,11 @@ def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator
         yield coco_rows(*as_coco(evaluation.located, truth))
 
 
-def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, Float32]]:
+def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, ArrayLike]]:
     """Yield every picture with its windows; features are not read."""
     for shard in open_shards(context.run.shards(set_name)):
-        for index, image_id in enumerate(shard.image_ids):
-            yield image_id, shard.boxes[shard.offsets[index] : shard.offsets[index + 1]]
+        for picture in shard.pictures():
+            yield picture.image_id, picture.boxes
 
 
 def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) -> dict[str, Any] | None:
