@@ -53,6 +53,7 @@ KERNELS = {
     "colour": "c",
     "grouping": "c++",
     "regions": "c++",
+    "result_lines": "c++",
     "segmentation": "c++",
     "psi": "c",
     "toppush": "c",

@@ -30,6 +30,31 @@ def iou(const double[:, ::1] first, const double[:, ::1] second):
     return overlaps
 
 
+def nearest(
+    const double[:, ::1] boxes, const Py_ssize_t[::1] pictures,
+    const double[:, ::1] objects, const Py_ssize_t[::1] offsets,
+):
+    """Return each box's largest overlap with an object of its picture (n,), and the object's row (n,), -1 for none.
+
+    Picture p has the objects offsets[p]:offsets[p + 1]; the first of equals counts.
+    """
+    cdef Py_ssize_t i, j, picture, n = boxes.shape[0], n_pictures = offsets.shape[0] - 1
+    cdef double value
+    largest, nearest_row = np.zeros(n), np.full(n, -1, dtype=np.intp)
+    cdef double[::1] best = largest
+    cdef Py_ssize_t[::1] row = nearest_row
+    with nogil:
+        for i in range(n):
+            picture = pictures[i]
+            if not 0 <= picture < n_pictures:
+                continue
+            for j in range(max(offsets[picture], 0), min(offsets[picture + 1], objects.shape[0])):
+                value = _overlap(&boxes[i, 0], &objects[j, 0])
+                if value > best[i]:
+                    best[i], row[i] = value, j
+    return largest, nearest_row
+
+
 cdef void _vote(
     const double* box, const double[:, ::1] voters, const double[::1] weights, double near, double* mean
 ) noexcept nogil:

@@ -1,5 +1,6 @@
 """Checks of arguments, with one clear sentence for every broken rule."""
 
+from collections.abc import Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -130,8 +131,8 @@ def check_binary(name: str, labels: Array) -> None:
         raise InputError(f"{name} must be binary, 0 or 1, or -1 and 1, got {wrong[0]:g}.")
 
 
-def check_same_length(first_name: str, first: Array, second_name: str, second: Array) -> None:
-    """Raise ShapeError unless both arrays have the same number of rows."""
+def check_same_length(first_name: str, first: Sized, second_name: str, second: Sized) -> None:
+    """Raise ShapeError unless both have the same number of rows."""
     if len(first) != len(second):
         raise ShapeError(
             f"{first_name} and {second_name} must have the same length, got {len(first)} and {len(second)}."

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from lapsvm.pipelines.results.evaluation import best_scores
 from lapsvm.pipelines.results.held_out import HeldOut, read_held_out
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
@@ -31,7 +30,7 @@ def main(folder: str) -> None:
     test_set = context.settings.data.test_set
     detections = read_results(run.detections(test_set), test_set)
     known = {name: held_out for name in context.data.classes if (held_out := read_held_out(run, name)) is not None}
-    tests = {name: _test(context, test_set, name, best_scores(detections[name])) for name in known}
+    tests = {name: _test(context, test_set, name, detections[name].best_scores()) for name in known}
     _print_classes(known, tests)
     _print_draws(known, tests)
 

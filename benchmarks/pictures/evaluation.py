@@ -2,7 +2,8 @@
 
     python benchmarks/pictures/evaluation.py
 
-Everything is made up from fixed seeds: 4,952 pictures, 20 classes, 12,000 objects, 20,000 detections a class.
+Everything is made up from fixed seeds: 4,952 pictures, 20 classes, 12,000 objects, 20,000 detections a class; then 100
+detections a picture and class, as many as a run writes.
 Each time is the best of some runs, in milliseconds of processor time (all threads), so that a busy machine matters
 less.
 """
@@ -17,14 +18,27 @@ import numpy as np
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector, nms, score_many
-from lapsvm.evaluation import corloc, evaluate_voc, matching, read_results, result_name, write_results
+from lapsvm.evaluation import (
+    best_f1,
+    corloc,
+    detection_ap_draws,
+    draw_pictures,
+    error_kinds,
+    evaluate_voc,
+    matching,
+    read_result_file,
+    read_results,
+    result_name,
+    results,
+    write_results,
+)
 
 sys.path.append(str(Path(__file__).parents[2]))  # the slow twins are the tests' own
 from tests.twins import detection as suppression
 from tests.twins import evaluation as reference
 from tests.twins.made_up_detections import made_up_detections
 
-PICTURES, CLASSES, OBJECTS, DETECTIONS = 4952, 20, 600, 20_000
+PICTURES, CLASSES, OBJECTS, DETECTIONS, DRAWS = 4952, 20, 600, 20_000, 1000
 
 
 def milliseconds(call, runs=5):
@@ -110,6 +124,41 @@ def slow_evaluation(found, truth):
     return f"{time:.0f}"
 
 
+def full_table():
+    """100 detections a picture: one class, times 20."""
+    truth, name = objects(0), "class_00"
+    found = made_up_detections(truth, 100 * PICTURES, 0)
+    report, counts = evaluate_voc({name: found}, {name: truth}), draw_pictures(PICTURES, DRAWS, 0)
+    row(f"{CLASSES} classes x {PICTURES} pictures x 100 detections (one class, times 20), ms", "", "lapsvm", "", "twin")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / result_name("test", name)
+        write_results(path, found)
+        times = [times_20(lambda: read_result_file(path))]
+        compiled, results._kernel = results._kernel, reference
+        row("  reading the result files", "", *times, "", times_20(lambda: read_result_file(path), runs=1))
+        results._kernel = compiled
+    truths, of_class = {other: objects(number) for number, other in enumerate((name, "class_01"))}, {name: found}
+    row("  evaluate_voc", "", times_20(lambda: evaluate_voc(of_class, truths)))
+    row("  error_kinds, with the objects of two classes", "", times_20(lambda: error_kinds(report, of_class, truths)))
+    row("  the threshold of the best F1", "", times_20(lambda: best_f1(report.classes[name], found)))
+    row(
+        f"  intervals of both APs, {DRAWS} draws",
+        "",
+        times_20(lambda: draw(report.classes[name], found, truth, counts)),
+    )
+
+
+def draw(result, found, truth, counts):
+    numbers = {picture: number for number, picture in enumerate(truth)}
+    pictures = found.image_ids.numbers_in(numbers)[result.order]
+    npos = [int((~of_picture.difficult).sum()) for of_picture in truth.values()]
+    detection_ap_draws(result.matches.outcome, pictures, npos, counts)
+
+
+def times_20(call, runs=3):
+    return f"{CLASSES * milliseconds(call, runs):.0f}"
+
+
 def write_all(folder, found):
     for name, detections in found.items():
         write_results(folder / result_name("test", name), detections)
@@ -127,4 +176,5 @@ def scoring_table():
 if __name__ == "__main__":
     suppression_table()
     evaluation_table()
+    full_table()
     scoring_table()

@@ -6,6 +6,7 @@ from lapsvm.evaluation.average_precision import (
     image_average_precision,
 )
 from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco_rows
+from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.error_kinds import ErrorKind, error_kinds
 from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
@@ -18,7 +19,7 @@ from lapsvm.evaluation.paired import (
     paired_t_test,
     share_draws,
 )
-from lapsvm.evaluation.results import Detections, read_result_file, read_results, result_name, write_results
+from lapsvm.evaluation.results import read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
 from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
@@ -31,6 +32,7 @@ __all__ = [
     "CorLocReport",
     "Detections",
     "ErrorKind",
+    "ImageIds",
     "Threshold",
     "VocReport",
     "as_coco",

@@ -12,13 +12,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Float64, Index
-from lapsvm.boxes import as_boxes, paired_iou
+from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError
 from lapsvm.evaluation.average_precision import average_precision_area
+from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE, truth_of
-from lapsvm.evaluation.results import Detections
 from lapsvm.evaluation.tables import Row
 from lapsvm.evaluation.voc import ClassResult, VocReport
 
@@ -179,19 +180,9 @@ class _Objects:
     def nearest(self, boxes: Float64, images: Index, mask: NDArray[np.bool_]) -> tuple[Float64, Index]:
         """Return each box's largest IoU with an object of `mask` in its picture, and the object's row (-1: none)."""
         rows = np.flatnonzero(mask)
-        starts = np.searchsorted(self.picture[rows], images, side="left")
-        counts = np.searchsorted(self.picture[rows], images, side="right") - starts
-        owner = np.repeat(np.arange(len(boxes)), counts)
-        first = np.cumsum(counts) - counts
-        partner = rows[np.arange(len(owner)) + np.repeat(starts - first, counts)]
-        values = paired_iou(boxes[owner], self.boxes[partner])
-        best, row = np.zeros(len(boxes)), np.full(len(boxes), -1, dtype=np.intp)
-        some = np.flatnonzero(counts)
-        if len(some):
-            best[some] = np.maximum.reduceat(values, first[some])
-            largest = np.flatnonzero((values == best[owner]) & (values > 0))[::-1]
-            row[owner[largest]] = partner[largest]  # in reverse, so that the first among equals remains
-        return best, row
+        offsets = np.searchsorted(self.picture[rows], np.arange(len(self.pictures) + 1))
+        best, nearest = _kernel.nearest(boxes, images, self.boxes[rows], offsets)
+        return best, np.append(rows, -1)[nearest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +202,7 @@ def _class_kinds(
     """Return the kinds of one class's detections."""
     enough, background = thresholds
     outcome = result.matches.outcome
-    images = np.array([objects.pictures[detections.image_ids[row]] for row in result.order], dtype=np.intp)
+    images = detections.image_ids.numbers_in(objects.pictures)[result.order]
     boxes, is_own = detections.boxes[result.order], objects.owner == objects.names.index(name)
     kinds, nearest = np.full(len(outcome), NO_ERROR, dtype=np.int8), np.full(len(outcome), -1, dtype=np.intp)
     wrong = np.flatnonzero(outcome == FALSE_POSITIVE)

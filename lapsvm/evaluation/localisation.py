@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import TRUE_POSITIVE, Objects, OverlapRule, match, truth_of
-from lapsvm.evaluation.results import Detections
 from lapsvm.evaluation.tables import Row, mean
 
 
@@ -117,10 +117,7 @@ def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, n
     best_last = detections.order()[::-1]
     windows[images[best_last]] = best_last  # from worst to best, so that the first maximum remains
     chosen = windows[windows >= 0]
-    best = Detections(
-        tuple(detections.image_ids[i] for i in chosen), detections.scores[chosen], detections.boxes[chosen]
-    )
-    order, matches = match(best, objects, rule, name)
+    order, matches = match(detections.taken(chosen), objects, rule, name)
     hits, overlaps = np.zeros(len(windows), dtype=bool), np.zeros(len(windows))
     hits[images[chosen[order]]] = matches.outcome == TRUE_POSITIVE
     overlaps[images[chosen[order]]] = matches.overlap

@@ -1,6 +1,6 @@
 """Matching of detections with objects by the rules of the VOC devkit, for all pictures of a class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from lapsvm.arrays import Float64, Index, as_flags, check_finite
 from lapsvm.boxes import as_boxes, to_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.errors import InputError, OptionError, ResultsError, ShapeError
-from lapsvm.evaluation.results import Detections
+from lapsvm.evaluation.detections import Detections, ImageIds
 
 TRUE_POSITIVE, IGNORED, FALSE_POSITIVE = 1, 0, -1
 
@@ -100,20 +100,21 @@ class Objects:
         """Return the same objects, none of them marked difficult."""
         return Objects(self.pictures, self.boxes, self.offsets, np.zeros_like(self.difficult))
 
-    def numbers(self, image_ids: Iterable[str], class_name: str) -> Index:
-        """Return the number of each picture, intp of shape (k,).
+    def numbers(self, image_ids: ImageIds, class_name: str) -> Index:
+        """Return the number of each detection's picture, intp of shape (k,).
 
         Raises
         ------
         ResultsError
             If the ground truth has no such picture.
         """
-        try:
-            return np.array([self.pictures[image] for image in image_ids], dtype=np.intp)
-        except KeyError as error:
+        numbers = image_ids.numbers_in(self.pictures)
+        if len(numbers) and numbers.min() < 0:
             raise ResultsError(
-                f"detections of class {class_name!r} must be in pictures of the evaluated set, got {error.args[0]!r}."
-            ) from None
+                f"detections of class {class_name!r} must be in pictures of the evaluated set, "
+                f"got {image_ids[int(np.argmin(numbers))]!r}."
+            )
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,9 +27,9 @@ from lapsvm.errors import InputError, ShapeError
 from lapsvm.evaluation.average_precision import RECALL_GRIDS, check_grid
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
-Counts = NDArray[np.int64]
+Counts = NDArray[np.signedinteger]
 
-_MAX_COUNTS = 2**28  # draws times pictures: 2 GiB
+_MAX_COUNTS = 2**28  # draws times pictures: 1 GiB
 _ALLOWED_DRAWS = 2000  # always allowed, for any number of pictures
 
 _ROUNDING = 1e-12  # differences with a smaller relative spread are equal
@@ -157,7 +157,7 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
 
     Returns
     -------
-    ndarray of shape (draws, n), int64
+    ndarray of shape (draws, n), int32
         Every row sums to n.
 
     Raises
@@ -171,7 +171,8 @@ def draw_pictures(n: int, draws: int, seed: int) -> Counts:
     most = max(_ALLOWED_DRAWS, _MAX_COUNTS // n)
     if draws > most:
         raise InputError(f"draws of {n:,} pictures must be at most {most:,}, got {draws:,}.")
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    return np.asfortranarray(counts, dtype=np.int32)  # metrics gather and sum pictures
 
 
 def bootstrap_difference(
@@ -238,16 +239,13 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     drawn = _as_counts(counts, len(values))
     order = np.argsort(-values, kind="stable")
     order = order[signs[order] != 0]
+    is_positive = signs[order] > 0
     ends = np.flatnonzero(np.diff(values[order], append=np.inf) != 0)  # last picture of each group of equal scores
-    ends = ends[
-        np.diff(np.cumsum(signs[order] > 0)[ends], prepend=0) > 0
-    ]  # groups without a positive contribute nothing
-    weights = drawn[:, order]
-    retrieved = np.cumsum(weights * (signs[order] > 0), axis=1)[:, ends]
-    ranked = np.cumsum(weights, axis=1)[:, ends]
-    gains = np.diff(retrieved, axis=1, prepend=0)
-    total = retrieved[:, -1] if len(ends) else np.zeros(len(drawn), dtype=np.int64)
-    return _ratio((gains * _ratio(retrieved, ranked, 0.0)).sum(axis=1), total, np.nan)
+    ends = ends[np.diff(np.cumsum(is_positive)[ends], prepend=0) > 0]  # groups without a positive contribute nothing
+    segments = np.searchsorted(ends, np.arange(len(order)))  # a group with a positive ends its segment
+    ranked = np.cumsum(_sums(segments, order, len(ends), drawn), axis=0)
+    gains = _sums(segments[is_positive], order[is_positive], len(ends), drawn)
+    return _ratio((gains * _ratio(np.cumsum(gains, axis=0), ranked, 0.0)).sum(axis=0), gains.sum(axis=0), np.nan)
 
 
 def detection_ap_draws(
@@ -292,11 +290,12 @@ def detection_ap_draws(
             f"pictures must be from 0 to {len(objects) - 1}, got {image_indices.min()} to {image_indices.max()}."
         )
     retrieved, ranked = _at_true_positives(kinds, image_indices, drawn)
-    total = drawn @ objects
-    recall, precision = _ratio(retrieved, total[:, None], 0.0), _ratio(retrieved, ranked, 0.0)
+    has_objects = np.flatnonzero(objects)
+    total = objects[has_objects] @ drawn.T[has_objects]
+    recall, precision = _ratio(retrieved, total, 0.0), _ratio(retrieved, ranked, 0.0)
     # precision only decreases between true positives, so that they determine the envelope
-    envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-    area = (np.diff(recall, axis=1, prepend=0.0) * envelope).sum(axis=1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    area = (np.diff(recall, axis=0, prepend=0.0) * envelope).sum(axis=0)
     points = np.mean([_precision_from(recall, envelope, level) for level in RECALL_GRIDS[grid]], axis=0)
     return np.where(total > 0, points, np.nan), np.where(total > 0, area, np.nan)
 
@@ -331,29 +330,35 @@ def share_draws(hits: ArrayLike, pictures: ArrayLike, counts: ArrayLike) -> Floa
     return _ratio((weights * flags).sum(axis=1), weights.sum(axis=1), np.nan)
 
 
-def _at_true_positives(kinds: Float64, image_indices: Index, drawn: Counts) -> tuple[Float64, Float64]:
-    """Return the numbers of true positives and counted detections up to each true positive.
-
-    Both have the shape (draws, true positives). A sparse matrix counts the detections of each picture between two true
-    positives; one product sums them per draw.
-    """
-    from scipy.sparse import csr_matrix
-
+def _at_true_positives(kinds: Float64, image_indices: Index, drawn: Counts) -> tuple[Counts, Counts]:
+    """Return the numbers (true positives, draws) of true positives and counted detections up to each true positive."""
     counted = np.flatnonzero(kinds != IGNORED)
     is_true = kinds[counted] == TRUE_POSITIVE
     segments = np.cumsum(is_true) - is_true  # a true positive ends its segment
-    kept = segments < is_true.sum()
-    shape = (int(is_true.sum()), drawn.shape[1])
-    between = csr_matrix((np.ones(int(kept.sum())), (segments[kept], image_indices[counted][kept])), shape=shape)
-    ranked = np.cumsum(between @ drawn.T.astype(np.float64), axis=0).T
-    return np.cumsum(drawn[:, image_indices[counted][is_true]], axis=1).astype(np.float64), np.asarray(ranked)
+    ranked = np.cumsum(_sums(segments, image_indices[counted], int(is_true.sum()), drawn), axis=0)
+    return np.cumsum(drawn.T[image_indices[counted][is_true]], axis=0), ranked
+
+
+def _sums(segments: Index, pictures: Index, n_segments: int, drawn: Counts) -> Counts:
+    """Return how often each draw has the pictures of each segment, (n_segments, draws); a larger segment is none.
+
+    A sparse matrix counts the pictures of a segment; one product sums them for all draws.
+    """
+    from scipy.sparse import csr_matrix
+
+    kept = segments < n_segments
+    ones = np.ones(int(kept.sum()), dtype=drawn.dtype)
+    sizes = csr_matrix((ones, (segments[kept], pictures[kept])), shape=(n_segments, drawn.shape[1]))
+    return np.asarray(sizes @ drawn.T)
 
 
 def _precision_from(recall: Float64, envelope: Float64, level: float) -> Float64:
-    """Return the best precision at a recall of at least `level`, or 0 if it is never reached."""
-    first = (recall < level).sum(axis=1)
-    padded = np.pad(envelope, ((0, 0), (0, 1)))
-    return np.asarray(padded[np.arange(len(padded)), first])
+    """Return each draw's best precision at a recall of at least `level`, or 0 if it is never reached."""
+    first = (recall < level).sum(axis=0)
+    reached = np.flatnonzero(first < len(recall))
+    best = np.zeros(len(first))
+    best[reached] = envelope[first[reached], reached]
+    return best
 
 
 def _ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> Float64:
@@ -363,11 +368,11 @@ def _ratio(numerator: ArrayLike, denominator: ArrayLike, undefined: float) -> Fl
 
 
 def _as_counts(counts: ArrayLike, n: int) -> Counts:
-    """Return checked counts as int64 of shape (draws, n)."""
+    """Return checked counts of shape (draws, n), of a type that holds their sums."""
     array = np.asarray(counts)
     if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "iu":
         raise ShapeError(f"counts must be whole numbers of shape (draws, {n}), got {array.shape} of {array.dtype}.")
-    return array.astype(np.int64)
+    return array if array.dtype == np.int32 else array.astype(np.int64, copy=False)
 
 
 def _pairs(name: str, first: ArrayLike, other: str, second: ArrayLike, least: int = 0) -> tuple[Float64, Float64]:

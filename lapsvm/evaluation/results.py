@@ -1,90 +1,25 @@
-"""Detections of one class, and the result files of the VOC devkit that hold them.
+"""The result files of the VOC devkit, each with the detections of one class.
 
 A line is ``id score x1 y1 x2 y2`` with VOC boxes (1-based, inclusive edges). Files are named
 ``comp3_det_<set>_<class>.txt`` (trained on the challenge's data only) or ``comp4_det_<set>_<class>.txt`` (any data).
 As an extension, a tab separates an id that contains spaces from its numbers.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from io import TextIOWrapper
-from itertools import chain
+from codecs import BOM_UTF8
+from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, Index, as_floats, check_finite, check_same_length
-from lapsvm.boxes import as_boxes, from_voc, to_voc
-from lapsvm.errors import InputError, MissingError, OptionError, ResultsError, ShapeError
-from lapsvm.files import open_regular, write_atomically
+from lapsvm._ext import result_lines as _kernel
+from lapsvm.boxes import from_voc, to_voc
+from lapsvm.errors import InputError, MissingError, OptionError, ResultsError
+from lapsvm.evaluation.detections import Detections, ImageIds
+from lapsvm.files import read_regular, write_atomically
 
 COMPETITIONS = ("comp3", "comp4")
-
-
-@dataclass(frozen=True, eq=False)
-class Detections:
-    """Detections of one class over a set of pictures, in file order.
-
-    Parameters
-    ----------
-    image_ids : sequence of n str
-        The picture of each detection.
-    scores : array-like of shape (n,)
-        Larger scores are more confident; stored as float64.
-    boxes : array-like of shape (n, 4)
-        x1, y1, x2, y2; 0-based, half-open; stored unchanged as float64. Inverted boxes are allowed and match nothing.
-
-    Raises
-    ------
-    ShapeError
-        If the three differ in length, or a shape is wrong.
-    NotFiniteError
-        If a score or a coordinate is NaN or infinite.
-    """
-
-    image_ids: tuple[str, ...]
-    scores: Float64
-    boxes: Float64
-
-    def __post_init__(self) -> None:
-        ids, scores, boxes = tuple(self.image_ids), as_floats("scores", self.scores, 1), as_boxes(self.boxes)
-        check_finite("boxes", boxes)
-        check_same_length("scores", scores, "boxes", boxes)
-        if len(ids) != len(scores):
-            raise ShapeError(f"image_ids and scores must have the same length, got {len(ids)} and {len(scores)}.")
-        object.__setattr__(self, "image_ids", ids)
-        object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "boxes", boxes)
-
-    def __len__(self) -> int:
-        return len(self.image_ids)
-
-    def order(self) -> Index:
-        """Return the indices of the detections from best to worst; equal scores stay in file order."""
-        return np.argsort(-self.scores, kind="stable")
-
-    @classmethod
-    def from_images(cls, images: Iterable[tuple[str, ArrayLike, ArrayLike]]) -> "Detections":
-        """Join the detections of several pictures.
-
-        Parameters
-        ----------
-        images : iterable of (image id, boxes (k, 4), scores (k,))
-
-        Returns
-        -------
-        Detections
-            In the given order.
-        """
-        pictures = [(image, as_boxes(boxes), as_floats("scores", scores, 1)) for image, boxes, scores in images]
-        return cls(
-            tuple(chain.from_iterable([image] * len(scores) for image, _, scores in pictures)),
-            np.concatenate([np.empty(0), *(scores for _, _, scores in pictures)]),
-            np.concatenate([np.empty((0, 4)), *(boxes for _, boxes, _ in pictures)]),
-        )
 
 
 def result_name(set_name: str, class_name: str, competition: str = "comp4") -> str:
@@ -152,7 +87,9 @@ def read_results(folder: str | Path, set_name: str) -> dict[str, Detections]:
             files[name] = path
     if not files:
         raise MissingError(f"folder {folder} holds no result file comp3|comp4_det_{set_name}_<class>.txt.")
-    return {name: read_result_file(files[name]) for name in sorted(files)}
+    names = sorted(files)
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(names, pool.map(read_result_file, (files[name] for name in names)), strict=True))
 
 
 def read_result_file(path: str | Path) -> Detections:
@@ -175,22 +112,27 @@ def read_result_file(path: str | Path) -> Detections:
         If a line is malformed; the message names the line.
     """
     path = Path(path)
-    ids, rows = [], []
-    try:
-        with TextIOWrapper(open_regular(path, "result file"), encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.isspace():
-                    image, row = _parse(line, path, number)
-                    ids.append(image)
-                    rows.append(row)
-    except UnicodeDecodeError:
-        raise ResultsError(f"{path} must be text in UTF-8.") from None
-    table = np.array(rows, dtype=np.float64).reshape(-1, 5)
-    return Detections(tuple(ids), table[:, 0].copy(), from_voc(table[:, 1:]))
+    text = read_regular(path, "result file").removeprefix(BOM_UTF8)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    table, places, names, odd = _kernel.read_lines(text)
+    known, kept = {name.decode(): place for place, name in enumerate(names)}, np.ones(len(table), dtype=bool)
+    for row, number, start, stop in odd:
+        try:
+            line = text[start:stop].decode()
+        except UnicodeDecodeError:
+            raise ResultsError(f"{path} must be text in UTF-8.") from None
+        kept[row] = not line.isspace()
+        if kept[row]:
+            image, table[row] = _parse(line, path, number)
+            places[row] = known.setdefault(image, len(known))
+    if not kept.all():
+        table, places = table[kept], places[kept]
+    return Detections(ImageIds(tuple(known), places), table[:, 0].copy(), from_voc(table[:, 1:]))
 
 
 def _parse(line: str, path: Path, number: int) -> tuple[str, list[float]]:
-    """Return the id and the five numbers of a line."""
+    """Return the id and the five numbers of a line; the kernel reads plain lines likewise."""
     image, *fields = line.split()
     if len(fields) != 5 and "\t" in line:
         image, _, numbers = line.partition("\t")
@@ -232,7 +174,7 @@ def _lines(detections: Detections) -> list[str]:
     """Return the lines of a result file."""
     numbers = np.column_stack([detections.scores, to_voc(detections.boxes)]).tolist()
     rows = sorted(zip((-detections.scores).tolist(), detections.image_ids, numbers, strict=True), key=itemgetter(0, 1))
-    heads = {image: image + _separator(image) for image in set(detections.image_ids)}
+    heads = {image: image + _separator(image) for image in detections.image_ids.distinct()}
     return [f"{heads[image]}{' '.join(map(_number, row))}\n" for _, image, row in rows]
 
 

@@ -1,12 +1,12 @@
 """Thresholds of detection scores: that of the best F1, and that of a wanted precision."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError
-from lapsvm.evaluation.results import Detections
+from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.voc import ClassResult
 
 
@@ -41,8 +41,9 @@ def best_f1(result: ClassResult, detections: Detections) -> Threshold | None:
     Threshold or None
         None without an object, or without a true positive.
     """
-    found = [threshold for threshold in thresholds(result, detections) if threshold.f1 > 0]
-    return max(found, key=lambda threshold: threshold.f1, default=None)
+    rows = _cuts(result, detections)
+    f1 = _f1(result.precision[rows], result.recall[rows])
+    return _threshold(result, detections, rows[np.argmax(f1)]) if (f1 > 0).any() else None
 
 
 def wanted_precision(result: ClassResult, detections: Detections, precision: float) -> Threshold | None:
@@ -68,19 +69,26 @@ def wanted_precision(result: ClassResult, detections: Detections, precision: flo
     """
     if not 0 < precision <= 1:
         raise InputError(f"precision must be greater than 0 and at most 1, got {precision}.")
-    return next((one for one in reversed(list(thresholds(result, detections))) if one.precision >= precision), None)
+    rows = _cuts(result, detections)
+    precise = rows[result.precision[rows] >= precision]
+    return _threshold(result, detections, precise[-1]) if len(precise) else None
 
 
-def thresholds(result: ClassResult, detections: Detections) -> Iterator[Threshold]:
-    """Yield a threshold at every different score, from the highest, where the class has an object."""
+def _cuts(result: ClassResult, detections: Detections) -> Index:
+    """Return the last rank of every different score, from the highest, where the class has an object."""
     scores = detections.scores[result.order]
     last = np.append(scores[1:] != scores[:-1], True)[: len(scores)]  # equal scores are taken or left together
-    rows = np.flatnonzero(last & (result.npos > 0))
-    for score, precision, recall in zip(
-        scores[rows].tolist(), result.precision[rows].tolist(), result.recall[rows].tolist(), strict=True
-    ):
-        yield Threshold(score, precision, recall, _f1(precision, recall))
+    return np.flatnonzero(last & (result.npos > 0))
 
 
-def _f1(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+def _threshold(result: ClassResult, detections: Detections, row: np.intp) -> Threshold:
+    """Return the threshold that takes the detections up to a rank."""
+    precision, recall = result.precision[row], result.recall[row]
+    score, f1 = detections.scores[result.order[row]], _f1(precision, recall)
+    return Threshold(float(score), float(precision), float(recall), float(f1))
+
+
+def _f1(precision: Float64, recall: Float64) -> Float64:
+    """Return F1, 0 where both are."""
+    both = precision + recall
+    return np.asarray(2 * precision * recall / np.where(both > 0, both, 1.0))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation.average_precision import average_precision_11point, average_precision_area, check_grid
+from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import FALSE_POSITIVE, TRUE_POSITIVE, Matches, Objects, OverlapRule, match, truth_of
-from lapsvm.evaluation.results import Detections
 from lapsvm.evaluation.tables import Row, mean
 
 

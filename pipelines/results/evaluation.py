@@ -106,7 +106,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     check_detections(context, "evaluate", set_name)
     detections = {name: detections[name] for name in context.data.classes}
     records = context.data.records[set_name]
-    detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids}
+    detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids.distinct()}
     known = known_boxes(context, set_name)
     boxed = frozenset(() if known is None else known.pictures & detected)
     others = frozenset(record.id for record in records if boxed) - boxed  # a picture of no record is refused below
@@ -131,14 +131,14 @@ def _rows(detections: Detections, others: Collection[str]) -> Index:
     """Return the rows of the detections that are not in other pictures."""
     if not others:
         return np.arange(len(detections))
-    return np.flatnonzero(np.array([image not in others for image in detections.image_ids], dtype=np.bool_))
+    return np.flatnonzero(detections.image_ids.numbers_in(dict.fromkeys(others, 0)) < 0)
 
 
 def _selected(detections: Detections, rows: Index) -> Detections:
     """Return some rows of detections; the same object if they are all."""
     if len(rows) == len(detections):
         return detections
-    return Detections(tuple(detections.image_ids[row] for row in rows), detections.scores[rows], detections.boxes[rows])
+    return detections.taken(rows)
 
 
 def _without(truth: Truth, others: Collection[str]) -> Truth:
@@ -163,15 +163,7 @@ def image_level_ap(records: Sequence[ImageRecord], class_name: str, detections: 
 
     Pictures without a window (unreadable ones) have no score and are not ranked.
     """
-    best = best_scores(detections)
+    best = detections.best_scores()
     ranked = [record for record in records if record.id in best and record.labels.get(class_name, 0) != 0]
     labels = [record.labels[class_name] for record in ranked]
     return image_average_precision([best[record.id] for record in ranked], labels)
-
-
-def best_scores(detections: Detections) -> dict[str, float]:
-    """Return picture -> score of its best window."""
-    best: dict[str, float] = {}
-    for image_id, score in zip(detections.image_ids, detections.scores.tolist(), strict=True):
-        best[image_id] = max(score, best.get(image_id, score))
-    return best

@@ -25,7 +25,7 @@ from lapsvm.report import (
 from ..fitting.history import read_history
 from ..fitting.mean_probe import data_warnings
 from ..results.detectors import trained_classes
-from ..results.evaluation import SetEvaluation, best_scores, evaluate_set
+from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, misses, shown_set
@@ -239,7 +239,7 @@ def unseen_image_ap(
     """
     if test is None:
         return (None, None) if held_out is None else (held_out.image_ap, held_out.chance)
-    best = best_scores(test.detections[name])
+    best = test.detections[name].best_scores()
     labels = label_vector([record for record in records if record.id in best], name)
     labels = labels[labels != 0]
     return test.image_ap[name], float((labels > 0).mean()) if len(labels) else None

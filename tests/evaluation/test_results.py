@@ -3,9 +3,19 @@
 import numpy as np
 import pytest
 
+from lapsvm._ext import result_lines as compiled
 from lapsvm.boxes import from_voc
 from lapsvm.errors import InputError, MissingError, NotFiniteError, OptionError, ResultsError, ShapeError
-from lapsvm.evaluation import Detections, read_result_file, read_results, result_name, write_results
+from lapsvm.evaluation import Detections, ImageIds, read_result_file, read_results, result_name, results, write_results
+
+from ..twins import evaluation as reference
+
+
+@pytest.fixture(autouse=True, params=[compiled, reference], ids=["compiled", "reference"])
+def reading(request, monkeypatch):
+    """Every test here reads by the compiled kernel and by its readable twin."""
+    monkeypatch.setattr(results, "_kernel", request.param)
+
 
 LINE = "000004 0.75 10 20 30 40\n"
 
@@ -170,3 +180,91 @@ def test_detections_of_pictures_are_joined_in_order():
 def test_detections_that_do_not_fit_are_refused(ids, scores, boxes, error, message):
     with pytest.raises(error, match=message):
         Detections(ids, scores, boxes)
+
+
+NUMBERS = [
+    "0",
+    "-0",
+    "1",
+    "-7.25",
+    "1e5",
+    "2.5E-3",
+    "1.",
+    ".5",
+    "+3",
+    "1_0",
+    "0x10",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e-400",
+    "5e-324",
+    "0.027385127369801743",
+    "9007199254740993",
+    "123456789012345678901234567890",
+    "1e",
+    "--1",
+    "1-",
+    "\u0663",
+]
+IDS = ["000004", "a", "my cat", "K\u00e4fer 1", "a\u00a0b", "\x1f", "", " ", "7", "x\ty"]
+ENDS = ["\n", "\r\n", "\r", "\n\n", " \n", "\t\n", "\x0b\n", "\u2003\n"]
+
+
+def outcome(path):
+    """What a file is read as: its detections, or the sentence that refuses it."""
+    try:
+        found = read_result_file(path)
+    except ResultsError as error:
+        return str(error)
+    return tuple(found.image_ids), found.scores.tobytes(), found.boxes.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_kernel_and_twin_read_any_line_alike(tmp_path, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    share = (0.0, 0.1, 0.5)[seed % 3]  # of what is odd; most of these files are refused
+
+    def one(values, plain):
+        return values[rng.integers(len(values))] if rng.random() < share else plain
+
+    lines = []
+    for _ in range(6):
+        fields = [one(NUMBERS, repr(rng.normal() * 10.0 ** rng.integers(-30, 30))) for _ in range(5)]
+        separators = [one([" ", "\t", "  ", " \t"], " ") for _ in range(5)]
+        body = "".join(separator + field for separator, field in zip(separators, fields, strict=True))
+        lines.append(one(IDS, f"p{rng.integers(3)}") + body + one(ENDS, "\n"))
+    path = put(tmp_path, "".join(lines))
+    readings = []
+    for kernel in (compiled, reference):
+        monkeypatch.setattr(results, "_kernel", kernel)
+        readings.append(outcome(path))
+    assert readings[0] == readings[1]
+
+
+def test_a_file_cut_at_any_byte_is_read_alike(tmp_path, monkeypatch):
+    whole = "a 0.5 1 2 3 4\nmy cat\t-1e-5 1 2 3.25 4\r\nK\u00e4fer 2 1 1 2 2".encode()
+    for stop in range(len(whole) + 1):
+        (tmp_path / "cut.txt").write_bytes(whole[:stop])
+        readings = []
+        for kernel in (compiled, reference):
+            monkeypatch.setattr(results, "_kernel", kernel)
+            readings.append(outcome(tmp_path / "cut.txt"))
+        assert readings[0] == readings[1]
+
+
+def test_ids_are_a_sequence_that_stores_each_once():
+    ids = ImageIds.of(iter(["b", "a", "b"]))
+    assert (ids.names, ids.places.tolist()) == (("b", "a"), [0, 1, 0])
+    assert ids == ("b", "a", "b") == tuple(ids)
+    assert ids != ("b", "a")
+    assert ids != ["b", "a", "b"]  # as a tuple
+    assert (len(ids), ids[1], ids[-1], ids[1:]) == (3, "a", "b", ("a", "b"))
+    assert hash(ids) == hash(("b", "a", "b"))
+    assert (repr(ids), ids.index("a"), "c" in ids) == ("('b', 'a', 'b')", 1, False)
+    assert ids.taken(np.array([2, 2])).distinct() == ["b"]
+    assert ids.numbers_in({"a": 5}).tolist() == [-1, 5, -1]
+    assert ImageIds.of(ids) is ids
+    assert ImageIds.of([]) == ()
+    assert Detections(("b", "a", "b"), [1, 2, 3], np.zeros((3, 4))).best_scores() == {"b": 3.0, "a": 2.0}

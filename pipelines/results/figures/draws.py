@@ -14,7 +14,7 @@ from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
 from ...run.dataset import label_vector
-from ..evaluation import SetEvaluation, best_scores
+from ..evaluation import SetEvaluation
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -34,7 +34,7 @@ def detection_figures(
 ) -> dict[str, Figure]:
     """Return the detection APs of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
     positions = {image: position for position, image in enumerate(ids)}
-    images = [positions[detections.image_ids[row]] for row in result.order]
+    images = detections.image_ids.numbers_in(positions)[result.order]
     npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in ids]
     points, areas = detection_ap_draws(result.matches.outcome, images, npos, counts)
     return {"ap_11point": Figure(result.ap_11point, points), "ap_area": Figure(result.ap_area, areas)}
@@ -50,7 +50,7 @@ def image_ap_figure(
     evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
 ) -> Figure:
     """Return the image-level AP of one class; pictures without a window are not ranked."""
-    best = best_scores(evaluation.detections[name])
+    best = evaluation.detections[name].best_scores()
     y = dict(zip([record.id for record in records], label_vector(records, name).tolist(), strict=True))
     labels = [y[image] if image in best else 0 for image in ids]
     return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))

@@ -47,8 +47,8 @@ def test_version(command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--out", "{tmp}/none"], "run lapsvm extract first"),
-        (["detect", "--out", "{tmp}/none"], "run lapsvm extract first"),
+        (["train", "--out", "{tmp}/none"], "lapsvm run makes one"),
+        (["detect", "--out", "{tmp}/none"], "lapsvm run makes one"),
         (["run", "--data", "voc", "--root", "{tmp}/none", "--out", "{tmp}/o"], "{tmp}/none"),
         (["run", "--data", "nosuch", "--root", "{digits}", "--out", "{tmp}/o"], "'nosuch' is not known"),
         (["run", "--data", "voc", "--root", "{digits}", "--out", "{tmp}/o", "--classes", "zebra"], "zebra"),

@@ -18,8 +18,7 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.boxes import iou
-from lapsvm.evaluation import corloc, draw_pictures, evaluate_voc
-from lapsvm.evaluation.results import Detections
+from lapsvm.evaluation import Detections, corloc, draw_pictures, evaluate_voc
 from lapsvm.features import open_shards
 
 

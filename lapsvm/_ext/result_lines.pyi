@@ -1,0 +1,3 @@
+from lapsvm.arrays import Float64, Index
+
+def read_lines(text: bytes) -> tuple[Float64, Index, list[bytes], list[tuple[int, int, int, int]]]: ...
