@@ -6,7 +6,7 @@ later rounds the windows that the chains choose in their folds, because a model 
 Verbeek and Schmid, TPAMI 2017).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -84,6 +84,8 @@ class Rounds:
         What a person said of positive pictures. A chain without a fold takes nothing from its pictures.
     added : mapping of row to AddedWindows, optional
         Windows of known objects that the pictures lack. Chains that may see the pictures are trained with them.
+    room : int, optional
+        Bytes for copies of windows: so many chains share a copy as fit, at least one. All by default.
     """
 
     def __init__(
@@ -93,8 +95,9 @@ class Rounds:
         J: float | None,
         known: Mapping[int, KnownBoxes] | None = None,
         added: Mapping[int, AddedWindows] | None = None,
+        room: int | None = None,
     ) -> None:
-        self._settings, self._pictures, self._J = settings, pictures, J
+        self._settings, self._pictures, self._J, self._room = settings, pictures, J, room
         self._known, self._added = known or {}, added or {}
 
     def begin(self, y: Labels, weights: Float64, intercept: float) -> Chain:
@@ -106,7 +109,7 @@ class Rounds:
         """Return the chains after a round."""
         names = [title, *(f"{title}, without fold {number}" for number in range(1, len(chains)))]
         own = self.with_candidates(chains)
-        return [self._refined(*one, reporter) for one in zip(chains, own, names, strict=True)]
+        return [self._refined(chain, next(own), name, reporter) for chain, name in zip(chains, names, strict=True)]
 
     def _refined(self, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter) -> Chain:
         limits, tol = self._settings.refine, self._settings.train.tol
@@ -165,18 +168,25 @@ class Rounds:
         positives, lowered = np.flatnonzero(y > 0), self.lowered(weights)
         return voted_windows(pictures.bags, pictures.boxes, lowered, positives, settings.score_smoothing)
 
-    def with_candidates(self, chains: Sequence[Chain]) -> list[StoredPictures]:
-        """Return the pictures of each chain, in which negatives have their best-scored windows alone.
+    def with_candidates(self, chains: Sequence[Chain]) -> Iterator[StoredPictures]:
+        """Yield the pictures of each chain, in which negatives have their best-scored windows alone.
 
-        A picture of a chain's fold has one window. The windows of all chains are copied once, those of others excluded.
-        Positive pictures gain windows of their known objects, after their own.
+        A picture of a chain's fold has one window. The windows of all chains of a group are copied once, and each
+        excludes those of the others. Positive pictures gain windows of their known objects, after their own.
         """
         pictures, count = self._pictures, self._settings.refine.candidates
         if not count and not self._added:
-            return [pictures] * len(chains)
+            yield from [pictures] * len(chains)
+            return
         scores = pictures.bags.score_windows(np.stack([chain.weights for chain in chains], axis=1))
         masks = [self._candidates(chain, own, count) for chain, own in zip(chains, scores.T, strict=True)]
-        taken = np.logical_or.reduce(masks)
+        most = None if self._room is None else self._room // (pictures.bags.dim * pictures.bags.dtype.itemsize)
+        for first, stop in sharing(masks, most):
+            yield from self._copied(masks[first:stop], chains[first:stop])
+
+    def _copied(self, masks: Sequence[NDArray[np.bool_]], chains: Sequence[Chain]) -> list[StoredPictures]:
+        """Return the pictures of chains with the windows of their masks, copied once for all."""
+        pictures, taken = self._pictures, np.logical_or.reduce(masks)
         copied = replace(pictures, bags=pictures.bags.copied(taken), boxes=pictures.boxes[taken])
         offsets, own = copied.bags.offsets, zip(masks, chains, strict=True)
         masks = [with_masks(mask[taken], offsets, self._added, chain.y > 0) for mask, chain in own]
@@ -192,6 +202,18 @@ class Rounds:
         offsets, y = self._pictures.bags.offsets, chain.y
         sizes = np.diff(offsets)
         return top_mask(scores, offsets, np.where(y > 0, sizes, np.where(y < 0, count or sizes, 1)))
+
+
+def sharing(masks: Sequence[NDArray[np.bool_]], most: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the first and the end of consecutive masks that select at most so many windows together, or are one."""
+    first, taken = 0, masks[0]
+    for number, mask in enumerate(masks):
+        together = taken | mask
+        if number > first and most is not None and together.sum() > most:
+            yield first, number
+            first, together = number, mask
+        taken = together
+    yield first, len(masks)
 
 
 def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, smoothing: float) -> Index:

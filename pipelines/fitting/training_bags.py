@@ -76,9 +76,12 @@ class ContextPairs:
         return np.concatenate([np.append(block, factor * block) if half else block for block, half in blocks])
 
 
-def stored_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64]:
-    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale."""
-    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"])
+def stored_bags(context: RunContext, shards: ShardSet, memory: int | str | None = None) -> tuple[Bags, Float64]:
+    """Return the training pictures with their features as stored, all parts scaled to one mean norm, and the scale.
+
+    `memory` is the limit for the windows, by default that of the context.
+    """
+    return _opened(context, shards, shards.provenance["features"]["extractor"]["blocks"], memory=memory)
 
 
 def training_bags(context: RunContext, shards: ShardSet) -> tuple[Bags, Float64, ContextPairs]:
@@ -93,13 +96,15 @@ def _opened(
     shards: ShardSet,
     blocks: Sequence[int],
     transform: Callable[[Array], Array] | None = None,
+    memory: int | str | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
     set_name = context.settings.data.train_set
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)
-        resources = {name: getattr(context, name) for name in ("threads", "memory", "device", "cluster")}
+        resources = {name: getattr(context, name) for name in ("threads", "device", "cluster")}
+        resources["memory"] = context.memory if memory is None else memory
         bags = Bags.open(context.run.path, set_name, verify=True, transform=transform, visit=norms, **resources)
     scale = block_scales(norms.means, blocks)
     return bags.scaled(scale), scale

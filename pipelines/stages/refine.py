@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64, Index
+from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import StageError
@@ -22,7 +23,7 @@ from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags
 from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
-from ..fitting.verdicts.drawn_boxes import AddedWindows, added_windows, wanted_windows
+from ..fitting.verdicts.drawn_boxes import added_windows, wanted_windows
 from ..fitting.verdicts.restart import restarted
 from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
@@ -77,7 +78,8 @@ def _refine(
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     folds = {task.name: _fold_models(context, task, detectors[task.name]) for task in tasks}
-    pictures = _stored_pictures(context, shards)
+    room = _copies_room(context)
+    pictures = _stored_pictures(context, shards, room)
     projection = projection_of(context.run, shards)
     files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
     for final, trained in moves.items():
@@ -87,7 +89,10 @@ def _refine(
     for task in tasks:
         first = detectors[task.name]
         added = added_windows(task.reviews.known, pictures.ids, drawn, context.settings.refine.pos_iou)
-        chains, rows, chosen = _refined_chains(context, task, pictures, first, folds[task.name], added)
+        rounds = Rounds(
+            context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added, room
+        )
+        chains, rows, chosen = _refined_chains(context, task, rounds, pictures, first, folds[task.name])
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
         detector = _detector(task, pictures, chains[0], result, projection)
@@ -96,8 +101,17 @@ def _refine(
         calibrated(context, task, detector, shown, fold, weights).save(task.path)
 
 
-def _stored_pictures(context: RunContext, shards: ShardSet) -> StoredPictures:
-    bags, scale = stored_bags(context, shards)
+def _copies_room(context: RunContext) -> int | None:
+    """Return the bytes for copies of windows, half of the memory; the stored windows have the other half.
+
+    None where other processes hold these, or the memory is unknown.
+    """
+    limit = None if context.cluster else as_bytes(context.memory)
+    return None if limit is None else limit // 2
+
+
+def _stored_pictures(context: RunContext, shards: ShardSet, memory: int | None) -> StoredPictures:
+    bags, scale = stored_bags(context, shards, memory)
     pairs = ContextPairs.of(shards.provenance, context.settings.features.contrast)
     boxes = np.concatenate([shard.boxes for shard in shards])
     return StoredPictures(bags, boxes, scale, shards.image_ids, pairs.inside)
@@ -132,13 +146,12 @@ def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldMod
 def _refined_chains(
     context: RunContext,
     task: FitTask,
+    rounds: Rounds,
     pictures: StoredPictures,
     first: Detector,
     folds: FoldModels,
-    added: Mapping[int, AddedWindows],
 ) -> tuple[Sequence[Chain], list[dict[str, Any]], dict[str, Any]]:
     """Return the final chains, that of all pictures first, the rows of its history, and what verdicts chose."""
-    rounds = Rounds(context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added)
     columns = [first.coef * first.scale, *folds.coef.T]
     labels = [task.y, *seen_labels(task.y, folds.fold)]
     chains = [

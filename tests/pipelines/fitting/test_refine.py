@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fold_models import FoldModels
-from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures, voted_windows
+from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures, sharing, voted_windows
 from lapsvm.pipelines.run.settings import RefineSettings, Settings
 
 from lapsvm.bags import Bags
@@ -150,16 +150,34 @@ def test_the_window_of_a_picture_is_the_nearest_to_its_voted_box(smoothing):
     assert (moved[[0, 2]] != chosen[[0, 2]]).any()
 
 
-def test_every_chain_sees_its_own_candidates(rounds):
-    """Windows that one chain keeps are copied for all, and excluded in the others."""
-    made = rounds([[1.0, 0], [0, 1.0]] * 3, APART * 3, [0, 2, 4, 6], candidates=1)
+@pytest.mark.parametrize("room", [None, 0, 10**9])
+def test_every_chain_sees_its_own_candidates(rounds, room):
+    """Windows that one chain keeps are copied for all that share a copy, and excluded in the others."""
+    made = rounds([[1.0, 0], [0, 1.0]] * 3, APART * 3, [0, 2, 4, 6], room=room, candidates=1)
     y = np.array([1, -1, -1], dtype=np.int8)
     chains = [made.begin(seen, np.array(one), 0.0) for seen, one in [(y, [1.0, 0.0]), (y * [1, 1, 0], [0.0, 1.0])]]
     first, second = (pictures.bags for pictures in made.with_candidates(chains))
+    assert (first.n_windows, second.n_windows) == ((4, 4) if room == 0 else (6, 6))
     assert first.n_competing.tolist() == [2, 1, 1]
     assert second.n_competing.tolist() == [2, 1, 1]
-    assert first.best(np.array([1.0, 2.0])).index.tolist() == [1, 0, 0]
-    assert second.best(np.array([2.0, 1.0])).index.tolist() == [0, 1, 1]
+    assert first.best(np.array([1.0, 2.0])).score.tolist() == [2, 1, 1]
+    assert second.best(np.array([2.0, 1.0])).score.tolist() == [2, 1, 1]
+
+
+def test_chains_share_a_copy_as_far_as_it_fits():
+    masks = [np.isin(np.arange(9), own) for own in ([0, 1], [1, 2], [2, 3, 4], [5], [5, 6, 7, 8])]
+    assert list(sharing(masks, None)) == [(0, 5)]
+    assert list(sharing(masks, 9)) == [(0, 5)]
+    assert list(sharing(masks, 5)) == [(0, 3), (3, 5)]
+    assert list(sharing(masks, 3)) == [(0, 2), (2, 3), (3, 4), (4, 5)]
+    assert list(sharing(masks, 0)) == [(number, number + 1) for number in range(5)]
+
+
+def test_little_memory_changes_no_byte(run_copy, refined, command):
+    """Stored windows stay in their files, and every chain has a copy of its own."""
+    assert command("refine", "--out", run_copy, *REFINEMENT, "--memory", "1M", "--quiet").status == 0
+    for path in (refined / "models").glob("*.safetensors"):
+        assert (run_copy / "models" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_copy, refined, command):
@@ -175,11 +193,11 @@ def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_
 def rounds():
     """Make the rounds of pictures whose first column is of content, the second of surroundings."""
 
-    def rounds(features, boxes, offsets, **settings):
+    def rounds(features, boxes, offsets, room=None, **settings):
         bags = Bags(np.array(features, dtype=float), np.array(offsets))
         inside = np.array([True, False])
         pictures = StoredPictures(bags, np.array(boxes, dtype=float), np.ones(2), ("a",) * bags.n_bags, inside)
-        return Rounds(Settings(refine=RefineSettings(**settings)), pictures, None)
+        return Rounds(Settings(refine=RefineSettings(**settings)), pictures, None, room=room)
 
     return rounds
 
