@@ -6,15 +6,19 @@ class has so many verdicts on random pictures. A copy of the run is then refined
 be; CorLoc is that of held-out boxes, in all pictures that show the class and in those without a verdict.
 
     python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 5,20,all --seeds 0,1,2 --curve
+    python benchmarks/recipes/simulated_review.py OUT RUN ... --verdicts 10% --orders random,agreement
 
 RUNS are finished, with shards and boxes of their training pictures, and are only read; OUT is a folder on the same
 disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the tables are made of:
 one row for each run and number, or with --curve one row for each run, with the person's minutes at 3.5 s a verdict
-and 7 s a drawn box.
+and 7 s a drawn box. A number may be a share of a class's pictures. With the order "agreement" the second half of a
+class's verdicts is on those pictures where held-out and final boxes agree least.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import shutil
 import warnings
@@ -41,6 +45,7 @@ ACCEPTED, MISTAKES = 0.6, 0.05
 SECONDS = {"looked": 3.5, "drawn": 7.0}  # of a verdict on candidates, and of a drawn box
 ALL = "all"
 Count = int | str
+RANDOM, AGREEMENT = "random", "agreement"
 STAGES = ("refine", "detect", "evaluate")
 
 
@@ -52,24 +57,25 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--verdicts", type=_counts, default=[20])
     parser.add_argument("--seeds", type=_numbers, default=[0])
+    parser.add_argument("--orders", type=lambda text: text.split(","), default=[RANDOM])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--curve", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     results = given.out / "results.jsonl"
-    wanted = [(run, 0, 0) for run in given.runs]
-    wanted += [(run, count, seed) for run in given.runs for count in given.verdicts for seed in given.seeds]
-    done = {(line["run"], line["verdicts"], line["seed"]) for line in _lines(results)}
-    for run, count, seed in wanted:
-        if (str(run), count, seed) not in done:
-            lines = reviewed_run(run, given.out / "run", count, seed, given.threads)
+    wanted = [(run, 0, 0, RANDOM) for run in given.runs]
+    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders)
+    done = {(line["run"], line["verdicts"], line["seed"], line.get("order", RANDOM)) for line in _lines(results)}
+    for run, count, seed, order in wanted:
+        if (str(run), count, seed, order) not in done:
+            lines = reviewed_run(run, given.out / "run", count, seed, order, given.threads)
             with results.open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
     (print_curve if given.curve else print_table)(_lines(results))
 
 
 def _counts(text: str) -> list[Count]:
-    return [ALL if number == ALL else int(number) for number in text.split(",")]
+    return [number if number == ALL or number.endswith("%") else int(number) for number in text.split(",")]
 
 
 def _numbers(text: str) -> list[int]:
@@ -80,16 +86,16 @@ def _lines(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text().splitlines()] if results.is_file() else []
 
 
-def reviewed_run(source: Path, target: Path, count: Count, seed: int, threads: int) -> list[dict[str, Any]]:
+def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str, threads: int) -> list[dict[str, Any]]:
     """Return a line for each class of a copy of a run with so many verdicts a class; 0 is the run as it is."""
     path = copied(source, target) if count else source
     session = ReviewSession.open(path, None, None, quiet=True)
     truth = known_boxes(session.context, session.context.settings.data.train_set).truth
-    verdicts = {one.name: review(session, one, truth[one.name], count, seed) for one in session.classes}
+    verdicts = {one.name: review(session, one, truth[one.name], count, seed, order) for one in session.classes}
     if count:
         use(RunFolder(path), verdicts, threads)
     run = RunFolder(path)
-    common = {"run": str(source), "verdicts": count, "seed": seed}
+    common = {"run": str(source), "verdicts": count, "seed": seed, "order": order}
     return [
         common | {"class": name, "seconds": seconds(said)} | figures(run, name, truth[name], {o.picture for o in said})
         for name, said in verdicts.items()
@@ -118,17 +124,30 @@ def use(run: RunFolder, verdicts: Mapping[str, Iterable[Verdict]], threads: int)
             run_stage(stage, context)
 
 
-def review(session, one, truth, count, seed) -> list[Verdict]:
-    """Return the verdicts of a person on `count` random pictures of a class, or on all."""
+def review(session, one, truth, count, seed, order=RANDOM) -> list[Verdict]:
+    """Return the verdicts of a person on `count` pictures of a class, or on all."""
     rng, verdicts = np.random.default_rng(seed), []
-    order = random_order([session.ids[row] for row in one.rows], one.name, seed)
-    for place in order if count == ALL else order[:count]:
+    for place, kind_of_order in asked(session, one, count, seed, order):
         row = one.rows[place]
         name, candidates = session.ids[row], session.candidates(one, row)[0]
         kind, boxes = answer(np.array(candidates), truth[name].boxes, rng)
         shown = tuple(map(tuple, candidates))
-        verdicts.append(Verdict(name, one.name, kind, boxes, shown, session.hashes[row], "random"))
+        verdicts.append(Verdict(name, one.name, kind, boxes, shown, session.hashes[row], kind_of_order))
     return verdicts
+
+
+def asked(session, one, count, seed, order) -> list[tuple[int, str]]:
+    """Return the places of the pictures that a person is asked for, each with the order that chose it."""
+    ids = [session.ids[row] for row in one.rows]
+    places = random_order(ids, one.name, seed)
+    number = len(places) if count == ALL else count
+    if isinstance(number, str):
+        number = math.ceil(float(number.removesuffix("%")) / 100 * len(places))
+    n_random = number if order == RANDOM else math.ceil(number / 2)
+    agreement = dict(zip(one.held_out.ids, one.held_out.agreement.tolist(), strict=True)) if n_random < number else {}
+    rest = sorted(places[n_random:], key=lambda place: agreement.get(ids[place], 1.0))
+    chosen = [(place, "next") for place in rest[: number - n_random]]
+    return [(place, "random") for place in places[:n_random]] + chosen
 
 
 def answer(candidates, truth, rng):
@@ -168,13 +187,17 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
 
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Print means over classes and seeds, with the least and the greatest mean of a seed in brackets."""
-    print("| run | verdicts a class | seeds | held out | without verdict | final | another model than the settings' |")
-    print("|---|---|---|---|---|---|---|")
-    for run, count in dict.fromkeys((line["run"], line["verdicts"]) for line in lines):
-        own = [line for line in lines if (line["run"], line["verdicts"]) == (run, count)]
+    print("| run | verdicts a class | order | seeds | held out | without verdict | final | another model |")
+    print("|---|---|---|---|---|---|---|---|")
+    for run, count, order in dict.fromkeys(map(_kind, lines)):
+        own = [line for line in lines if _kind(line) == (run, count, order)]
         cells = " | ".join(_spread(own, name) for name in ("held_out", "others", "final"))
         other = fmean(line["taken"] != "the settings" for line in own)
-        print(f"| {run} | {count} | {len({line['seed'] for line in own})} | {cells} | {other:.2f} |")
+        print(f"| {run} | {count} | {order} | {len({line['seed'] for line in own})} | {cells} | {other:.2f} |")
+
+
+def _kind(line: dict[str, Any]) -> tuple[str, Count, str]:
+    return line["run"], line["verdicts"], line.get("order", RANDOM)
 
 
 def print_curve(lines: list[dict[str, Any]]) -> None:
