@@ -9,6 +9,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags.stores.memory import as_bytes
+from lapsvm.bfloat16 import named_type
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import StageError
@@ -78,8 +79,8 @@ def _refine(
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
     folds = {task.name: _fold_models(context, task, detectors[task.name]) for task in tasks}
-    room = _copies_room(context)
-    pictures = _stored_pictures(context, shards, room)
+    memory, room = _shared_memory(context, shards)
+    pictures = _stored_pictures(context, shards, memory)
     projection = projection_of(context.run, shards)
     files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
     for final, trained in moves.items():
@@ -101,13 +102,18 @@ def _refine(
         calibrated(context, task, detector, shown, fold, weights).save(task.path)
 
 
-def _copies_room(context: RunContext) -> int | None:
-    """Return the bytes for copies of windows, half of the memory; the stored windows have the other half.
+def _shared_memory(context: RunContext, shards: ShardSet) -> tuple[int | None, int | None]:
+    """Return the bytes for the stored windows and those for copies.
 
-    None where other processes hold these, or the memory is unknown.
+    Copies get three quarters of the memory, because rounds work on them, or what half of all windows take. None where
+    other processes hold the stored windows, or the memory is unknown.
     """
     limit = None if context.cluster else as_bytes(context.memory)
-    return None if limit is None else limit // 2
+    if limit is None:
+        return None, None
+    stored = sum(one.n_windows * one.dim * named_type(one.dtype).itemsize for one in shards.headers)
+    room = min(limit * 3 // 4, stored // 2)
+    return limit - room, room
 
 
 def _stored_pictures(context: RunContext, shards: ShardSet, memory: int | None) -> StoredPictures:
