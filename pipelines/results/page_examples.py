@@ -60,16 +60,15 @@ class ShownSet:
 
     def labels(self) -> NDArray[np.int8]:
         """Return the label of the picture of each detection."""
-        labels = [self.records[image].labels.get(self.name, 0) for image in self.detections.image_ids]
-        return np.array(labels, dtype=np.int8)
+        ids = self.detections.image_ids
+        labels = {image: self.records[image].labels.get(self.name, 0) for image in ids.distinct()}
+        return ids.numbers_in(labels).astype(np.int8)
 
     def best_windows(self) -> NDArray[np.intp]:
         """Return each picture's best detection, best first."""
         order = self.detections.order()
-        first: dict[str, int] = {}
-        for index in order.tolist():
-            first.setdefault(self.detections.image_ids[index], index)
-        return np.array(list(first.values()), dtype=np.intp)
+        _, first = np.unique(self.detections.image_ids.places[order], return_index=True)
+        return order[np.sort(first)]
 
     def examples(self, indices: Iterable[int], most: int | None = EXAMPLES) -> tuple[Example, ...]:
         """Return examples of detections, at most one of each picture."""
