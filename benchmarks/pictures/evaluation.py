@@ -15,13 +15,13 @@ from time import process_time
 
 import cv2
 import numpy as np
+from lapsvm.pipelines.results.figures.draws import detection_figures
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector, nms, score_many
 from lapsvm.evaluation import (
     best_f1,
     corloc,
-    detection_ap_draws,
     draw_pictures,
     error_kinds,
     evaluate_voc,
@@ -133,26 +133,16 @@ def full_table():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / result_name("test", name)
         write_results(path, found)
-        times = [times_20(lambda: read_result_file(path))]
+        fast = times_20(lambda: read_result_file(path))
         compiled, results._kernel = results._kernel, reference
-        row("  reading the result files", "", *times, "", times_20(lambda: read_result_file(path), runs=1))
+        row("  reading the result files", "", fast, "", times_20(lambda: read_result_file(path), runs=1))
         results._kernel = compiled
     truths, of_class = {other: objects(number) for number, other in enumerate((name, "class_01"))}, {name: found}
     row("  evaluate_voc", "", times_20(lambda: evaluate_voc(of_class, truths)))
     row("  error_kinds, with the objects of two classes", "", times_20(lambda: error_kinds(report, of_class, truths)))
     row("  the threshold of the best F1", "", times_20(lambda: best_f1(report.classes[name], found)))
-    row(
-        f"  intervals of both APs, {DRAWS} draws",
-        "",
-        times_20(lambda: draw(report.classes[name], found, truth, counts)),
-    )
-
-
-def draw(result, found, truth, counts):
-    numbers = {picture: number for number, picture in enumerate(truth)}
-    pictures = found.image_ids.numbers_in(numbers)[result.order]
-    npos = [int((~of_picture.difficult).sum()) for of_picture in truth.values()]
-    detection_ap_draws(result.matches.outcome, pictures, npos, counts)
+    draws = times_20(lambda: detection_figures(report.classes[name], found, truth, list(truth), counts))
+    row(f"  intervals of both APs, {DRAWS} draws", "", draws)
 
 
 def times_20(call, runs=3):

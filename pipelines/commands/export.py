@@ -10,7 +10,6 @@ import numpy as np
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import (
-    EXPORT_FORMATS,
     AnnotatedPicture,
     Annotations,
     BoxChoice,
@@ -74,8 +73,7 @@ def export_run(options: Mapping[str, Any]) -> None:
         As `write_export`.
     """
     format_name, copy = options["format_name"], options["copy"]
-    _check_format(format_name)
-    check_export(format_name, copy)
+    check_export(format_name, copy, others=["onnx"])
     choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
     run = RunFolder(options["out"])
     settings = moved(run.require_settings("export"), options["root"])
@@ -91,12 +89,6 @@ def export_run(options: Mapping[str, Any]) -> None:
         raise OptionError(f"there must be a box to export, but none of set {chosen_set!r} has {choice}.")
     write_export(annotations, options["to"], format_name, copy=copy)
     _report(annotations, len(data.records[chosen_set]), n_rotated, options["to"], context.reporter)
-
-
-def _check_format(format_name: str) -> None:
-    """Raise OptionError unless a format is known; its names are those of annotations, and onnx."""
-    if format_name not in EXPORT_FORMATS:
-        raise OptionError(f"option --format must be one of {', '.join(EXPORT_FORMATS)}, onnx, got {format_name!r}.")
 
 
 def checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:

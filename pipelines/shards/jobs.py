@@ -17,9 +17,9 @@ from lapsvm.features import (
     PictureWindows,
     ShardHeader,
     assemble_shard,
+    check_settings,
     open_shards,
     read_header,
-    settings_difference,
     write_shard,
 )
 from lapsvm.files import write_atomically
@@ -152,17 +152,11 @@ class ShardJobs(Generic[Picture]):
                 return False
             raise
 
-    def _check_settings(self, header: ShardHeader) -> None:
-        """Raise SettingsError, which says what to do, if a shard was made with other settings than the job's."""
-        difference = settings_difference(header.provenance, self.provenance)
-        if difference:
-            is_copied = header.path.parent == self.source
-            advice = "leave out --shards-from" if is_copied else "use another --out, or --redo"
-            raise SettingsError(f"shard {header.path} was made with {difference}; {advice}.")
-
     def _fits(self, path: Path, header: ShardHeader) -> bool:
         """Return whether a shard serves a job; one with pictures left out does so only under --skip-bad."""
-        self._check_settings(header)
+        is_copied = header.path.parent == self.source
+        advice = "leave out --shards-from" if is_copied else "use another --out, or --redo"
+        check_settings(header, self.provenance, advice)
         if header.provenance.get("left_out") and not self.skip_bad:
             return False
         if path in self.placement.names and not self.keeps:

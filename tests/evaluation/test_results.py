@@ -221,6 +221,15 @@ def outcome(path):
     return tuple(found.image_ids), found.scores.tobytes(), found.boxes.tobytes()
 
 
+def assert_read_alike(path, monkeypatch):
+    """Compare what the kernel and its twin make of a file."""
+    readings = []
+    for kernel in (compiled, reference):
+        monkeypatch.setattr(results, "_kernel", kernel)
+        readings.append(outcome(path))
+    assert readings[0] == readings[1]
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_kernel_and_twin_read_any_line_alike(tmp_path, monkeypatch, seed):
     rng = np.random.default_rng(seed)
@@ -236,22 +245,14 @@ def test_kernel_and_twin_read_any_line_alike(tmp_path, monkeypatch, seed):
         body = "".join(separator + field for separator, field in zip(separators, fields, strict=True))
         lines.append(one(IDS, f"p{rng.integers(3)}") + body + one(ENDS, "\n"))
     path = put(tmp_path, "".join(lines))
-    readings = []
-    for kernel in (compiled, reference):
-        monkeypatch.setattr(results, "_kernel", kernel)
-        readings.append(outcome(path))
-    assert readings[0] == readings[1]
+    assert_read_alike(path, monkeypatch)
 
 
 def test_a_file_cut_at_any_byte_is_read_alike(tmp_path, monkeypatch):
     whole = "a 0.5 1 2 3 4\nmy cat\t-1e-5 1 2 3.25 4\r\nK\u00e4fer 2 1 1 2 2".encode()
     for stop in range(len(whole) + 1):
         (tmp_path / "cut.txt").write_bytes(whole[:stop])
-        readings = []
-        for kernel in (compiled, reference):
-            monkeypatch.setattr(results, "_kernel", kernel)
-            readings.append(outcome(tmp_path / "cut.txt"))
-        assert readings[0] == readings[1]
+        assert_read_alike(tmp_path / "cut.txt", monkeypatch)
 
 
 def test_ids_are_a_sequence_that_stores_each_once():

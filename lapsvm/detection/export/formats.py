@@ -1,6 +1,6 @@
 """The export formats by name, and the function that writes them atomically."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +43,14 @@ EXPORT_FORMATS = {
 }
 
 
-def check_export(format_name: str, copy: bool) -> None:
-    """Raise OptionError unless the format is known, and `copy` is False for formats without pictures."""
+def check_export(format_name: str, copy: bool, others: Iterable[str] = ()) -> None:
+    """Raise OptionError unless the format is known, and `copy` is False for formats without pictures.
+
+    `others` are formats that the caller writes itself, for the sentence.
+    """
     if format_name not in EXPORT_FORMATS:
-        raise OptionError(f"option --format must be one of {', '.join(EXPORT_FORMATS)}, got {format_name!r}.")
+        names = ", ".join([*EXPORT_FORMATS, *others])
+        raise OptionError(f"option --format must be one of {names}, got {format_name!r}.")
     if copy and not EXPORT_FORMATS[format_name].with_pictures:
         names = " or ".join(name for name, kind in EXPORT_FORMATS.items() if kind.with_pictures)
         raise OptionError(f"option --copy goes with a format that holds pictures ({names}), got {format_name}.")

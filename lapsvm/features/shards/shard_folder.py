@@ -121,7 +121,7 @@ def open_shards(folder: str | Path) -> ShardSet:
     return ShardSet(headers)
 
 
-def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
+def check_settings(header: ShardHeader, wanted: Mapping[str, Any], advice: str = "") -> None:
     """Raise SettingsError if a shard was made with other settings than `wanted`.
 
     Values below a key "runtime", "left_out" or "imported", at any depth, are only recorded and may differ.
@@ -131,6 +131,8 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     header : ShardHeader
     wanted : mapping
         The provenance that a new shard would get.
+    advice : str, optional
+        What to do, for the end of the sentence.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any]) -> None:
     """
     difference = settings_difference(header.provenance, wanted)
     if difference:
-        raise SettingsError(f"shard {header.path} was made with {difference}.")
+        raise SettingsError(f"shard {header.path} was made with {difference}{advice and '; '}{advice}.")
 
 
 def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

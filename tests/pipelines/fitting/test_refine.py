@@ -162,6 +162,9 @@ def test_every_chain_sees_its_own_candidates(rounds, room):
     assert second.n_competing.tolist() == [2, 1, 1]
     assert first.best(np.array([1.0, 2.0])).score.tolist() == [2, 1, 1]
     assert second.best(np.array([2.0, 1.0])).score.tolist() == [2, 1, 1]
+    if room != 0:  # places in the shared copy
+        assert first.best(np.array([1.0, 2.0])).index.tolist() == [1, 0, 0]
+        assert second.best(np.array([2.0, 1.0])).index.tolist() == [0, 1, 1]
 
 
 def test_chains_share_a_copy_as_far_as_it_fits():
