@@ -22,9 +22,10 @@ def detections(session: Any, pixels: Any, **more: Any) -> list[dict[str, Any]]:
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
     names = ["boxes", "classes", "scores", "probabilities"]
     boxes, numbers, scores, probabilities = session.run(names, {"picture": pixels, **more})
+    known = [None if np.isnan(one) else float(one) for one in probabilities]  # JSON knows no NaN
     return [
-        {"class": classes[number], "box": box.tolist(), "score": float(score), "probability": float(probability)}
-        for box, number, score, probability in zip(boxes, numbers, scores, probabilities, strict=True)
+        {"class": classes[number], "box": box.tolist(), "score": float(score), "probability": probability}
+        for box, number, score, probability in zip(boxes, numbers, scores, known, strict=True)
     ]
 
 

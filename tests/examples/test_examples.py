@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lapsvm.detection import Detected, Predictor
+from lapsvm.detection import Calibration, Detected, Predictor
 from lapsvm.detection.onnx_file import ChoiceRules, FileContent, detector_file
 from lapsvm.detection.onnx_file.content import NetworkPass
 from lapsvm.detection.onnx_file.pooling import MapWeights
@@ -226,8 +227,9 @@ def test_a_cross_encoder_learns_to_rank_its_documents():
     assert values[-1].item() < 0.2
 
 
-@pytest.mark.slow
-def test_an_exported_detector_needs_onnx_runtime_only(tmp_path):
+@pytest.fixture
+def exported(tmp_path):
+    """Detectors for two classes, the first calibrated, as a file for ONNX Runtime."""
     onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     weights = onnx.numpy_helper.from_array(np.full((4, 3, 32, 32), 1e-3, np.float32), "kernel")
@@ -238,21 +240,66 @@ def test_an_exported_detector_needs_onnx_runtime_only(tmp_path):
     node = onnx.helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[32, 32], strides=[32, 32])
     graph = onnx.helper.make_graph([node], "tiny", [picture], [found], [weights])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
-    passes = (NetworkPass(64, 32, "rgb", (127.5,) * 3, (0.01,) * 3, {"map": MapWeights(np.ones((4, 1)), None, True)}),)
-    rule = ChoiceRules(0.0, 0.0, 0.0, 0.4, None)
-    content = FileContent(("square",), (0.0,), passes, (rule,), 0.3, 5, 2048, 0.9)
-    file = detector_file(content, model.SerializeToString(), "tiny", {"classes": '["square"]'})
+    passes = (NetworkPass(64, 32, "rgb", (127.5,) * 3, (0.01,) * 3, {"map": MapWeights(np.ones((4, 2)), None, True)}),)
+    rules = tuple(ChoiceRules(0.0, 0.0, 0.0, 0.4, known) for known in (Calibration(1.5, -2.0), None))
+    content = FileContent(("square", "plain"), (0.0, 0.1), passes, rules, 0.3, 5, 2048, 0.9)
+    file = detector_file(content, model.SerializeToString(), "tiny", {"classes": '["square", "plain"]'})
     (tmp_path / "detector.onnx").write_bytes(file)
+    return tmp_path / "detector.onnx"
+
+
+@pytest.mark.slow
+def test_an_exported_detector_needs_onnx_runtime_only(exported, tmp_path):
     save_picture(tmp_path / "one.png", np.random.default_rng(0), bright=True)
-    said = json.loads(run_example("onnx_detector.py", tmp_path / "detector.onnx", tmp_path / "one.png", "--most", "2"))
-    assert [one["class"] for one in said["detections"]] == ["square", "square"]
+    said = json.loads(run_example("onnx_detector.py", exported, tmp_path / "one.png", "--most", "2"))
+    assert [one["class"] for one in said["detections"]] == ["square", "square", "plain", "plain"]
+    assert [one["probability"] is None for one in said["detections"]] == [False, False, True, True]
     assert "lapsvm" not in [line.split()[1] for line in (EXAMPLES / "onnx_detector.py").read_text().splitlines()
                             if line.startswith(("import", "from"))]  # fmt: skip
+
+
+def compiled_example(name, program):
+    """Compile a script for C++ against the ONNX Runtime of pkg-config, or of the compiler's own search paths."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    asked = ["pkg-config", "--cflags", "--libs", "libonnxruntime"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False) if shutil.which(asked[0]) else None
+    flags = told.stdout.split() if told and told.returncode == 0 else ["-lonnxruntime"]
+    command = ["g++", "-std=c++17", "-Wall", str(EXAMPLES / name), *flags, "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "onnxruntime_cxx_api.h: No such file" in done.stderr:
+        pytest.skip("the headers of ONNX Runtime are not installed (libonnxruntime-dev)")
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+
+
+@pytest.mark.slow
+def test_an_exported_detector_gives_the_same_boxes_in_cpp(exported, tmp_path):
+    compiled_example("onnx_detector.cpp", tmp_path / "program")
+    save_picture(tmp_path / "one.ppm", np.random.default_rng(0), bright=True)
+
+    def said(*arguments):
+        return subprocess.run([tmp_path / "program", *arguments], capture_output=True, text=True, check=False)
+
+    found = json.loads(said(exported, tmp_path / "one.ppm").stdout)
+    expected = json.loads(run_example("onnx_detector.py", exported, tmp_path / "one.ppm"))["detections"]
+    assert [["square", "plain"][one["class"]] for one in found] == [one["class"] for one in expected]
+    for key in ("box", "score", "probability"):
+        got, told = (np.array([one[key] for one in rows], np.float32) for rows in (found, expected))
+        np.testing.assert_array_equal(got, told)
+    likely = found[0]["probability"]
+    kept = json.loads(said(exported, tmp_path / "one.ppm", str(likely + 1e-3)).stdout)
+    assert [one["class"] for one in kept] == [1] * len(kept)  # what has no probability is kept
+    assert len(kept) > 0
+    assert "must be a binary PPM" in said(exported, exported).stderr
+    (tmp_path / "short.ppm").write_bytes((tmp_path / "one.ppm").read_bytes()[:-1])
+    assert "must have all its rows" in said(exported, tmp_path / "short.ppm").stderr
+    assert said(tmp_path / "one.ppm").returncode == 1
 
 
 def test_every_script_is_listed_and_tested():
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    for path in EXAMPLES.glob("*.py"):
+    for path in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.cpp")):
         assert f"({path.name})" in text
         assert f'"{path.name}"' in tests
