@@ -246,13 +246,15 @@ static void lapsvm_pack(const Number *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t wid
     }
 }
 
-/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>. */
-template <class Stored>
+/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>.
+   Cython before 3.3 calls it with a type that is const. */
+template <class Given>
 static ptrdiff_t lapsvm_pass(
-    int level, const Stored *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
+    int level, const Given *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
     const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept, void *floors,
     ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
     using namespace lapsvm_scores;
+    typedef typename std::remove_const<Given>::type Stored;
     typedef Real<Stored> Number;
     Near near = {rows, room, 0, 0};
     Query<Stored> query = {x, d, starts, stops, n, (const Number *)packed, (const Number *)margins, k, excluded,

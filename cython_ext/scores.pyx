@@ -15,7 +15,8 @@ import numpy as np
 
 cdef extern from "scores.h":
     int lapsvm_level() noexcept nogil
-    void lapsvm_pack[Number](const Number*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Number*) noexcept nogil
+    void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
+    void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     Py_ssize_t lapsvm_pass[Type](
         int, const Type*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
         Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
