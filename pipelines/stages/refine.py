@@ -16,6 +16,7 @@ from lapsvm.errors import StageError
 from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import KnownBoxes, LatentSolution
 
+from ..fitting.borrowed_start import FirstModels, borrowed_starts, sentence
 from ..fitting.fit import Constants
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
@@ -30,6 +31,7 @@ from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks
 from ..run.context import RunContext
+from ..run.dataset import Labels
 from ..shards.drawn import Drawn, drawn_windows
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
@@ -54,7 +56,8 @@ def run(context: RunContext) -> None:
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
-            _refine(context, shards, to_do, detectors, moves, [task.reviews.known for task in tasks])
+            labels = {task.name: task.y for task in tasks}
+            _refine(context, shards, to_do, detectors, labels, moves, [task.reviews.known for task in tasks])
 
 
 def _check_verdicts(trained: Sequence[FitTask]) -> None:
@@ -72,13 +75,14 @@ def _refine(
     shards: ShardSet,
     tasks: Sequence[FitTask],
     detectors: Mapping[str, Detector],
+    labels: Mapping[str, Labels],
     moves: Mapping[Path, Path],
     known: Sequence[Mapping[int, KnownBoxes]],
 ) -> None:
     """Move trained models out of the way, then refine class by class and write each at once."""
     files = context.run.files
     files.check([*moves, *moves.values(), *(task.path for task in tasks)])
-    folds = {task.name: _fold_models(context, task, detectors[task.name]) for task in tasks}
+    folds = {name: _fold_models(context, name, y, detectors[name]) for name, y in labels.items()}
     memory, room = _shared_memory(context, shards)
     pictures = _stored_pictures(context, shards, memory)
     projection = projection_of(context.run, shards)
@@ -87,15 +91,22 @@ def _refine(
         _move(final, trained)
     context.save_settings()
     drawn = _drawn(context, shards, pictures, known)
+    models = {name: _first_models(detectors[name], y, folds[name], pictures) for name, y in labels.items()}
+    borrowed, lending = borrowed_starts(models, pictures.bags)
+    if names := [task.name for task in tasks if task.name in borrowed]:
+        context.reporter.say(sentence(names, lending))
     for task in tasks:
         first = detectors[task.name]
         added = added_windows(task.reviews.known, pictures.ids, drawn, context.settings.refine.pos_iou)
         rounds = Rounds(
             context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added, room
         )
-        chains, rows, chosen = _refined_chains(context, task, rounds, pictures, first, folds[task.name])
+        begun = _begun(rounds, models[task.name], borrowed.get(task.name), first.intercept)
+        chains, rows, chosen = _refined_chains(context, task, rounds, pictures, begun, folds[task.name].fold)
         write_history(context.run, rows, context.reporter.say, role="round")
         result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
+        if task.name in borrowed:
+            result["starts_like"] = lending
         detector = _detector(task, pictures, chains[0], result, projection)
         weights = [detector.coef, *(chain.weights for chain in chains[1:])]
         shown, fold = ScoredPictures(pictures.bags, pictures.boxes, pictures.ids), folds[task.name].fold
@@ -132,10 +143,10 @@ def _drawn(
     return drawn_windows(context, shards, wanted)
 
 
-def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels:
+def _fold_models(context: RunContext, name: str, y: Labels, first: Detector) -> FoldModels:
     """Return the fold models of a trained class, perhaps none; StageError if they belong to other weights."""
-    path = context.run.fold_models(task.name)
-    fold = fold_numbers(context.settings, task.y)
+    path = context.run.fold_models(name)
+    fold = fold_numbers(context.settings, y)
     if not fold.any():
         return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
     if not path.is_file():
@@ -149,28 +160,30 @@ def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldMod
     return models
 
 
+def _first_models(first: Detector, y: Labels, folds: FoldModels, pictures: StoredPictures) -> FirstModels:
+    """Return what training has learned of a class, for the features of the pictures."""
+    stored = [first.coef * first.scale, *folds.coef.T]
+    return FirstModels(y, folds.fold, np.stack([_scaled(weights, pictures.scale) for weights in stored], axis=1))
+
+
+def _begun(rounds: Rounds, models: FirstModels, borrowed: Float64 | None, intercept: float) -> list[Chain]:
+    """Return the chains of a class before the first round, that of all pictures first."""
+    labels = [models.y, *seen_labels(models.y, models.fold)]
+    columns = models.weights.T if borrowed is None else [borrowed] * len(labels)
+    return [rounds.begin(y, weights, intercept) for y, weights in zip(labels, columns, strict=True)]
+
+
 def _refined_chains(
-    context: RunContext,
-    task: FitTask,
-    rounds: Rounds,
-    pictures: StoredPictures,
-    first: Detector,
-    folds: FoldModels,
+    context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, chains: Sequence[Chain], fold: Index
 ) -> tuple[Sequence[Chain], list[dict[str, Any]], dict[str, Any]]:
     """Return the final chains, that of all pictures first, the rows of its history, and what verdicts chose."""
-    columns = [first.coef * first.scale, *folds.coef.T]
-    labels = [task.y, *seen_labels(task.y, folds.fold)]
-    chains = [
-        rounds.begin(y, _scaled(weights, pictures.scale), first.intercept)
-        for y, weights in zip(labels, columns, strict=True)
-    ]
-    found, rows = _variants(context, task, rounds, chains, folds.fold)
-    if len(judged_pictures(task, folds.fold)):
+    found, rows = _variants(context, task, rounds, chains, fold)
+    if len(judged_pictures(task, fold)):
         anew = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
         if any(one is not other for one, other in zip(anew, chains, strict=True)):
-            more, _ = _variants(context, task, rounds, anew, folds.fold)
+            more, _ = _variants(context, task, rounds, anew, fold)
             found += [one._replace(start="reviewed pictures first") for one in more]
-    taken, chosen = chosen_by_verdicts(found, folds.fold, task, pictures, context.settings, context.reporter)
+    taken, chosen = chosen_by_verdicts(found, fold, task, pictures, context.settings, context.reporter)
     return taken, rows, chosen
 
 
