@@ -181,18 +181,18 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
         "held_out": fmean(hits.values()),
         "others": fmean(others) if others else None,
         "final": evaluation[name]["corloc"],
-        "taken": result.get("chosen_by_verdicts", {}).get("taken", "the settings"),
+        "alone": result.get("judged_by_verdicts", {}).get("alone", False),
     }
 
 
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Print means over classes and seeds, with the least and the greatest mean of a seed in brackets."""
-    print("| run | verdicts a class | order | seeds | held out | without verdict | final | another model |")
+    print("| run | verdicts a class | order | seeds | held out | without verdict | final | reviewed pictures alone |")
     print("|---|---|---|---|---|---|---|---|")
     for run, count, order in dict.fromkeys(map(_kind, lines)):
         own = [line for line in lines if _kind(line) == (run, count, order)]
         cells = " | ".join(_spread(own, name) for name in ("held_out", "others", "final"))
-        other = fmean(line["taken"] != "the settings" for line in own)
+        other = fmean(line["alone"] for line in own)
         print(f"| {run} | {count} | {order} | {len({line['seed'] for line in own})} | {cells} | {other:.2f} |")
 
 

@@ -135,6 +135,10 @@ class Rounds:
         """
         return weights * np.where(self._pictures.inside, 1.0, self._settings.refine.surroundings)
 
+    def final(self, chain: Chain) -> Chain:
+        """Return a chain with the weights that detection takes."""
+        return chain._replace(weights=self.lowered(chain.weights))
+
     def with_new_windows(self, chains: Sequence[Chain], fold: Index) -> list[Chain]:
         """Return the chains with the windows of the next round.
 

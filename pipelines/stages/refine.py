@@ -24,9 +24,8 @@ from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags
-from ..fitting.verdicts.choice import Variant, chosen_by_verdicts, judged_pictures, variants
+from ..fitting.verdicts.choice import judged_pictures, learning_alone, right_boxes
 from ..fitting.verdicts.drawn_boxes import added_windows, wanted_windows
-from ..fitting.verdicts.restart import restarted
 from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks
@@ -174,23 +173,9 @@ def _begun(rounds: Rounds, models: FirstModels, borrowed: Float64 | None, interc
 
 
 def _refined_chains(
-    context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, chains: Sequence[Chain], fold: Index
-) -> tuple[Sequence[Chain], list[dict[str, Any]], dict[str, Any]]:
-    """Return the final chains, that of all pictures first, the rows of its history, and what verdicts chose."""
-    found, rows = _variants(context, task, rounds, chains, fold)
-    if len(judged_pictures(task, fold)):
-        anew = [restarted(rounds, chain, pictures, task, context.reporter) for chain in chains]
-        if any(one is not other for one, other in zip(anew, chains, strict=True)):
-            more, _ = _variants(context, task, rounds, anew, fold)
-            found += [one._replace(start="reviewed pictures first") for one in more]
-    taken, chosen = chosen_by_verdicts(found, fold, task, pictures, context.settings, context.reporter)
-    return taken, rows, chosen
-
-
-def _variants(
-    context: RunContext, task: FitTask, rounds: Rounds, begun: Sequence[Chain], fold: Index
-) -> tuple[list[Variant], list[dict[str, Any]]]:
-    """Return the models of a class that rounds give, those of the settings first, and the rows of their history."""
+    context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, begun: Sequence[Chain], fold: Index
+) -> tuple[list[Chain], list[dict[str, Any]], dict[str, Any]]:
+    """Return the final chains, that of all pictures first, the rows of its history, and what verdicts decided."""
     settings, chains, rows = context.settings, list(begun), []
     for number in range(1, settings.refine.rounds + 1):
         title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
@@ -198,7 +183,13 @@ def _variants(
             chains = rounds.with_new_windows(chains, fold)
         chains = rounds.refined(chains, title, context.reporter)
         rows += history_rows(task.name, f"round {number}", Constants(settings.refine.C), _last_solution(chains[0]))
-    return variants(settings, rounds, begun, chains), rows
+    chains, judged = [rounds.final(chain) for chain in chains], judged_pictures(task, fold)
+    if not len(judged):
+        return chains, rows, {}
+    right = right_boxes(chains, fold, judged, task, pictures, settings)
+    alone, record = learning_alone(rounds, begun, right, judged, fold, task, context.reporter)
+    chains = [rounds.final(alone[number]) if number in alone else chain for number, chain in enumerate(chains)]
+    return chains, rows, record
 
 
 def _last_solution(chain: Chain) -> LatentSolution:
