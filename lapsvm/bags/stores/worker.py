@@ -83,16 +83,16 @@ Reply = Answer | tuple[Visitor, ...] | StaleRequest | Unreadable
 
 
 @dataclass
-class _WorkerStore:
-    """The windows of one store that this process holds."""
+class WorkerStore:
+    """The windows of one store that a worker holds."""
 
     store: str = ""
     shards: dict[int, ShardHeader] = field(default_factory=dict)
     parts: dict[int, Part] = field(default_factory=dict)
     selections: OrderedDict[bytes, Selection] = field(default_factory=OrderedDict)
 
-    def reply(self, request: Request) -> Reply:
-        """Return the reply to a request."""
+    def reply(self, request: Request, threads: int) -> Reply:
+        """Return the reply to a request, computed by so many threads."""
         self.shards |= request.shards or {}
         if request.selection is not None and request.key:
             self.selections[request.key] = request.selection
@@ -108,7 +108,7 @@ class _WorkerStore:
             return unreadable
         if request.work is None or selection is None:
             return tuple(self._visited(part, request.reading) for part in request.visited)
-        return self._answer(request.assigned, selection, request.work)
+        return self._answer(request.assigned, selection, request.work, threads)
 
     def _load(self, request: Request) -> Unreadable | None:
         """Hold the assigned parts, and no others."""
@@ -145,11 +145,11 @@ class _WorkerStore:
         visitor.add(held.block(np.array([0]), np.array([held.n_rows])).features)
         return visitor
 
-    def _answer(self, assigned: Iterable[int], selection: Selection, work: PassQuery) -> Reply:
+    def _answer(self, assigned: Iterable[int], selection: Selection, work: PassQuery, threads: int) -> Reply:
         """Return the answer to work; Unreadable for a shard that was removed after it was read first."""
         store = Store([self.parts[part] for part in assigned])
         try:
-            return Pass(store, selection, split_into_chunks(store, selection), worker_threads()).run(work)
+            return Pass(store, selection, split_into_chunks(store, selection), threads).run(work)
         except ShardError:
             for part in assigned:
                 if isinstance(self.parts[part], FilePart):
@@ -161,7 +161,7 @@ class _WorkerStore:
             raise
 
 
-_STORE = _WorkerStore()  # of this process, if it is a worker
+_STORE = WorkerStore()  # of this process, if it is a worker
 _LOCK = Lock()
 
 
@@ -172,13 +172,13 @@ def serve(request: Request) -> Reply:
         return StaleRequest()
     with _LOCK:
         if _STORE.store != request.store:
-            _STORE = _WorkerStore(request.store)
-        return _STORE.reply(request)
+            _STORE = WorkerStore(request.store)
+        return _STORE.reply(request, worker_threads())
 
 
 def release() -> int | None:
     """Drop all windows; return the default limit of memory for windows on this machine, in bytes."""
     global _STORE  # noqa: PLW0603
     with _LOCK:
-        _STORE = _WorkerStore()
+        _STORE = WorkerStore()
     return as_bytes(None)
