@@ -181,7 +181,7 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
         "held_out": fmean(hits.values()),
         "others": fmean(others) if others else None,
         "final": evaluation[name]["corloc"],
-        "alone": result.get("judged_by_verdicts", {}).get("alone", False),
+        "alone": "reviewed_alone" in result,
     }
 
 

@@ -105,17 +105,21 @@ class Rounds:
         chain = Chain(y, weights, intercept, np.zeros(len(y), dtype=np.intp))
         return chain._replace(windows=self._chosen_by(chain, y))
 
-    def refined(self, chains: Sequence[Chain], title: str, reporter: Reporter) -> list[Chain]:
-        """Return the chains after a round."""
+    def refined(self, chains: Sequence[Chain], title: str, reporter: Reporter, C: float | None = None) -> list[Chain]:
+        """Return the chains after a round; `C` is the weight of the loss, by default that of the settings."""
         names = [title, *(f"{title}, without fold {number}" for number in range(1, len(chains)))]
         own = self.with_candidates(chains)
-        return [self._refined(chain, next(own), name, reporter) for chain, name in zip(chains, names, strict=True)]
+        weight = self._settings.refine.C if C is None else C
+        each = zip(chains, names, strict=True)
+        return [self._refined(self._problem(chain.y, weight), chain, next(own), name, reporter) for chain, name in each]
 
-    def _refined(self, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter) -> Chain:
+    def _refined(
+        self, problem: LatentProblem, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter
+    ) -> Chain:
         limits, tol = self._settings.refine, self._settings.train.tol
         with training_progress(reporter, title, [title], tol) as progress:
             solution = refine(
-                self._problem(chain.y),
+                problem,
                 pictures.bags,
                 pictures.boxes,
                 chain.windows,
@@ -159,9 +163,8 @@ class Rounds:
         pictures, added = self._pictures, {row: one.boxes for row, one in self._added.items()}
         return settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self._known, added)
 
-    def _problem(self, y: Labels) -> LatentProblem:
-        settings = self._settings
-        constants = Constants(settings.refine.C, self._J, None)
+    def _problem(self, y: Labels, C: float) -> LatentProblem:
+        settings, constants = self._settings, Constants(C, self._J, None)
         return replace(problem(settings, FitRequest(y, constants)), top=settings.refine.top, init="mean")
 
     def chosen(self, y: Labels, weights: Float64) -> Index:

@@ -24,7 +24,7 @@ from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags
-from ..fitting.verdicts.choice import judged_pictures, learning_alone, right_boxes
+from ..fitting.verdicts import choice
 from ..fitting.verdicts.drawn_boxes import added_windows, wanted_windows
 from ..results.detectors import load_detectors
 from ..results.held_out import ScoredPictures, calibrated, is_complete
@@ -101,9 +101,9 @@ def _refine(
             context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added, room
         )
         begun = _begun(rounds, models[task.name], borrowed.get(task.name), first.intercept)
-        chains, rows, chosen = _refined_chains(context, task, rounds, pictures, begun, folds[task.name].fold)
+        chains, rows, decided = _refined_chains(context, task, rounds, pictures, begun, folds[task.name].fold)
         write_history(context.run, rows, context.reporter.say, role="round")
-        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **chosen}
+        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **decided}
         if task.name in borrowed:
             result["starts_like"] = lending
         detector = _detector(task, pictures, chains[0], result, projection)
@@ -176,20 +176,55 @@ def _refined_chains(
     context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, begun: Sequence[Chain], fold: Index
 ) -> tuple[list[Chain], list[dict[str, Any]], dict[str, Any]]:
     """Return the final chains, that of all pictures first, the rows of its history, and what verdicts decided."""
-    settings, chains, rows = context.settings, list(begun), []
-    for number in range(1, settings.refine.rounds + 1):
-        title = f"refine {task.name}, round {number} of {settings.refine.rounds}"
+    alone, rows = choice.reviewed_alone(begun, task), list[dict[str, Any]]()
+    chains, numbers = list(begun), list(range(len(begun)))
+    if not choice.are_enough(alone):
+        chains, rows = _rounds(context, task, rounds, begun, fold)
+        numbers = _mostly_wrong(context, task, pictures, chains, alone, fold)
+    wanted, title = [alone[number] for number in numbers], f"refine {task.name}, reviewed pictures"
+    C = choice.CLOSER * context.settings.refine.C
+    learned = rounds.refined(wanted, title, context.reporter, C) if wanted else []
+    for number, chain in zip(numbers, learned, strict=True):
+        chains[number] = rounds.final(chain)
+    if 0 not in numbers:
+        return chains, rows, {}
+    known = int((alone[0].y > 0).sum())
+    context.reporter.say(f"refine: {task.name} learns from the objects of {known} reviewed pictures alone.")
+    last = f"round {context.settings.refine.rounds}"
+    rows = history_rows(task.name, last, Constants(C), _last_solution(chains[0]))
+    return chains, rows, {"C": C, "reviewed_alone": known}
+
+
+def _mostly_wrong(
+    context: RunContext,
+    task: FitTask,
+    pictures: StoredPictures,
+    chains: Sequence[Chain],
+    alone: Sequence[Chain],
+    fold: Index,
+) -> list[int]:
+    """Return the chains for which labels choose mostly wrong boxes, and say how many are right."""
+    judged = choice.judged_pictures(task, fold)
+    right = choice.right_boxes(chains, fold, judged, task, pictures, context.settings)
+    if len(judged):
+        context.reporter.say(
+            f"refine: {task.name}: held-out boxes are right in {right.sum()} of {len(judged)} reviewed pictures."
+        )
+    return choice.mostly_wrong(right, judged, fold, alone)
+
+
+def _rounds(
+    context: RunContext, task: FitTask, rounds: Rounds, begun: Sequence[Chain], fold: Index
+) -> tuple[list[Chain], list[dict[str, Any]]]:
+    """Return the chains after all rounds, with the weights of detection, and the rows of their history."""
+    settings, chains, rows = context.settings.refine, list(begun), []
+    for number in range(1, settings.rounds + 1):
+        title = f"refine {task.name}, round {number} of {settings.rounds}"
         if number > 1:
             chains = rounds.with_new_windows(chains, fold)
         chains = rounds.refined(chains, title, context.reporter)
-        rows += history_rows(task.name, f"round {number}", Constants(settings.refine.C), _last_solution(chains[0]))
-    chains, judged = [rounds.final(chain) for chain in chains], judged_pictures(task, fold)
-    if not len(judged):
-        return chains, rows, {}
-    right = right_boxes(chains, fold, judged, task, pictures, settings)
-    alone, record = learning_alone(rounds, begun, right, judged, fold, task, context.reporter)
-    chains = [rounds.final(alone[number]) if number in alone else chain for number, chain in enumerate(chains)]
-    return chains, rows, record
+        rows += history_rows(task.name, f"round {number}", Constants(settings.C), _last_solution(chains[0]))
+    return [rounds.final(chain) for chain in chains], rows
 
 
 def _last_solution(chain: Chain) -> LatentSolution:

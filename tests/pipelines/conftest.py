@@ -17,7 +17,9 @@ TRAINING = ["--C", "1,10", "--folds", "2"]
 HOG = ["--extractor", "hog"]
 FAST = EXTRACTION + TRAINING + HOG
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path += [str(BENCHMARKS / name) for name in ("protocols", "recipes", "ranking", "passes")]  # scripts import their siblings
+sys.path += [
+    str(BENCHMARKS / name) for name in ("protocols", "recipes", "ranking", "passes")
+]  # scripts import their siblings
 MADE = ("shards/*/*.safetensors", "models/*.safetensors", "detections/*/*.txt", "evaluation.json")
 
 

@@ -1,16 +1,15 @@
-"""Whether a class learns from all positive pictures or from the reviewed ones alone, by verdicts on random pictures.
+"""Whether a class learns from all positive pictures or from the reviewed ones alone.
 
 Refinement trains on the boxes that a person knows and, in the other positive pictures, on those that labels choose.
-Labels alone cannot say whether a part, the object or more than it is meant. Where they choose something else than the
-person means in most pictures, many wrong boxes outvote a few true ones, and a model of the reviewed pictures alone is
-better; elsewhere it is worse, because it knows few pictures (docs/measurements/boxes.md).
+Labels alone cannot say whether a part, the object or more than it is meant, and they choose wrong boxes in some
+pictures of every class. A few known boxes need the others' help. From `ENOUGH` on they are better without, and from
+fewer where most boxes of labels are wrong, because these outvote the known ones (docs/measurements/boxes.md).
 
-A reviewed picture counts by the model without its fold, so its box is held out, and the verdicts of a fold do not
-decide for the model without it.
+Whether a box is right is judged by the model without the picture's fold, and the verdicts of a fold do not decide for
+the model without it.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +17,48 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Index
 from lapsvm.detection.picture_scores import best_boxes
 
-from ...run.progress import Reporter
 from ...run.settings import Settings
-from ..refinement import Chain, Rounds, StoredPictures
+from ..refinement import Chain, StoredPictures
 from ..tasks import FitTask
 from .reviewed import SAME
 
-LEAST = 10
-"""Pictures with known objects from which a model is trained alone."""
+ENOUGH = 15
+"""Pictures with known objects from which on a class learns from these alone."""
+JUDGED = 10
+"""Pictures with known objects, drawn at random, by which labels are judged."""
+LEAST = 5
+"""Pictures with known objects that a model which learns from them alone must see."""
+CLOSER = 50.0
+"""By how much the weight of the loss is greater there: known boxes are right, so they may be fitted closely."""
+
+
+def reviewed_alone(chains: Sequence[Chain], task: FitTask) -> list[Chain]:
+    """Return the chains with no other positive pictures than those with known objects."""
+    reviewed = [row for row, boxes in task.reviews.known.items() if len(boxes.true)]
+    unseen = ~np.isin(np.arange(len(task.y)), reviewed)
+    return [chain._replace(y=np.where((chain.y > 0) & unseen, 0, chain.y).astype(np.int8)) for chain in chains]
+
+
+def are_enough(alone: Sequence[Chain]) -> bool:
+    """Return whether there are so many known objects that labels need not choose windows.
+
+    Parameters
+    ----------
+    alone : sequence of Chain
+        See `reviewed_alone`: the model that sees all folds, then those without fold 1, 2 and so on.
+    """
+    whole, *others = (int((chain.y > 0).sum()) for chain in alone)
+    return whole >= ENOUGH and min(others, default=whole) >= LEAST
 
 
 def judged_pictures(task: FitTask, fold: Index) -> Index:
-    """Return the pictures by whose verdicts is decided: random ones of a fold with a known object.
+    """Return the pictures by which labels are judged: random ones of a fold with a known object.
 
-    None if they are fewer than `LEAST`.
+    None if they are fewer than `JUDGED`.
     """
     known = task.reviews.known
     rows = [row for row in task.reviews.random if fold[row] and len(known[row].true)]
-    return np.array(rows if len(rows) >= LEAST else [], dtype=np.intp)
+    return np.array(rows if len(rows) >= JUDGED else [], dtype=np.intp)
 
 
 def right_boxes(
@@ -64,40 +87,14 @@ def right_boxes(
     return right
 
 
-def learning_alone(
-    rounds: Rounds, begun: Sequence[Chain], right: NDArray[np.bool_], judged: Index, fold: Index, task: FitTask,
-    reporter: Reporter,
-) -> tuple[dict[int, Chain], dict[str, Any]]:  # fmt: skip
-    """Return number -> model of the reviewed pictures alone for chains that need one, and what provenance records.
+def mostly_wrong(right: NDArray[np.bool_], judged: Index, fold: Index, alone: Sequence[Chain]) -> list[int]:
+    """Return the numbers of the chains that learn alone: those for which at most half of the judged boxes are right.
 
-    A chain needs one if at most half of the boxes that it may know of are right, and takes none if it sees fewer than
-    `LEAST` known objects.
-
-    Parameters
-    ----------
-    rounds : Rounds
-    begun : sequence of Chain
-        Before the first round.
-    right : (m,) bool
-        See `right_boxes`.
-    judged, fold : (m,) and (n_bags,) intp
-    task : FitTask
-    reporter : Reporter
+    None if there are no judged pictures; a chain that sees fewer than `LEAST` known objects does not.
     """
-    reviewed = [row for row, boxes in task.reviews.known.items() if len(boxes.true)]
-    unseen = ~np.isin(np.arange(len(task.y)), reviewed)
-    wanted = {}
-    for number, chain in enumerate(begun):
-        seen = right[fold[judged] != number]
-        alone = chain._replace(y=np.where((chain.y > 0) & unseen, 0, chain.y).astype(np.int8))
-        if 2 * seen.sum() <= len(seen) and (alone.y > 0).sum() >= LEAST:
-            wanted[number] = alone
-    title = f"refine {task.name}, reviewed pictures"
-    trained = rounds.refined(list(wanted.values()), title, reporter) if wanted else []
-    source = "the reviewed pictures alone" if 0 in wanted else "all pictures"
-    reporter.say(
-        f"refine: {task.name}: held-out boxes are right in {right.sum()} of {len(judged)} reviewed pictures, so it "
-        f"learns from {source}."
-    )
-    record = {"right": int(right.sum()), "of": len(judged), "alone": 0 in wanted}
-    return dict(zip(wanted, trained, strict=True)), {"judged_by_verdicts": record}
+    seen = [right[fold[judged] != number] for number in range(len(alone))]
+    return [
+        number
+        for number, (own, chain) in enumerate(zip(seen, alone, strict=True))
+        if len(own) and 2 * own.sum() <= len(own) and (chain.y > 0).sum() >= LEAST
+    ]

@@ -1,4 +1,4 @@
-"""A class learns from the reviewed pictures alone where its boxes are mostly wrong in random ones."""
+"""A class learns from the reviewed pictures alone where they are many, or where labels choose mostly wrong boxes."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.refinement import Chain, StoredPictures
 from lapsvm.pipelines.fitting.tasks import FitTask
-from lapsvm.pipelines.fitting.verdicts.choice import judged_pictures, learning_alone, right_boxes
+from lapsvm.pipelines.fitting.verdicts import choice
 from lapsvm.pipelines.fitting.verdicts.reviewed import Reviews
 from lapsvm.pipelines.run.settings import Settings
 
@@ -15,7 +15,7 @@ from lapsvm.latent import KnownBoxes
 
 COUNT = 48
 PART, WHOLE = np.array([[0.0, 0, 10, 10]]), np.array([[0.0, 0, 40, 40]])
-NONE = np.empty((0, 4))
+REJECTED = KnownBoxes(np.empty((0, 4)), PART)
 FOLD = np.arange(COUNT) % 3 + 1
 Y = np.where(np.arange(COUNT) < 36, 1, -1).astype(np.int8)
 
@@ -27,38 +27,8 @@ def chains(weights=(1.0, 0.0)):
 
 
 def task(boxes, random=True):
-    known = {row: one if isinstance(one, KnownBoxes) else KnownBoxes(one, NONE) for row, one in enumerate(boxes)}
+    known = {row: one if isinstance(one, KnownBoxes) else KnownBoxes(one, one[:0]) for row, one in enumerate(boxes)}
     return FitTask("cat", Y, {}, Path("cat"), Reviews(known, random=tuple(known) if random else ()))
-
-
-class Rounds:
-    """Keeps what it is asked to train."""
-
-    def __init__(self):
-        self.trained = []
-
-    def refined(self, chains, title, reporter):
-        self.trained += [np.flatnonzero(chain.y).tolist() for chain in chains]
-        return [chain._replace(intercept=1.0) for chain in chains]
-
-
-class Listener:
-    """Keeps what is said."""
-
-    def __init__(self):
-        self.lines = []
-
-    def say(self, line):
-        self.lines.append(line)
-
-
-def decided(boxes, right):
-    """Return which chains learn alone, the record, the pictures that they train with, and what is said."""
-    rounds, listener, reviewed = Rounds(), Listener(), task(boxes)
-    judged = judged_pictures(reviewed, FOLD)
-    alone, record = learning_alone(rounds, chains(), np.array(right), judged, FOLD, reviewed, listener)
-    assert all(chain.intercept == 1.0 for chain in alone.values())
-    return sorted(alone), record["judged_by_verdicts"], rounds.trained, listener.lines
 
 
 @pytest.fixture
@@ -69,43 +39,54 @@ def pictures():
     return StoredPictures(bags, boxes, np.ones(2), tuple(map(str, range(COUNT))), np.ones(2, dtype=bool))
 
 
+def test_reviewed_positives_and_all_negatives_are_trained_on():
+    alone = choice.reviewed_alone(chains(), task([PART] * 8 + [REJECTED] * 4))
+    for number, chain in enumerate(alone):
+        rows = [row for row in range(COUNT) if (row < 8 or Y[row] < 0) and FOLD[row] != number]
+        assert np.flatnonzero(chain.y).tolist() == rows
+
+
+@pytest.mark.parametrize(("boxes", "enough"), [([PART] * 14, False), ([PART] * 15, True), ([REJECTED] * 20, False)])
+def test_enough_known_objects_are_learned_from_alone(boxes, enough):
+    assert choice.are_enough(choice.reviewed_alone(chains(), task(boxes))) == enough
+
+
+def test_they_are_not_enough_where_a_model_without_a_fold_sees_too_few():
+    alone = choice.reviewed_alone(chains(), task([PART] * 15))
+    alone[2] = alone[2]._replace(y=np.where(np.arange(COUNT) < 12, 0, alone[2].y).astype(np.int8))
+    assert not choice.are_enough(alone)
+    assert choice.are_enough(alone[:1])  # a class without folds
+
+
 def test_a_box_is_judged_by_the_model_without_its_fold(pictures):
     reviewed = task([PART, WHOLE] * 6)
-    judged, found = judged_pictures(reviewed, FOLD), chains()
+    judged, found = choice.judged_pictures(reviewed, FOLD), chains()
     found[0] = found[0]._replace(weights=np.array([0.0, 1.0]))  # it sees all verdicts, and judges none
     found[2] = found[2]._replace(weights=np.array([0.0, 1.0]))
-    right = right_boxes(found, FOLD, judged, reviewed, pictures, Settings())
+    right = choice.right_boxes(found, FOLD, judged, reviewed, pictures, Settings())
     finds_whole = FOLD[judged] == 2
     assert right.tolist() == [bool(whole) == row % 2 for row, whole in enumerate(finds_whole)]
 
 
+def decided(boxes, right):
+    """Return the chains that learn alone, where so many boxes are right."""
+    reviewed = task(boxes)
+    alone, judged = choice.reviewed_alone(chains(), reviewed), choice.judged_pictures(reviewed, FOLD)
+    return choice.mostly_wrong(np.asarray(right), judged, FOLD, alone)
+
+
 @pytest.mark.parametrize(("right", "alone"), [(0, True), (6, True), (7, False), (12, False)])
-def test_at_most_half_of_the_boxes_are_right_where_a_class_learns_alone(right, alone):
-    found, record, _, said = decided([PART] * 12, np.arange(12) < right)
-    assert (0 in found) == record["alone"] == alone
-    assert record == {"right": right, "of": 12, "alone": alone}
-    source = "the reviewed pictures alone" if alone else "all pictures"
-    assert said == [
-        f"refine: cat: held-out boxes are right in {right} of 12 reviewed pictures, so it learns from {source}."
-    ]
-
-
-@pytest.mark.parametrize(("count", "learning"), [(10, [0]), (14, [0, 3]), (15, [0, 1, 2, 3])])
-def test_reviewed_positives_and_all_negatives_are_trained_on(count, learning):
-    """A chain without a fold sees two thirds of the reviewed pictures, and needs ten of them."""
-    found, _, trained, _ = decided([PART] * count, [False] * count)
-    assert found == learning
-    for number, rows in zip(learning, trained, strict=True):
-        assert rows == [row for row in range(COUNT) if (row < count or Y[row] < 0) and FOLD[row] != number]
+def test_a_class_learns_alone_where_at_most_half_of_the_boxes_are_right(right, alone):
+    assert (0 in decided([PART] * 12, np.arange(12) < right)) == alone
 
 
 def test_the_model_without_a_fold_goes_by_the_verdicts_of_the_others():
     """The boxes of fold 1 are wrong, those of the others right."""
-    found, record, _, _ = decided([PART] * 24, FOLD[:24] != 1)
-    assert (found, record["alone"]) == ([2, 3], False)
+    assert decided([PART] * 24, FOLD[:24] != 1) == [2, 3]
 
 
 def test_few_verdicts_or_those_that_are_not_random_or_without_objects_judge_nothing():
-    for reviewed in (task([PART] * 9), task([PART] * 12, random=False), task([KnownBoxes(NONE, PART)] * 12)):
-        assert not len(judged_pictures(reviewed, FOLD))
-    assert not len(judged_pictures(task([PART] * 12), np.zeros(COUNT, dtype=np.intp)))
+    assert decided([PART] * 9, []) == []
+    for reviewed in (task([PART] * 9), task([PART] * 12, random=False), task([REJECTED] * 12)):
+        assert not len(choice.judged_pictures(reviewed, FOLD))
+    assert not len(choice.judged_pictures(task([PART] * 12), np.zeros(COUNT, dtype=np.intp)))

@@ -1,5 +1,6 @@
 """What verdicts do to training, and what they leave as it is."""
 
+import csv
 import json
 from dataclasses import replace
 
@@ -122,6 +123,23 @@ def test_what_a_fold_holds_out_depends_on_no_verdict_of_its_own(run, command):
     rows = before.fold == 1
     np.testing.assert_array_equal(after.boxes[rows], before.boxes[rows])
     assert (after.boxes[~rows] != before.boxes[~rows]).any()
+
+
+def test_enough_drawn_boxes_are_learned_from_alone(run, command, monkeypatch):
+    from lapsvm.pipelines.fitting.verdicts import choice
+
+    monkeypatch.setattr(choice, "ENOUGH", 5)
+    monkeypatch.setattr(choice, "LEAST", 2)
+    verdicts = drawn(run, 99)[1:]
+    say(run, *verdicts)
+    said = command("refine", "--out", run)
+    assert f"{CLASS} learns from the objects of {len(verdicts)} reviewed pictures alone" in said.err
+    result, settings = Detector.load(RunFolder(run).model(CLASS)).provenance["result"], RunFolder(run).settings()
+    assert (result["reviewed_alone"], result["C"]) == (len(verdicts), choice.CLOSER * settings.refine.C)
+    with (run / "history.csv").open() as file:
+        last = [row for row in csv.DictReader(file) if (row["class"], row["role"]) == (CLASS, "round 1")][-1]
+    assert (float(last["C"]), float(last["objective"])) == (result["C"], pytest.approx(result["objective"]))
+    assert command("verify", "--out", run, "--quiet").status == 0
 
 
 def test_a_drawn_box_that_no_window_covers_becomes_a_window(run, command):
