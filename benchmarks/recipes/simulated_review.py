@@ -12,7 +12,8 @@ RUNS are finished, with shards and boxes of their training pictures, and are onl
 disk. Every class, number and seed is a line of OUT/results.jsonl, which a rerun keeps and the tables are made of:
 one row for each run and number, or with --curve one row for each run, with the person's minutes at 3.5 s a verdict
 and 7 s a drawn box. A number may be a share of a class's pictures. With the order "agreement" the second half of a
-class's verdicts is on those pictures where held-out and final boxes agree least.
+class's verdicts is on those pictures where held-out and final boxes agree least. With --rule all a class learns from
+all positive pictures, however many are reviewed, as it does with the program's rule below ten.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from lapsvm.pipelines.fitting.verdicts import choice
 from lapsvm.pipelines.results.boxes.known import known_boxes
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.review.order import random_order
@@ -47,6 +49,8 @@ ALL = "all"
 Count = int | str
 RANDOM, AGREEMENT = "random", "agreement"
 STAGES = ("refine", "detect", "evaluate")
+OURS, EVERY = "program", "all"  # what a class learns from
+NEVER = 10**9  # pictures
 
 
 def main() -> None:
@@ -58,19 +62,22 @@ def main() -> None:
     parser.add_argument("--verdicts", type=_counts, default=[20])
     parser.add_argument("--seeds", type=_numbers, default=[0])
     parser.add_argument("--orders", type=lambda text: text.split(","), default=[RANDOM])
+    parser.add_argument("--rule", choices=[OURS, EVERY], default=OURS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--curve", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    if given.rule == EVERY:
+        choice.ENOUGH = choice.JUDGED = NEVER
     results = given.out / "results.jsonl"
-    wanted = [(run, 0, 0, RANDOM) for run in given.runs]
-    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders)
-    done = {(line["run"], line["verdicts"], line["seed"], line.get("order", RANDOM)) for line in _lines(results)}
-    for run, count, seed, order in wanted:
-        if (str(run), count, seed, order) not in done:
+    wanted = [(run, 0, 0, RANDOM, OURS) for run in given.runs]
+    wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders, [given.rule])
+    done = {(line["seed"], *_kind(line)) for line in _lines(results)}
+    for run, count, seed, order, rule in wanted:
+        if (seed, str(run), count, order, rule) not in done:
             lines = reviewed_run(run, given.out / "run", count, seed, order, given.threads)
             with results.open("a") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
+                file.writelines(json.dumps(line | {"rule": rule}) + "\n" for line in lines)
     (print_curve if given.curve else print_table)(_lines(results))
 
 
@@ -187,17 +194,18 @@ def figures(run: RunFolder, name: str, truth, reviewed: set[str]) -> dict[str, A
 
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Print means over classes and seeds, with the least and the greatest mean of a seed in brackets."""
-    print("| run | verdicts a class | order | seeds | held out | without verdict | final | reviewed pictures alone |")
-    print("|---|---|---|---|---|---|---|---|")
-    for run, count, order in dict.fromkeys(map(_kind, lines)):
-        own = [line for line in lines if _kind(line) == (run, count, order)]
+    print("| run | verdicts a class | order | rule | seeds | held out | without verdict | final | alone |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for run, count, order, rule in dict.fromkeys(map(_kind, lines)):
+        own = [line for line in lines if _kind(line) == (run, count, order, rule)]
         cells = " | ".join(_spread(own, name) for name in ("held_out", "others", "final"))
         other = fmean(line["alone"] for line in own)
-        print(f"| {run} | {count} | {order} | {len({line['seed'] for line in own})} | {cells} | {other:.2f} |")
+        seeds = len({line["seed"] for line in own})
+        print(f"| {run} | {count} | {order} | {rule} | {seeds} | {cells} | {other:.2f} |")
 
 
-def _kind(line: dict[str, Any]) -> tuple[str, Count, str]:
-    return line["run"], line["verdicts"], line.get("order", RANDOM)
+def _kind(line: dict[str, Any]) -> tuple[str, Count, str, str]:
+    return line["run"], line["verdicts"], line.get("order", RANDOM), line.get("rule", OURS)
 
 
 def print_curve(lines: list[dict[str, Any]]) -> None:
