@@ -225,7 +225,9 @@ class Graph:
             branches[name] = self.onnx.helper.make_graph(branch.nodes, name, [], [info])
         return self.op("If", condition, dtype=dtype, **branches)
 
-    def loop(self, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]]) -> list[Tensor]:
+    def loop(
+        self, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]], rounds: int = _MOST_ROUNDS
+    ) -> list[Tensor]:
         """Return the state after rounds of `body`; it gets a graph and the state, and gives whether to go on and more.
 
         The shapes of the state may change from round to round.
@@ -237,8 +239,8 @@ class Graph:
         info = [[self._info(value, [] if place < free else None) for place, value in enumerate(values)]
                 for values, free in ((before, 2), (after, 1))]  # fmt: skip
         graph = self.onnx.helper.make_graph(inner.nodes, self.new_name("loop"), *info)
-        rounds, going = self.constant(_MOST_ROUNDS, np.int64), self.constant(True)
-        return self.ops("Loop", types[2:], rounds, going, *state, body=graph)
+        most, going = self.constant(rounds, np.int64), self.constant(True)
+        return self.ops("Loop", types[2:], most, going, *state, body=graph)
 
     def _info(self, value: Tensor, shape: Sequence[int] | None) -> Any:
         """Return what declares an input or output of a graph."""
@@ -262,3 +264,9 @@ class Graph:
         """Return the elements of one of two tensors."""
         rest = other if isinstance(other, Tensor) else self.constant(other, then.dtype)
         return self.ops("Where", (then.dtype,), condition, then, rest)[0]
+
+
+def part(values: Tensor, first: int, last: int | None, axis: int) -> Tensor:
+    """Return a slice of an axis."""
+    graph, end = values.graph, np.iinfo(np.int64).max if last is None else last
+    return graph.op("Slice", values, *(graph.constant([value], np.int64) for value in (first, end, axis)))

@@ -9,7 +9,8 @@ import numpy as np
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.errors import DataError, OptionError
 
-LEAST_OPSET = 13
+LEAST_OPSET = 13  # of a network
+OPSET = 18  # of the file, or later: scattered minima
 _SUBGRAPHS = (5, 10)  # attribute types GRAPH and GRAPHS
 
 
@@ -48,7 +49,7 @@ class EmbeddedNetwork:
         branching = [node.op_type for node in model.graph.node if any(a.type in _SUBGRAPHS for a in node.attribute)]
         if branching:
             raise OptionError(f"network {name} must be without branches and loops to be exported, got {branching[0]}.")
-        return cls(onnx, model)
+        return cls(onnx, _converted(model, name) if opset < OPSET else model)
 
     def run(self, graph: Graph, batch: Tensor, outputs: Sequence[str], prefix: str) -> dict[str, Tensor]:
         """Add the network's nodes; return the outputs by name, float32."""
@@ -77,3 +78,15 @@ class EmbeddedNetwork:
         copied.input[:] = [names.get(name, name) for name in node.input]
         copied.output[:] = [names.get(name, name) for name in node.output]
         return copied
+
+
+def _converted(model: Any, name: str) -> Any:
+    """Return a network of the file's opset."""
+    from onnx import version_converter
+
+    try:
+        return version_converter.convert_version(model, OPSET)
+    except Exception as error:  # noqa: BLE001 - the converter's own exceptions
+        raise OptionError(
+            f"network {name} must have opset {OPSET}, or one that onnx converts to it, to be exported: {error}."
+        ) from None

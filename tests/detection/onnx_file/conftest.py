@@ -26,7 +26,7 @@ def run_graph():
         ]
         model = helper.make_model(
             helper.make_graph(graph.nodes, "test", graph.inputs, infos, graph.initializers),
-            opset_imports=[helper.make_opsetid("", 13)], ir_version=8,
+            opset_imports=[helper.make_opsetid("", 18)], ir_version=8,
         )  # fmt: skip
         options = runtime.SessionOptions()
         options.log_severity_level = 3
