@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.commands.verbs import main
 from PIL import Image
 
 from lapsvm.detection import Detector
@@ -34,12 +33,6 @@ def digits(tmp_path):
     return tmp_path / "digits"
 
 
-def status(*arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    return exit_.value.code
-
-
 def lines(folder):
     """Return picture, score and box of all lines of a folder's result files."""
     found = [line.split() for path in sorted(folder.glob("*.txt")) for line in path.read_text().splitlines()]
@@ -53,14 +46,14 @@ def shape_of(content):
     return [shape_of(value) for value in content[:1]] if isinstance(content, list) else type(content)
 
 
-def test_shards_and_models_are_whole(copy):
+def test_shards_and_models_are_whole(copy, status):
     assert status("verify", "--out", copy, "--quiet") == 0
     shard = read_shard(OLD / "shards" / "test" / "0000000.safetensors")
     assert len(shard.image_ids) == 10
     assert Detector.load(OLD / "models" / "six.safetensors").class_name == "six"
 
 
-def test_the_run_detects_evaluates_and_reports_as_it_did(copy, digits):
+def test_the_run_detects_evaluates_and_reports_as_it_did(copy, digits, status):
     shutil.rmtree(copy / "detections")
     (copy / "evaluation.json").unlink()
     for verb in ("detect", "evaluate", "report"):
@@ -78,7 +71,7 @@ def test_an_estimator_decides_as_it_did():
     np.testing.assert_allclose(decision, [0.28234261], rtol=1e-6)
 
 
-def test_predictions_have_at_least_the_keys_they_had(tmp_path, capsys):
+def test_predictions_have_at_least_the_keys_they_had(tmp_path, capsys, status):
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)).save(tmp_path / "drawn.png")
     assert status("predict", "--model", OLD, tmp_path / "drawn.png", "--quiet") == 0
     old, new = (
@@ -89,6 +82,6 @@ def test_predictions_have_at_least_the_keys_they_had(tmp_path, capsys):
     assert new[0]["detections"][0].items() >= old[0]["detections"][0].items()
 
 
-def test_exported_boxes_are_evaluated():
+def test_exported_boxes_are_evaluated(status):
     coco = OLD / "coco"
     assert status("evaluate", "--coco", coco / "annotations.json", "--results", coco / "results.json", "--quiet") == 0

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.datasets.digits import write_digits
-from lapsvm.pipelines.commands.verbs import main
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.verdicts import read_verdicts
@@ -34,19 +33,13 @@ def digits(tmp_path):
     return tmp_path / "digits"
 
 
-def status(*arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    return exit_.value.code
-
-
-def test_every_file_is_whole(copy):
+def test_every_file_is_whole(copy, status):
     assert status("verify", "--out", copy, "--quiet") == 0
     assert len(read_held_out(RunFolder(OLD), "six").ids) == 20
     assert Detector.load(OLD / "first" / "six.safetensors").class_name == "six"
 
 
-def test_verdicts_are_figures_and_train_the_same_models(copy, digits):
+def test_verdicts_are_figures_and_train_the_same_models(copy, digits, status):
     models = {path.name: Detector.load(path).coef for path in (copy / "models").iterdir()}
     shutil.rmtree(copy / "models")
     shutil.copytree(copy / "first", copy / "models")
@@ -66,6 +59,6 @@ def test_verdicts_are_read_line_by_line():
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"boxes": 6, "none": 2, "skip": 1}
 
 
-def test_exported_boxes_are_evaluated():
+def test_exported_boxes_are_evaluated(status):
     coco = OLD / "coco"
     assert status("evaluate", "--coco", coco / "annotations.json", "--results", coco / "results.json", "--quiet") == 0
