@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection.detected import Detected
-from lapsvm.detection.detector import Detector, score_many
+from lapsvm.detection.detector import Detector
 from lapsvm.detection.model_sources import (
     check_threshold,
     check_together,
@@ -19,7 +19,7 @@ from lapsvm.detection.model_sources import (
     recorded_detect_settings,
 )
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.prepared import prepare_windows
+from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
@@ -137,8 +137,8 @@ class Predictor:
         """
         pixels = read_image(picture) if isinstance(picture, str | Path) else picture
         boxes = picture_windows(pixels, self.windows, self.seed)
-        features = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor).features()
-        scores = score_many(self.detectors, features)
+        prepared = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
+        scores = window_scores(prepared, self.detectors, self.extractor)
         detected = {}
         for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
             found, values = detect_windows(scores[:, column], boxes, settings)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from lapsvm.detection import Detector, score_many
+from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.features import HOG, Projected, fit_projection
 from lapsvm.features.extractors.extractor import Concatenation, prepared
 from lapsvm.features.extractors.maps.prepared import project_parts
@@ -57,6 +59,22 @@ class TestPrepared:
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
         assert prepared(made, PICTURE).project([], components).shape == (0, expected.shape[1])
+
+    def test_scores_of_pooled_weights_are_those_of_the_features(self, extractor):
+        made, rng = extractor(), np.random.default_rng(2)
+        detectors = [Detector(name, rng.normal(size=made.dim), 0.5, rng.uniform(1, 2, made.dim)) for name in "ab"]
+        picture = prepare_windows(PICTURE, np.array(BOXES, np.float32), 2048, made)
+        expected = score_many(detectors, picture.features())
+        np.testing.assert_allclose(window_scores(picture, detectors, made), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_weights_beyond_single_precision_give_scores():
+    made = network()
+    detector = Detector("a", np.full(made.dim, 1e200))
+    picture = prepare_windows(PICTURE, np.array(BOXES, np.float32), 2048, made)
+    found = window_scores(picture, [detector], made)
+    np.testing.assert_array_equal(found, score_many([detector], picture.features()))
+    assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("options", [{}, {"norm": "none"}, {"surroundings": "beside"}, {"contrast": 0.5}])
