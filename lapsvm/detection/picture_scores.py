@@ -1,15 +1,18 @@
 """The boxes of one picture from the scores of its windows, and the best box of many pictures."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags import Bags
 from lapsvm.detection.smoothing import smooth_scores
 from lapsvm.detection.suppression import demote_scores, detect
 from lapsvm.detection.voting import box_voting
 from lapsvm.settings import DetectSettings
+
+if TYPE_CHECKING:
+    from lapsvm.bags import Bags  # takes a tenth of a second, and prediction needs none
 
 PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, so that files are short and the same on every machine
 
@@ -26,7 +29,7 @@ def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> t
 
 
 def best_boxes(
-    bags: Bags, boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings
+    bags: "Bags", boxes: Array, weights: Float64, pictures: Index, settings: DetectSettings
 ) -> tuple[Float64, Float64]:
     """Return the best detection of some pictures: boxes (m, 4) and scores (m,).
 

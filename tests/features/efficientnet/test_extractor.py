@@ -1,7 +1,9 @@
 """The extractor: its text, its parts, its description, and every way in which it may be missing."""
 
+import gc
 import json
 import sys
+import weakref
 from importlib import metadata
 
 import numpy as np
@@ -125,6 +127,15 @@ def test_it_knows_a_windows_surroundings():
 def test_an_option_that_breaks_its_rule_is_one_sentence(cache, text, sentence):
     with pytest.raises(OptionError, match=sentence):
         open_extractor(text)
+
+
+def test_extractors_of_several_sizes_share_the_network_as_long_as_one_is_used(cache):
+    first, second = opened(""), open_extractor("efficientnet_lite0?size=64")
+    kept = weakref.ref(first._network)
+    assert second._network is first._network
+    del first, second
+    gc.collect()
+    assert kept() is None
 
 
 # what may be missing or wrong

@@ -1,6 +1,7 @@
 """The extractor ``efficientnet_lite0``: maps of EfficientNet-Lite0, averaged over windows."""
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 from lapsvm.errors import OptionError
 from lapsvm.features.extractors.efficientnet.architecture import MAPS, onnx_network
@@ -16,6 +17,7 @@ DEFAULT_MAPS = ("stride32", "stride16", "stride8")
 _FILE = "efficientnet_lite0.onnx"
 _FILE_SHA256 = "519f98a8e408275d6f9506a757fac1d36c9fd82a50db041269485d8eb3dcf9a9"
 _OPTIONS = OPTIONS | {"output": several(*MAPS)}
+_opened: WeakValueDictionary[int, RuntimeNetwork] = WeakValueDictionary()  # by threads, while an extractor uses it
 _COLOURS: dict[str, Any] = {"order": "rgb", "mean": (127.0, 127.0, 127.0), "scale": 1 / 128}
 
 
@@ -36,11 +38,18 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
     if spec.file is not None:
         raise OptionError(f"extractor {spec.text!r}: {KIND} takes no file, got {spec.file!r}.")
     options: dict[str, Any] = {"output": DEFAULT_MAPS} | _COLOURS | read_options(spec, _OPTIONS)
-    network = RuntimeNetwork(KIND, network_file(), machine.threads, install=INSTALL)
     try:
-        return PooledNetwork(network, CHECKPOINT_SHA256, name=KIND, **options)
+        return PooledNetwork(_network(machine.threads), CHECKPOINT_SHA256, name=KIND, **options)
     except OptionError as error:
         raise OptionError(f"extractor {spec.text!r}: {error}") from None
+
+
+def _network(threads: int) -> RuntimeNetwork:
+    """Return the network, that of another extractor where there is one: those of several sizes share it."""
+    network = _opened.get(threads)
+    if network is None:
+        network = _opened[threads] = RuntimeNetwork(KIND, network_file(), threads, install=INSTALL)
+    return network
 
 
 def network_file() -> bytes:
