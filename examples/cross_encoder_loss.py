@@ -8,7 +8,8 @@
     model = CrossEncoder("distilroberta-base", num_labels=1)
     CrossEncoderTrainer(model=model, train_dataset=rows, loss=RankingLoss(model)).train()
 
-A row has a query, a list of documents, and their labels: 1 for relevant ones, 0 for the others.
+A row has a query, a list of documents, and their labels: 1 for relevant ones, 0 for the others. Tried with version 6.2
+of the package.
 """
 
 from typing import Any
