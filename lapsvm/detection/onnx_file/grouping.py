@@ -1,4 +1,4 @@
-"""Windows that follow the regions of a picture, inside an ONNX graph: selective search with dense operators.
+"""Windows that follow the regions of a picture, inside an ONNX graph: selective search by scattering and gathering.
 
 A reduced picture is segmented in two colour spaces at several scales. Regions then merge as in selective search by
 size, by fill, and by both, all of these hierarchies side by side: in each round every pair of regions that are each
