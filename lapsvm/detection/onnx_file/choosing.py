@@ -81,7 +81,7 @@ def choose(graph: Graph, windows: Tensor, scores: Tensor, rules: Sequence[Choice
     score = graph.op("GatherND", lowered, kept.column(1, 3))
     probability = _probabilities(graph, score, classes, rules)
     passes = ~(probability < limits.probability)  # NaN passes
-    places = graph.op("NonZero", passes, dtype=np.int64).reshape(-1)
+    places = passes.places()
     classes, indices, score, probability = (value.gather(places, 0) for value in (classes, indices, score, probability))
     boxes = windows.gather(indices, 0)
     if any(own.box_voting for own in rules):

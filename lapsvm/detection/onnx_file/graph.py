@@ -128,10 +128,22 @@ class Tensor:
         """Return the elements at some indices of an axis."""
         return self.graph.op("Gather", self, indices, axis=axis)
 
+    def part(self, first: int, last: int | None, axis: int) -> "Tensor":
+        """Return a slice of an axis, to its end if `last` is None."""
+        end = np.iinfo(np.int64).max if last is None else last
+        return self.graph.op("Slice", self, *(self.graph.constant([value], np.int64) for value in (first, end, axis)))
+
     def column(self, first: int, last: int | None = None) -> "Tensor":
         """Return the columns `first` to `last` (exclusive; one by default) of the last axis, which stays."""
-        bounds = (self.graph.constant([bound], np.int64) for bound in (first, last or first + 1, -1))
-        return self.graph.op("Slice", self, *bounds)
+        return self.part(first, last or first + 1, -1)
+
+    def scatter(self, indices: "Tensor", values: "Tensor", how: str = "none") -> "Tensor":
+        """Return the tensor with values at some indices of the first axis; `how` says what becomes of several."""
+        return self.graph.op("ScatterElements", self, indices, values, axis=0, reduction=how)
+
+    def places(self) -> "Tensor":
+        """Return the indices of what is true, int64 (m,)."""
+        return self.graph.op("NonZero", self, dtype=np.int64).reshape(-1)
 
     def reshape(self, *shape: int) -> "Tensor":
         """Return the elements in another shape; 0 keeps a dimension, -1 is what remains."""
@@ -264,9 +276,3 @@ class Graph:
         """Return the elements of one of two tensors."""
         rest = other if isinstance(other, Tensor) else self.constant(other, then.dtype)
         return self.ops("Where", (then.dtype,), condition, then, rest)[0]
-
-
-def part(values: Tensor, first: int, last: int | None, axis: int) -> Tensor:
-    """Return a slice of an axis."""
-    graph, end = values.graph, np.iinfo(np.int64).max if last is None else last
-    return graph.op("Slice", values, *(graph.constant([value], np.int64) for value in (first, end, axis)))

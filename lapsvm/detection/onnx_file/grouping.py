@@ -10,16 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
+from lapsvm.detection.onnx_file.pooling import areas
 from lapsvm.detection.onnx_file.resizing import Size, reduced
-from lapsvm.detection.onnx_file.segmentation import (
-    NUMBERS,
-    SCATTER,
-    Edges,
-    picture_edges,
-    places,
-    scatter,
-    segmentations,
-)
+from lapsvm.detection.onnx_file.segmentation import NONE, Edges, keyed, picture_edges, segmentations
 
 SIDE = 128  # longer side of the reduced picture in pixels
 KS = (80, 160, 320, 640)  # scales of the segmentation, as in `lapsvm.windows.Mode`
@@ -42,12 +35,12 @@ def grouped_windows(graph: Graph, planes: Tensor, max_area: float) -> Tensor:
     size = Size.of(small)
     edges = picture_edges(graph, small)
     regions = _regions(graph, segmentations(graph, edges, size, KS), edges, size)
-    found = graph.join([regions.boxes, _merged(graph, _repeated(graph, regions))], 0)
+    found = graph.join([regions.boxes, _merged(graph, *_repeated(graph, regions))], 0)
     boxes = graph.ops("Unique", (np.int64,), found, axis=0)[0].cast(np.float64)
     shares = boxes / graph.join([side.reshape(1) for side in (size.width, size.height)] * 2, 0)
-    areas = _areas(shares)
-    kept = ~(areas > max_area) & (areas > LEAST_AREA)
-    return shares.gather(places(kept.reshape(-1)), 0)
+    covered = areas(shares)
+    kept = ~(covered > max_area) & (covered > LEAST_AREA)
+    return shares.gather(kept.reshape(-1).places(), 0)
 
 
 def _regions(graph: Graph, segmented: list[Tensor], edges: Edges, size: Size) -> _Regions:
@@ -55,18 +48,14 @@ def _regions(graph: Graph, segmented: list[Tensor], edges: Edges, size: Size) ->
     count = segmented[0].size(0)
     names = graph.join([labels + count * number for number, labels in enumerate(segmented)], 0)
     zeros = names * 0
-    pixels = scatter(zeros, names, zeros + 1, "add")
-    present = places(pixels > 0)
-    numbers = scatter(zeros, present, graph.count(present.size(0))).gather(names, 0)
+    pixels = zeros.scatter(names, zeros + 1, "add")
+    present = (pixels > 0).places()
+    numbers = zeros.scatter(present, graph.count(present.size(0))).gather(names, 0)
     boxes = graph.join(_extents(graph, numbers, present, size), 1)
-    near = [edges.between(graph.op("Slice", numbers, *_bounds(graph, count, place))) for place in range(len(segmented))]
+    labels = numbers.reshape(len(segmented), -1)
+    near = [edges.between(labels.gather(graph.constant(place, np.int64), 0)) for place in range(len(segmented))]
     joined = Edges(*(graph.join([getattr(one, name) for one in near], 0) for name in ("first", "second", "keys")))
     return _Regions(boxes, pixels.gather(present, 0), joined.distinct())
-
-
-def _bounds(graph: Graph, count: Tensor, place: int) -> list[Tensor]:
-    """Return where the pixels of a segmentation begin and end, and their axis."""
-    return [(count * place).reshape(1), (count * (place + 1)).reshape(1), graph.constant([0], np.int64)]
 
 
 def _extents(graph: Graph, numbers: Tensor, present: Tensor, size: Size) -> list[Tensor]:
@@ -76,8 +65,8 @@ def _extents(graph: Graph, numbers: Tensor, present: Tensor, size: Size) -> list
     row = pixel / width
     lines = [pixel - row * width, row]
     far, before = present * 0 + 2**31, present * 0 - 1
-    first = [scatter(far, numbers, line, "min") for line in lines]
-    last = [scatter(before, numbers, line, "max") + 1 for line in lines]
+    first = [far.scatter(numbers, line, "min") for line in lines]
+    last = [before.scatter(numbers, line, "max") + 1 for line in lines]
     return [value.reshape(-1, 1) for value in (*first, *last)]
 
 
@@ -92,25 +81,23 @@ def _repeated(graph: Graph, regions: _Regions) -> tuple[_Regions, Tensor, Tensor
     return _Regions(boxes, pixels, Edges(first, second, first)), by_pixels, by_box
 
 
-def _merged(graph: Graph, start: tuple[_Regions, Tensor, Tensor]) -> Tensor:
+def _merged(graph: Graph, regions: _Regions, by_pixels: Tensor, by_box: Tensor) -> Tensor:
     """Return the boxes of all regions that merging makes, int64 (m, 4)."""
-    regions, by_pixels, by_box = start
-    none = regions.pixels * 0 + int(np.iinfo(np.int64).max)
+    none = regions.pixels * 0 + NONE
 
     def one_round(body: Graph, *state: Tensor) -> list[Tensor]:
         first, second, by_pixels, by_box, boxes, pixels, parent, found = state
         both = pixels.gather(first, 0) + pixels.gather(second, 0)
         around = _union(boxes.gather(first, 0), boxes.gather(second, 0))
-        apart = both * by_pixels + _areas(around).reshape(-1) * by_box
-        numbers = body.op("Mod", body.count(apart.size(0)) * SCATTER, body.constant(NUMBERS, np.int64))
-        near = Edges(first, second, apart * NUMBERS + numbers)
-        joined = places(near.mutual(near.lightest(body.here(none)[0])))
+        apart = both * by_pixels + areas(around).reshape(-1) * by_box
+        near = Edges(first, second, keyed(apart, body.count(apart.size(0))))
+        joined = near.mutual(near.lightest(body.here(none)[0])).places()
         into, new = first.gather(joined, 0), around.gather(joined, 0)
-        parent = scatter(parent, second.gather(joined, 0), into)
+        parent = parent.scatter(second.gather(joined, 0), into)
         boxes = body.op("ScatterND", boxes, into.unsqueeze(1), new)
-        pixels = scatter(pixels, into, both.gather(joined, 0))
+        pixels = pixels.scatter(into, both.gather(joined, 0))
         first, second = (parent.gather(end, 0) for end in (first, second))
-        left = places(~first.equals(second))
+        left = (~first.equals(second)).places()
         rest = [value.gather(left, 0) for value in (first, second, by_pixels, by_box)]
         return [left.size(0) > 0, *rest, boxes, pixels, parent, body.join([found, new], 0)]
 
@@ -123,9 +110,3 @@ def _union(first: Tensor, second: Tensor) -> Tensor:
     """Return the boxes around two boxes each."""
     low, high = first.column(0, 2).minimum(second.column(0, 2)), first.column(2, 4).maximum(second.column(2, 4))
     return first.graph.join([low, high], 1)
-
-
-def _areas(boxes: Tensor) -> Tensor:
-    """Return the areas (n, 1)."""
-    sides = boxes.column(2, 4) - boxes.column(0, 2)
-    return sides.column(0) * sides.column(1)

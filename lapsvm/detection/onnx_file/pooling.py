@@ -77,12 +77,12 @@ def clipped(windows: Tensor, height: Tensor, width: Tensor) -> Tensor:
 def map_scores(found: Cells, weights: MapWeights) -> Tensor:
     """Return what a map adds to the scores of windows, float32 of shape (n, k)."""
     inner = window_overlaps(found, found.windows)
-    area = _areas(found.windows)
+    area = areas(found.windows)
     inside = _part(found, inner, _inverses(area), weights.inside, weights.normalise)
     if weights.around is None:
         return inside
     enlarged = _enlarged(found)
-    outer_area = _areas(enlarged)
+    outer_area = areas(enlarged)
     ring = outer_area - area
     share = found.windows.graph.where(ring > outer_area * _THIN, _inverses(ring), 0.0)
     weight = (ring * _inverses(outer_area * FULL_RING)).minimum(1.0).cast(np.float32)
@@ -135,7 +135,7 @@ def _enlarged(found: Cells) -> Tensor:
     return centres.graph.join([(centres - halves).maximum(0.0), (centres + halves).minimum(limits)], 1)
 
 
-def _areas(windows: Tensor) -> Tensor:
+def areas(windows: Tensor) -> Tensor:
     """Return the areas (n, 1)."""
     sides = windows.column(2, 4) - windows.column(0, 2)
     return sides.column(0) * sides.column(1)

@@ -149,10 +149,8 @@ def _axis_means(graph: Graph, planes: Tensor, length: Tensor, wanted: Tensor) ->
     edges = graph.count(wanted + 1.0) * scale
     pixels = edges.floor().minimum(length - 1.0)
     parts = edges - pixels
-    every, rest = graph.constant([0], np.int64), graph.constant([np.iinfo(np.int64).max], np.int64)
-    one, end, axis = (graph.constant([value], np.int64) for value in (1, -1, 0))
-    low, high = (graph.op("Slice", pixels, *bounds) for bounds in ((every, end, axis), (one, rest, axis)))
-    low_part, high_part = (graph.op("Slice", parts, *bounds) for bounds in ((every, end, axis), (one, rest, axis)))
+    low, high = pixels.part(0, -1, 0), pixels.part(1, None, 0)
+    low_part, high_part = parts.part(0, -1, 0), parts.part(1, None, 0)
     low_part = graph.where(low_part > 1 - _THIN, graph.constant(1.0), low_part)
     high_part = graph.where(high_part > _THIN, high_part, 0.0)
     sums = graph.op("CumSum", planes, graph.constant(1, np.int64), exclusive=1)

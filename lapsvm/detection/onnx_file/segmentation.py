@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lapsvm.detection.onnx_file.graph import Graph, Tensor, part
+from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.resizing import Size
 from lapsvm.windows.colour import LINEAR, MATRIX, ROOT
 from lapsvm.windows.selective_search import LEVELS, REFERENCE_PIXELS
@@ -23,7 +23,7 @@ SCATTER = 387_420_489  # odd, so that its multiples below 2 ** 20 are different
 _TAPS = (6.0, 58.0, 128.0, 58.0, 6.0)  # a Gaussian of 0.8 pixels in 1/256
 _FIRST_ROUNDS = 8  # after these most nodes are gone
 _TABLE = 2**17  # places for pairs of components
-_NONE = int(np.iinfo(np.int64).max)
+NONE = int(np.iinfo(np.int64).max)  # the key of no edge
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,17 @@ class Edges:
         """Return the edges (of those with `where`) whose ends have different labels, between these."""
         first, second = (labels.gather(end, 0) for end in (self.first, self.second))
         apart = ~first.equals(second)
-        left = places(apart if where is None else apart & where)
+        left = (apart if where is None else apart & where).places()
         return Edges(*(value.gather(left, 0) for value in (first, second, self.keys)))
 
-    def at(self, kept: Tensor) -> "Edges":
-        """Return some edges."""
+    def of(self, where: Tensor) -> "Edges":
+        """Return the edges for which `where` is true."""
+        kept = where.places()
         return Edges(*(value.gather(kept, 0) for value in (self.first, self.second, self.keys)))
 
     def lightest(self, none: Tensor) -> Tensor:
         """Return the least key of every node's edges, (n,); `none` is the value of nodes without."""
-        return scatter(scatter(none, self.first, self.keys, "min"), self.second, self.keys, "min")
+        return none.scatter(self.first, self.keys, "min").scatter(self.second, self.keys, "min")
 
     def mutual(self, lightest: Tensor) -> Tensor:
         """Return where an edge is the lightest of both its ends."""
@@ -58,11 +59,11 @@ class Edges:
         graph, high = self.first.graph, self.first.maximum(self.second)
         pairs = self.first.minimum(self.second) * 2**31 + high
         slots = graph.op("Mod", self.first.minimum(self.second) * 40503 + high, graph.constant(_TABLE, np.int64))
-        least = scatter(_filled(graph, _NONE, _TABLE), slots, self.keys, "min")
+        least = _filled(graph, NONE, _TABLE).scatter(slots, self.keys, "min")
         own = least.gather(slots, 0).equals(self.keys)
-        winners = places(own)
-        holder = scatter(_filled(graph, -1, _TABLE), slots.gather(winners, 0), pairs.gather(winners, 0))
-        return self.at(places(graph.op("Or", own, ~holder.gather(slots, 0).equals(pairs))))
+        winners = own.places()
+        holder = _filled(graph, -1, _TABLE).scatter(slots.gather(winners, 0), pairs.gather(winners, 0))
+        return self.of(graph.op("Or", own, ~holder.gather(slots, 0).equals(pairs)))
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,9 @@ class Components:
     sizes: Tensor
 
 
-def scatter(data: Tensor, indices: Tensor, values: Tensor, how: str = "none") -> Tensor:
-    """Return data with values at some indices of the first axis."""
-    return data.graph.op("ScatterElements", data, indices, values, axis=0, reduction=how)
-
-
-def places(where: Tensor) -> Tensor:
-    """Return the indices of what is true, int64 (m,)."""
-    return where.graph.op("NonZero", where, dtype=np.int64).reshape(-1)
+def keyed(weights: Tensor, numbers: Tensor) -> Tensor:
+    """Return the keys of edges with weights and numbers, both int64."""
+    return weights * NUMBERS + weights.graph.op("Mod", numbers * SCATTER, weights.graph.constant(NUMBERS, np.int64))
 
 
 def _filled(graph: Graph, value: int, length: int) -> Tensor:
@@ -105,12 +101,11 @@ def picture_edges(graph: Graph, planes: Tensor) -> Edges:
 def _neighbours(graph: Graph, smoothed: Tensor, pixels: Tensor, direction: int) -> list[Tensor]:
     """Return both ends and the keys of the edges to the right (0) or down (1)."""
     axis = 2 - direction
-    first, second = part(pixels, 0, -1, axis), part(pixels, 1, None, axis)
-    gaps = part(smoothed, 0, -1, axis + 1) - part(smoothed, 1, None, axis + 1)
+    first, second = pixels.part(0, -1, axis), pixels.part(1, None, axis)
+    gaps = smoothed.part(0, -1, axis + 1) - smoothed.part(1, None, axis + 1)
     red, green, blue = ((gaps * gaps).gather(graph.constant(channel, np.int64), 1) for channel in range(3))
     weights = (red + green + blue).sqrt().floor().cast(np.int64)
-    numbers = graph.op("Mod", (first * 2 + direction) * SCATTER, graph.constant(NUMBERS, np.int64))
-    return [value.reshape(-1) for value in (first, second, weights * NUMBERS + numbers)]
+    return [value.reshape(-1) for value in (first, second, keyed(weights, first * 2 + direction))]
 
 
 def _hsv(graph: Graph, planes: Tensor) -> Tensor:
@@ -182,19 +177,19 @@ def segmentations(graph: Graph, edges: Edges, size: Size, ks: Sequence[int]) -> 
 
 def _grown(graph: Graph, edges: Edges, start: Components, inner: Tensor, k: int) -> tuple[Components, Tensor]:
     """Return the components of one k, and their heaviest inner edges, (n,)."""
-    none = start.names * 0 + _NONE
+    none = start.names * 0 + NONE
     state = [edges.first, edges.second, edges.keys, start.sizes, inner, start.names]
     *ends, sizes, inner, parent = graph.loop(state, _round(none, k), _FIRST_ROUNDS)
     rest = Edges(*ends)
-    present = scatter(scatter(none * 0, rest.first, rest.first * 0 + 1), rest.second, rest.second * 0 + 1)
-    kept = places(present > 0)
+    present = (none * 0).scatter(rest.first, rest.first * 0 + 1).scatter(rest.second, rest.second * 0 + 1)
+    kept = (present > 0).places()
     own = graph.count(kept.size(0))
-    rest = rest.between(scatter(none, kept, own)).distinct()
+    rest = rest.between(none.scatter(kept, own)).distinct()
     state = [rest.first, rest.second, rest.keys, sizes.gather(kept, 0), inner.gather(kept, 0), own]
-    *_, last_sizes, last_inner, last = graph.loop(state, _round(own * 0 + _NONE, k))
-    parent = scatter(parent, kept, kept.gather(last, 0))
-    grown = Components(_roots(graph, parent), scatter(sizes, kept, last_sizes))
-    return grown, scatter(inner, kept, last_inner)
+    *_, last_sizes, last_inner, last = graph.loop(state, _round(own * 0 + NONE, k))
+    parent = parent.scatter(kept, kept.gather(last, 0))
+    grown = Components(_roots(graph, parent), sizes.scatter(kept, last_sizes))
+    return grown, inner.scatter(kept, last_inner)
 
 
 def _round(none: Tensor, k: int) -> Callable[..., list[Tensor]]:
@@ -205,10 +200,10 @@ def _round(none: Tensor, k: int) -> Callable[..., list[Tensor]]:
         lightest = edges.lightest(body.here(none)[0])
         closed = lightest > (inner + body.constant(k, np.int64) / sizes + 1) * NUMBERS - 1
         going = ~body.op("Or", closed.gather(edges.first, 0), closed.gather(edges.second, 0))
-        joined = edges.at(places(edges.mutual(lightest) & going))
-        parent = scatter(parent, joined.second, joined.first)
-        sizes = scatter(sizes, joined.first, sizes.gather(joined.second, 0), "add")
-        inner = scatter(inner, joined.first, joined.keys / NUMBERS)
+        joined = edges.of(edges.mutual(lightest) & going)
+        parent = parent.scatter(joined.second, joined.first)
+        sizes = sizes.scatter(joined.first, sizes.gather(joined.second, 0), "add")
+        inner = inner.scatter(joined.first, joined.keys / NUMBERS)
         left = edges.between(parent, going)
         return [left.first.size(0) > 0, left.first, left.second, left.keys, sizes, inner, parent]
 
@@ -220,14 +215,14 @@ def _roots(graph: Graph, parent: Tensor) -> Tensor:
 
     def twice(body: Graph, own: Tensor) -> list[Tensor]:
         after = body.op("Gather", own, own, axis=0)
-        return [places(~after.equals(own)).size(0) > 0, after]
+        return [(~after.equals(own)).places().size(0) > 0, after]
 
     return graph.loop([parent], twice)[0]
 
 
 def _absorbed(graph: Graph, edges: Edges, start: Components, least: Tensor) -> Tensor:
     """Return the names after components of less than so many pixels joined the neighbours behind lightest edges."""
-    none = start.names * 0 + _NONE
+    none = start.names * 0 + NONE
 
     def small(here: Graph, edges: Edges, sizes: Tensor) -> Tensor:
         limit = here.here(least)[0]
@@ -235,13 +230,13 @@ def _absorbed(graph: Graph, edges: Edges, start: Components, least: Tensor) -> T
 
     def one_round(body: Graph, *state: Tensor) -> list[Tensor]:
         edges, (sizes, parent) = Edges(*state[:3]), state[3:]
-        joined = edges.at(places(edges.mutual(edges.lightest(body.here(none)[0]))))
-        parent = scatter(parent, joined.second, joined.first)
-        sizes = scatter(sizes, joined.first, sizes.gather(joined.second, 0), "add")
+        joined = edges.of(edges.mutual(edges.lightest(body.here(none)[0])))
+        parent = parent.scatter(joined.second, joined.first)
+        sizes = sizes.scatter(joined.first, sizes.gather(joined.second, 0), "add")
         left = edges.between(parent)
-        left = left.at(places(small(body, left, sizes)))
+        left = left.of(small(body, left, sizes))
         return [left.first.size(0) > 0, left.first, left.second, left.keys, sizes, parent]
 
-    first = edges.at(places(small(graph, edges, start.sizes)))
+    first = edges.of(small(graph, edges, start.sizes))
     state = [first.first, first.second, first.keys, start.sizes, start.names]
     return _roots(graph, graph.loop(state, one_round)[-1])
