@@ -1,6 +1,6 @@
 """Every kind of file that 0.1.0 wrote is read, and gives what it gave then.
 
-``0.1.0/`` is a run on drawn digits (``write_digits(root, seed=3, n_train=10, n_test=10)``, options in its run.toml), an
+``0.1.0/`` is a run on drawn digits (``write_digits(root, **DIGITS)``, options in its run.toml), an
 estimator, a prediction, and an export of the run. It is never made again; a later format gets a folder of its own.
 """
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.datasets.digits import write_digits
 from PIL import Image
 
 from lapsvm.detection import Detector
@@ -18,19 +17,7 @@ from lapsvm.features.shards.shard_file import read_shard
 from lapsvm.models import load
 
 OLD = Path(__file__).parent / "0.1.0"
-
-
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the run that a test may change."""
-    return Path(shutil.copytree(OLD, tmp_path / "RUN"))
-
-
-@pytest.fixture
-def digits(tmp_path):
-    """The pictures that the run was made of."""
-    write_digits(tmp_path / "digits", seed=3, n_train=10, n_test=10)
-    return tmp_path / "digits"
+DIGITS = {"seed": 3, "n_train": 10, "n_test": 10}
 
 
 def lines(folder):

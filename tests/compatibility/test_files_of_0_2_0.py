@@ -1,6 +1,6 @@
 """What 0.2.0 wrote beside the files of 0.1.0 is read: verdicts, refined models, their folds, held-out scores.
 
-``0.2.0/`` is a run on drawn digits (``write_digits(root, seed=3, n_train=20, n_test=10)``, options in its run.toml),
+``0.2.0/`` is a run on drawn digits (``write_digits(root, **DIGITS)``, options in its run.toml),
 reviewed with nine verdicts and refined again, and an export of it. It is never made again.
 """
 
@@ -9,8 +9,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
-from lapsvm.datasets.digits import write_digits
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.verdicts import read_verdicts
@@ -18,19 +16,7 @@ from lapsvm.pipelines.run.verdicts import read_verdicts
 from lapsvm.detection import Detector
 
 OLD = Path(__file__).parent / "0.2.0"
-
-
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the run that a test may change."""
-    return Path(shutil.copytree(OLD, tmp_path / "RUN"))
-
-
-@pytest.fixture
-def digits(tmp_path):
-    """The pictures that the run was made of."""
-    write_digits(tmp_path / "digits", seed=3, n_train=20, n_test=10)
-    return tmp_path / "digits"
+DIGITS = {"seed": 3, "n_train": 20, "n_test": 10}
 
 
 def test_every_file_is_whole(copy, status):

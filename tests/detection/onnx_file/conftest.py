@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lapsvm.detection.onnx_file.graph import Graph
+from lapsvm.detection.onnx_file.network import OPSET
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def run_graph():
         ]
         model = helper.make_model(
             helper.make_graph(graph.nodes, "test", graph.inputs, infos, graph.initializers),
-            opset_imports=[helper.make_opsetid("", 18)], ir_version=8,
+            opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8,
         )  # fmt: skip
         options = runtime.SessionOptions()
         options.log_severity_level = 3
