@@ -10,6 +10,7 @@ scores of the file alone; windows that are given take no time. Boxes are for eva
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -56,11 +57,11 @@ def detections_of(predictor: Predictor, file: Any, pixels: Pixels, timed: Timed)
     )
 
 
-def open_file(path: Path) -> Any:
-    """Return a session of one thread."""
+def open_file(file: Path | bytes) -> Any:
+    """Return a session, of one thread, of a file or its content."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
 def exported_boxes(file: Any, pixels: Pixels, **more: Array) -> list[Array]:
@@ -103,14 +104,19 @@ def main() -> None:
     classes, timed = [detector.class_name for detector in predictor.detectors], Timed()
     data = open_dataset("voc", options.voc, classes=classes)
     every = data.records(options.set)
-    places = np.linspace(0, len(every) - 1, min(options.pictures, len(every))).round().astype(int)
-    records = [every[place] for place in places]
+    records = spread(every, options.pictures)
     found: dict[str, list[Found]] = {row: [] for row in ROWS}
     for record in records:
         for row, one in zip(ROWS, detections_of(predictor, file, record.pixels(), timed), strict=True):
             found[row].append(one)
     tables = reports(found, classes, [record.id for record in records], data.ground_truth(options.set))
     print_tables(tables, timed, len(records))
+
+
+def spread(records: Sequence[Any], count: int) -> list[Any]:
+    """Return so many records, evenly spread."""
+    places = np.linspace(0, len(records) - 1, min(count, len(records))).round().astype(int)
+    return [records[place] for place in places]
 
 
 def print_tables(tables: dict[str, VocReport], timed: Timed, count: int) -> None:

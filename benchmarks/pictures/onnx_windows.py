@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
+from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.run.folder import RunFolder
+from onnx_file import open_file, reports, spread
 
 from lapsvm.arrays import Array
 from lapsvm.boxes import iou
@@ -25,9 +27,6 @@ from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import grouping
 from lapsvm.detection.onnx_file.graph import Graph
 from lapsvm.detection.onnx_file.network import OPSET
-from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.prepared import prepare_windows, window_scores
-from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.windows.picture_windows import picture_windows
 
 MAX_AREA = 0.9
@@ -66,9 +65,7 @@ def graph_session() -> Any:
     output = onnx.helper.make_tensor_value_info(found.name, onnx.TensorProto.DOUBLE, ["windows", 4])
     made = onnx.helper.make_graph(graph.nodes, "windows", graph.inputs, [output], graph.initializers)
     model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return open_file(model.SerializeToString())
 
 
 def graph_windows(session: Any, pixels: Pixels) -> Array:
@@ -83,39 +80,26 @@ def chosen(predictor: Predictor, run: Path, root: Path, count: int) -> tuple[Any
     """Return the data of a folder, and the records of evenly spread pictures that show an object."""
     classes = [detector.class_name for detector in predictor.detectors]
     data = open_dataset("voc", root, classes=classes)
-    trained = {key for path in (run / "heldout").iterdir() for key in held_out_ids(path)}
+    trained = {key for name in classes for key in read_held_out(RunFolder(run), name).ids}
     records = data.records("trainval")
     unseen = [record for record in records if record.id not in trained]
     truth = data.ground_truth("trainval")
     shown = [one for one in unseen or records if any(len(truth[name][one.id].boxes) for name in classes)]
-    places = np.linspace(0, len(shown) - 1, min(count, len(shown))).round().astype(int)
-    return data, [shown[place] for place in places]
-
-
-def held_out_ids(path: Path) -> list[str]:
-    """Return the pictures of a file of held-out scores."""
-    from lapsvm.pipelines.results.held_out import read_held_out
-    from lapsvm.pipelines.run.folder import RunFolder
-
-    return list(read_held_out(RunFolder(path.parent.parent), path.stem).ids)
+    return data, spread(shown, count)
 
 
 def row(predictor: Predictor, truth: Any, records: list[Any], windows: Windows) -> list[str]:
     """Return the mean number of windows, their MABO, and the AP of the detections among them."""
     classes = [detector.class_name for detector in predictor.detectors]
-    found, counts, overlaps = {name: [] for name in classes}, [], []
+    found, counts, overlaps = [], [], []
     for record in records:
         pixels = record.pixels()
         boxes = np.asarray(windows(pixels), dtype=np.float32)
-        picture = prepare_windows(pixels, boxes, predictor.windows.max_side, predictor.extractor)
-        scores = window_scores(picture, predictor.detectors, predictor.extractor)
         counts.append(len(boxes))
-        for column, (name, settings) in enumerate(zip(classes, predictor.detection, strict=True)):
-            found[name].append((record.id, *detect_windows(scores[:, column], boxes, settings)))
-            objects = truth[name][record.id].boxes
-            overlaps += list(iou(objects, boxes.astype(float)).max(axis=1)) if len(objects) else []
-    known = {name: {record.id: truth[name][record.id] for record in records} for name in classes}
-    report = evaluate_voc({name: Detections.from_images(own) for name, own in found.items()}, known)
+        found.append([(one.boxes, one.scores) for one in predictor.among(pixels, boxes).values()])
+        objects = np.concatenate([truth[name][record.id].boxes for name in classes])
+        overlaps += list(iou(objects, boxes.astype(float)).max(axis=1))
+    report = reports({"": found}, classes, [record.id for record in records], truth)[""]
     return [f"{np.mean(counts):.0f}", f"{np.mean(overlaps):.3f}", f"{report.mean_ap_area:.3f}"]
 
 

@@ -219,7 +219,7 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
         raise ShapeError(f"detectors must have the same number of features, got {sorted(sizes)}.")
     if array.ndim != 2 or array.shape[1] not in sizes:
         raise ShapeError(f"features must have shape (n, {sizes.pop()}), got {array.shape}.")
-    weights = np.column_stack([detector.coef * detector.scale for detector in detectors])
+    weights = unscaled_weights(detectors)
     intercepts = np.array([detector.intercept for detector in detectors])
     starts = range(0, len(array), _ROWS)
     with np.errstate(invalid="ignore", over="ignore"):  # non-finite scores are detected below
@@ -229,6 +229,11 @@ def score_many(detectors: Sequence[Detector], features: ArrayLike) -> Float64:
         check_finite("features", array)
         check_finite("scores", scores)
     return scores
+
+
+def unscaled_weights(detectors: Sequence[Detector]) -> Float64:
+    """Return the weights (d, k) of features as they are, not scaled as in training."""
+    return np.stack([detector.coef * detector.scale for detector in detectors], axis=1)
 
 
 def _doubles(features: Array) -> Float64:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection.detected import Detected
 from lapsvm.detection.detector import Detector
@@ -136,7 +137,10 @@ class Predictor:
             If an array is no picture.
         """
         pixels = read_image(picture) if isinstance(picture, str | Path) else picture
-        boxes = picture_windows(pixels, self.windows, self.seed)
+        return self.among(pixels, picture_windows(pixels, self.windows, self.seed))
+
+    def among(self, pixels: Pixels, boxes: Array) -> dict[str, Detected]:
+        """Return the boxes of every class among some windows of a picture, float32 (n, 4), as a call does."""
         prepared = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
         scores = window_scores(prepared, self.detectors, self.extractor)
         detected = {}

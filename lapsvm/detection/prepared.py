@@ -11,7 +11,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.catalog import Pixels
-from lapsvm.detection.detector import Detector, score_many
+from lapsvm.detection.detector import Detector, score_many, unscaled_weights
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
@@ -65,9 +65,8 @@ def window_scores(picture: PreparedWindows, detectors: Sequence[Detector], extra
     Pooling is linear, so the maps times the weights are pooled: k channels in place of hundreds.
     """
     k, halves = len(detectors), extractor.halves
-    weights = np.stack([detector.coef * detector.scale for detector in detectors], axis=1)
     with np.errstate(invalid="ignore", over="ignore"):  # such scores are computed otherwise, below
-        parts = np.split(np.asarray(weights, dtype=np.float32), np.cumsum(extractor.blocks)[:-1])
+        parts = np.split(unscaled_weights(detectors).astype(np.float32), np.cumsum(extractor.blocks)[:-1])
         components = [np.hstack(np.split(part, 2)) if half else part for part, half in zip(parts, halves, strict=True)]
         pooled = picture.projected(components).features()
     pieces = np.split(pooled, np.cumsum([4 * k if half else k for half in halves])[:-1], axis=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.detection.detector import Detector
+from lapsvm.detection.detector import Detector, unscaled_weights
 from lapsvm.detection.onnx_file.choosing import ChoiceRules
 from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.errors import OptionError, ShapeError
@@ -92,7 +92,7 @@ def network_passes(description: Mapping[str, Any], detectors: Sequence[Detector]
         _check_exportable(part)
     if len({part["weights"] for part in parts}) > 1:
         raise OptionError(f"the extractor has several networks, {_WHY}.")
-    weights = np.stack([detector.coef * detector.scale for detector in detectors], axis=1)
+    weights = unscaled_weights(detectors)
     sizes = [int(size) for part in parts for size in part["blocks"]]
     if sum(sizes) != len(weights):
         raise ShapeError(f"the detectors must be of {sum(sizes)} features, got {len(weights)}.")
