@@ -1,12 +1,15 @@
 """The whole job at the size of VOC2007, rehearsed with pictures that are mixed from those that are there.
 
     python benchmarks/pictures/voc_rehearsal.py DATA OUT [--share 1] [--jobs 2] [--kill] [OPTIONS OF lapsvm run]
+    python benchmarks/pictures/voc_rehearsal.py DATA OUT --lose-workers --again --executor dask --jobs 2
 
 DATA holds ``voc2007_text`` (the official lists and boxes) and ``voc2007_vehicles_cat`` (some of the pictures). Pictures
 that are not there become mixtures of mirrored crops of those that are, under the official ids, with the official
 labels and boxes. AP of such pictures means nothing, and none is printed: only time, memory and disk. With --share .1
 every tenth picture of each set takes part. With --kill the process is killed twice, in extraction and in refinement,
-and goes on by the same command.
+and goes on by the same command. With --lose-workers one worker process is killed in extraction, in training and in
+refinement. With --again a copy of the run without every tenth shard, all models and all detections makes these again
+in one process, and says which files differ.
 """
 
 import json
@@ -17,12 +20,14 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from xml.sax.saxutils import escape
 
 import numpy as np
+import psutil
 from PIL import Image
 
 CLASSES = (
@@ -32,7 +37,9 @@ CLASSES = (
 SETS = ("trainval", "test")
 LONG, SHORT = 500, 375  # pixels of most pictures of VOC2007
 SHOWN = 0.7  # of the first picture of a mixture
-EVERY = 0.5  # seconds between two looks at memory
+EVERY = 0.5  # seconds between two looks at memory and files
+LATER = 10.0  # seconds from a stage's first file until something is killed
+MADE = ("first", "folds", "models", "heldout", "detections")  # parts of a run that depend on all shards
 
 
 def main() -> None:
@@ -43,11 +50,14 @@ def main() -> None:
     command = [sys.executable, "-m", "lapsvm", "run", "--data", "voc", "--root", str(root), "--out", str(run)]
     command += ["--jobs", str(given.jobs), *given.options]
     stops = [run / "shards", run / "first"] if given.kill else []
+    losses = [run / "shards", run / "training", run / "first"] if given.lose_workers else []
     peak, wall = 0, 0.0
     for stop in [*stops, None]:
-        used, seconds = watched(command, stop)
+        used, seconds = watched(command, [] if stop is None else [stop], losses)
         peak, wall = max(peak, used), wall + seconds
     print(table(run, peak, wall))
+    if given.again:
+        print(again(run, given.out / "AGAIN"))
 
 
 def _arguments() -> Namespace:
@@ -57,6 +67,8 @@ def _arguments() -> Namespace:
     parser.add_argument("--share", type=float, default=1.0, help="of the pictures of each set")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--kill", action="store_true", help="kill the run twice, and go on")
+    parser.add_argument("--lose-workers", action="store_true", help="kill a worker process in each stage that has some")
+    parser.add_argument("--again", action="store_true", help="make parts of the run again without workers, and compare")
     given, given.options = parser.parse_known_args()
     return given
 
@@ -132,26 +144,65 @@ def _crop(file: Path, size: tuple[int, int], rng: np.random.Generator) -> Image.
     return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else part
 
 
-def watched(command: list[str], stop: Path | None) -> tuple[int, float]:
-    """Run a command, killed some seconds after it has written into `stop`; return its peak memory and wall time."""
+def watched(command: list[str], stops: list[Path], losses: list[Path]) -> tuple[int, float]:
+    """Run a command; return the peak memory of its processes together, and its wall time.
+
+    Some seconds after a file appears in a folder of `stops` the command is killed, in one of `losses` a worker.
+    """
     start, ended = time.perf_counter(), Event()
     with subprocess.Popen(command) as process:
-        killer = Thread(target=_kill, args=(process, stop, ended))
-        killer.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        own = psutil.Process(process.pid)
+        killers = [Thread(target=_kill_after, args=(lambda: own, stop, ended)) for stop in stops]
+        killers += [Thread(target=_kill_after, args=(lambda: _worker(own), loss, ended)) for loss in losses]
+        for killer in killers:
+            killer.start()
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, _memory(own))
+            time.sleep(EVERY)
         ended.set()
-        killer.join()
+        for killer in killers:
+            killer.join()
     if process.returncode not in (0, -signal.SIGKILL):
         raise SystemExit(f"the run ended with status {process.returncode}")
-    return usage.ru_maxrss * 1024, time.perf_counter() - start
+    return peak, time.perf_counter() - start
 
 
-def _kill(process: "subprocess.Popen[bytes]", stop: Path | None, ended: Event) -> None:
-    while stop is not None and not ended.wait(EVERY):
-        if any(stop.rglob("*.safetensors")) and not ended.wait(10):
-            os.kill(process.pid, signal.SIGKILL)
+def _kill_after(wanted: Callable[[], psutil.Process], sign: Path, ended: Event) -> None:
+    while not ended.wait(EVERY):
+        if any(file.is_file() for file in sign.rglob("*")) and not ended.wait(LATER):
+            wanted().kill()
             return
+
+
+def _worker(own: psutil.Process) -> psutil.Process:
+    """Return the first process of a worker; Dask starts them by multiprocessing."""
+    return next(child for child in own.children() if "spawn_main" in " ".join(child.cmdline()))
+
+
+def _memory(own: psutil.Process) -> int:
+    """Return the bytes of a process and of those that it started; pages of files in memory count."""
+    total = 0
+    with suppress(psutil.Error):
+        for one in [own, *own.children(recursive=True)]:
+            total += one.memory_info().rss
+    return total
+
+
+def again(run: Path, copy: Path) -> str:
+    """Make a tenth of the shards, the models and the detections once more in this run's copy; return what differs."""
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(run, copy, copy_function=os.link, ignore=shutil.ignore_patterns(".lock"))
+    shards = sorted((copy / "shards").rglob("*.safetensors"))
+    made = [*shards[::10], *(file for part in MADE for file in (copy / part).rglob("*") if file.is_file())]
+    for file in made:
+        file.unlink()
+    subprocess.run([sys.executable, "-m", "lapsvm", "run", "--out", str(copy), "--quiet"], check=True)
+    names = [file.relative_to(copy) for file in made]
+    different = [str(name) for name in names if (copy / name).read_bytes() != (run / name).read_bytes()]
+    return (
+        f"{len(made)} files, {len(shards[::10])} of them shards, were made again in one process; different: {different}"
+    )
 
 
 def table(run: Path, peak: int, wall: float) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+pytest.importorskip("psutil", reason="psutil comes with dask, which is not installed")
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
