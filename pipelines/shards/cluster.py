@@ -23,9 +23,9 @@ from ..run.context import RunContext
 from ..run.settings import FeatureSettings, Settings
 from .extraction import SetExtraction
 from .extractors import open_settings_extractor
-from .jobs import PREFETCHED, ShardJobs, count_windows
+from .jobs import ShardJobs, count_windows
 from .placement import ShardJob
-from .prefetch import prefetched
+from .prefetch import PREFETCHED, prefetched
 
 _OPENING = Lock()
 

@@ -5,11 +5,8 @@ its features, so unchanged verdicts compute nothing, and an interrupted command 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Float32, Float64
 from lapsvm.catalog import ImageRecord, pixel_hash
@@ -30,8 +27,7 @@ from ..run.context import RunContext
 from ..run.settings import IMPORTED
 from .extraction import chosen_provenance
 from .extractors import open_settings_extractor
-from .jobs import PREFETCHED
-from .prefetch import prefetched
+from .prefetch import on_threads
 from .projection import projection_of
 
 STORED_AT_ONCE = 32
@@ -122,14 +118,8 @@ def _measured(
         boxes, digest = wanted[record.id], hashes[record.id]
         return _windows_or_reason(record, boxes, digest, context.settings.windows.max_side, extractor)
 
-    with (
-        context.reporter.bar("drawn boxes", len(missing), "pictures") as bar,
-        threadpool_limits(1),
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, measure, records, PREFETCHED * context.threads)) as results,
-    ):
+    with on_threads(context.reporter, "drawn boxes", measure, records, context.threads) as (_, results):
         for record, one in results:
-            bar.step()
             if isinstance(one, str):
                 lost[record.id] = one
             else:

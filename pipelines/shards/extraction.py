@@ -1,7 +1,6 @@
 """Shards from pictures: windows are proposed and their features extracted."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..run.progress import Reporter
 from ..run.settings import FILE, Settings
 from .jobs import ShardJobs
 from .placement import stored_pictures
+from .prefetch import on_threads
 from .windows import pixels_unless_bad, window_boxes, windows_provenance
 
 SAMPLED = 60
@@ -59,9 +59,8 @@ class SetExtraction(ShardJobs[PictureWindows]):
         may_be = gone and self.settings.windows.method != FILE
         new = [record for record in self.records if record.id not in stored] if may_be else []
         found = {}
-        with reporter.bar("compare pictures", len(new), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
-            for record, digest in zip(new, pool.map(self._pixel_hash, new), strict=True):
-                bar.step()
+        with on_threads(reporter, "compare pictures", self._pixel_hash, new, threads) as (_, results):
+            for record, digest in results:
                 if digest in gone:
                     found[gone.pop(digest)] = record.id
         return found

@@ -1,7 +1,6 @@
 """Which shards are damaged: every byte is read and compared with the checksum."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from lapsvm.errors import ImageError, LapsvmError, MissingError
 from lapsvm.features import read_shard
 
 from ..run.progress import Reporter
+from .prefetch import on_threads
 
 Check = Callable[[Path], object]
 FileCheck = tuple[Path, Check]
@@ -17,22 +17,8 @@ check_shard: Check = partial(read_shard, mapped=True)  # every byte is read, non
 
 def failed_checks(reporter: Reporter, title: str, jobs: Sequence[FileCheck], threads: int) -> list[tuple[Path, str]]:
     """Return the files that fail their check, each with the reason."""
-    with reporter.bar(title, len(jobs), "files") as bar, ThreadPoolExecutor(threads) as pool:
-        try:
-            return list(_failures(pool.map(lambda job: damage(*job), jobs), jobs, bar.step))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _failures(
-    reasons: Iterable[str | None], jobs: Sequence[FileCheck], step: Callable[[], None]
-) -> Iterator[tuple[Path, str]]:
-    """Yield the files that have a reason."""
-    for (path, _), reason in zip(jobs, reasons, strict=True):
-        step()
-        if reason is not None:
-            yield path, reason
+    with on_threads(reporter, title, lambda job: damage(*job), jobs, threads, "files") as (_, results):
+        return [(path, reason) for (path, _), reason in results if reason is not None]
 
 
 def damage(path: Path, check: Check) -> str | None:

@@ -1,15 +1,13 @@
 """The shards of one set: which of them have to be made, and making them on threads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from functools import partial
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ImageError, SettingsError, ShardError
@@ -28,9 +26,8 @@ from ..run.context import RunContext
 from ..run.progress import Reporter
 from .integrity import check_shard, damage, failed_checks
 from .placement import Placement, ShardJob, placed, write_kept
-from .prefetch import Writer, prefetched
+from .prefetch import on_threads, prefetched
 
-PREFETCHED = 2  # pictures per thread that are started before the first is taken: a slow one does not delay the others
 Picture = TypeVar("Picture", bound=PictureWindows)
 
 
@@ -184,29 +181,28 @@ def make_shards(
 ) -> None:
     """Make some shards of one set.
 
-    Each thread takes a picture through all steps, then the next picture of any shard; one more thread writes. The
-    libraries below get one thread each, so the numbers are the same for any number of threads here.
+    Each thread takes a picture through all steps, then the next picture of any shard; one more thread writes a shard
+    while the next is made.
     """
     records = [record for _, members in jobs for record in members]
-    counts |= {"nothing_to_do": not jobs, "pictures": len(records), "windows": 0}
+    counts |= {"nothing_to_do": not jobs, "pictures": len(records)}
     with (
-        context.reporter.bar(title, len(records), "pictures") as bar,
-        threadpool_limits(1),
         ThreadPoolExecutor(1) as writing,
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, shards.measure, records, PREFETCHED * context.threads)) as results,
+        on_threads(context.reporter, title, shards.measure, records, context.threads) as (bar, results),
     ):
-        writer = Writer(writing)
-        for path, members in jobs:
-            measured = []
-            for _, picture in islice(results, len(members)):
-                n_windows = count_windows([picture])
-                measured.append(picture)
-                counts["windows"] += n_windows
-                bar.step(windows=n_windows)
-            if any(picture is not None for picture in measured):  # otherwise all of them are left out
-                writer.write(partial(shards.store, path, members, measured))
-        writer.finish()
+
+        def measured() -> Iterator[tuple[Path, list[ImageRecord], list[Picture | None]]]:
+            for path, members in jobs:
+                pictures = []
+                for _, picture in islice(results, len(members)):
+                    pictures.append(picture)
+                    bar.step(0, windows=count_windows([picture]))
+                if any(picture is not None for picture in pictures):  # otherwise all of them are left out
+                    yield path, members, pictures
+
+        for _ in prefetched(writing, lambda shard: shards.store(*shard), measured(), 2):
+            pass
+    counts["windows"] = bar.windows
 
 
 def count_windows(pictures: Sequence[PictureWindows | None]) -> int:

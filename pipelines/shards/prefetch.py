@@ -1,10 +1,17 @@
 """Work started in advance on threads or processes, with results in order and a bound on what is started."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Protocol, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from ..run.progress import Bar, Reporter
+
+PREFETCHED = 2  # items per thread that are started before the first is taken: a slow one does not delay the others
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,20 +57,25 @@ def prefetched(
             future.cancel()
 
 
-class Writer:
-    """Writes one file while the next is made, on a pool of one thread; each call raises the failure of the last."""
+@contextmanager
+def on_threads(
+    reporter: Reporter, title: str, work: Callable[[Item], Result], items: Sequence[Item], threads: int,
+    unit: str = "pictures",
+) -> Iterator[tuple[Bar, Iterator[tuple[Item, Result]]]]:  # fmt: skip
+    """Yield a bar, and every item with the result of `work` in the items' order; the bar steps as they are taken.
 
-    def __init__(self, pool: Executor) -> None:
-        self._pool = pool
-        self._last: Future[None] | None = None
+    The libraries below get one thread each, so the numbers are the same for any number of threads here.
+    """
+    with (
+        reporter.bar(title, len(items), unit) as bar,
+        threadpool_limits(1),
+        ThreadPoolExecutor(threads) as pool,
+        closing(prefetched(pool, work, items, PREFETCHED * threads)) as results,
+    ):
+        yield bar, _stepped(bar, results)
 
-    def write(self, work: Callable[[], None]) -> None:
-        """Start to write, once the last file is written."""
-        self.finish()
-        self._last = self._pool.submit(work)
 
-    def finish(self) -> None:
-        """Wait for the last file."""
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()
+def _stepped(bar: Bar, results: Iterable[tuple[Item, Result]]) -> Iterator[tuple[Item, Result]]:
+    for pair in results:
+        bar.step()
+        yield pair

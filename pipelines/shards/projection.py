@@ -4,13 +4,11 @@ The network need not see these pictures again when their shards are made: what i
 memory. Features are the same either way.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from lapsvm.arrays import Array
 from lapsvm.bags.stores.memory import as_bytes
@@ -26,12 +24,10 @@ from lapsvm.model_files import read_model
 from ..run.context import RunContext
 from ..run.dataset import content_hash
 from ..run.folder import RunFolder, Timing, measured
-from ..run.progress import Bar
 from .extraction import KeptPictures, fair_sample, prepare_record
 from .extractors import open_settings_extractor
 from .forecast import forecast, projected_dim
-from .jobs import PREFETCHED
-from .prefetch import prefetched
+from .prefetch import on_threads
 from .windows import windows_provenance
 
 PICTURES = 200
@@ -72,28 +68,19 @@ def open_run_extractor(
     if projection is not None:
         return Projected(full, projection), None
     projection = None if context.redo or source is None else _stored(source, made_with)
-    kept: KeptPictures = {}
-    timing = None
+    kept, timing = KeptPictures(), None
     if projection is not None and source is not None:
         made_with = read_model(source.projection, FORMAT, VERSION)[0]["made_with"]  # the pictures that it was fitted on
     else:
-        ready = _forecast(context, full, sample, before_fit())
+        pca, n_pictures = context.settings.features.pca, before_fit()
+        dim = projected_dim(full, pca)
+        ready = forecast(context, full, sample, n_pictures, dim, room=_room(), exact=pca >= 1)
         with measured() as timing:
-            projection = _fitted(context, full, sample, kept, made_with, ready)
-        kept |= ready
+            projection, kept = _fitted(context, full, sample, made_with, ready)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
         context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
     ready = {name: (picture.projected(projection.components), digest) for name, (picture, digest) in kept.items()}
     return Projected(full, projection), NewProjection(projection, made_with, timing, ready)
-
-
-def _forecast(
-    context: RunContext, extractor: Extractor, sample: Sequence[ImageRecord], n_pictures: int
-) -> KeptPictures:
-    """Report what extraction will need; return the pictures of the sample that were measured for it."""
-    pca = context.settings.features.pca
-    dim, room = projected_dim(extractor, pca), _room()
-    return forecast(context, extractor, sample, n_pictures, dim, room=room, exact=pca >= 1)
 
 
 def projection_sizes(projection: Projection) -> str:
@@ -130,71 +117,44 @@ def _sample(context: RunContext) -> list[ImageRecord]:
 
 
 def _fitted(
-    context: RunContext,
-    extractor: Extractor,
-    records: list[ImageRecord],
-    kept: KeptPictures,
-    made_with: dict[str, object],
+    context: RunContext, extractor: Extractor, records: list[ImageRecord], made_with: dict[str, object],
     ready: KeptPictures,
-) -> Projection:
-    """Return the projection of some windows of each picture; `kept` receives the pictures that there is room for.
+) -> tuple[Projection, KeptPictures]:  # fmt: skip
+    """Return the projection of some windows of each picture, and the pictures that there is room for.
 
-    `ready` are pictures that the extractor has seen.
+    `ready` are pictures that the extractor has seen; they are kept, too.
 
     If the fit is interrupted, or fails, its sums are stored, and the next call goes on from there.
     """
     begun = _stored_sums(context, extractor, made_with)
-    done = 0 if begun is None else begun.samples
-    sums: list[Moments] = []
+    kept, sums = KeptPictures(), deque[Moments](maxlen=1)
 
-    def keep(new: Moments) -> None:
-        sums[:] = [new]
+    def prepared(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
+        found = ready.get(record.id) or prepare_record(record, context.settings, extractor)
+        return None if found is None else (*found, found[0].features_of(fair_sample(found[0])))
 
-    with (
-        context.reporter.bar("projection", len(records), "pictures") as bar,
-        threadpool_limits(1),
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(
-            prefetched(pool, _prepared(context, extractor, ready), records[done:], PREFETCHED * context.threads)
-        ) as results,
-    ):
-        bar.step(done)
-        size, samples = context.settings.features.pca, _samples(context, results, bar, extractor.dim, kept)
+    remaining = records[0 if begun is None else begun.samples :]
+    with on_threads(context.reporter, "projection", prepared, remaining, context.threads) as (_, results):
+        size, samples = context.settings.features.pca, _samples(context, results, extractor.dim, kept)
         try:
-            return fit_projection(samples, extractor.blocks, size, extractor.halves, begun, keep)
+            projection = fit_projection(samples, extractor.blocks, size, extractor.halves, begun, sums.append)
         except BaseException:
             if sums:
                 context.run.files.claim([context.run.projection_sums])
                 sums[0].save(context.run.projection_sums, made_with)
             raise
-
-
-def _prepared(
-    context: RunContext, extractor: Extractor, ready: KeptPictures
-) -> Callable[[ImageRecord], tuple[PreparedWindows, str, Array] | None]:
-    """Return the function picture -> its windows, its hash, and features of some windows; None if it is left out."""
-
-    def prepare(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
-        found = ready.get(record.id) or prepare_record(record, context.settings, extractor)
-        if found is None:
-            return None
-        picture, digest = found
-        return picture, digest, picture.features_of(fair_sample(picture))
-
-    return prepare
+    return projection, kept | ready
 
 
 def _samples(
     context: RunContext,
     results: Iterable[tuple[ImageRecord, tuple[PreparedWindows, str, Array] | None]],
-    bar: Bar,
     dim: int,
     kept: KeptPictures,
 ) -> Iterator[Array]:
     """Yield the features of some windows of each picture (n, dim), none of one that is left out; fill `kept`."""
     room = 0 if context.cluster is not None else _room()  # workers prepare their own pictures
     for record, found in results:
-        bar.step()
         if found is None:
             yield np.empty((0, dim))
             continue

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...run.context import RunContext
-from ...shards.prefetch import prefetched
+from ...shards.prefetch import on_threads
 from .class_names import misspellings
 from .duplicates import Hashed, contradiction_sentence
 from .summary import summary_sentences, too_small_classes
@@ -20,7 +19,6 @@ from .summary import summary_sentences, too_small_classes
 PictureError = ImageError | MissingError
 LISTED = 10
 """Pictures that one sentence names."""
-_STARTED = 4  # pictures per thread that are started before the first result is taken
 
 
 @dataclass
@@ -73,12 +71,14 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
         folders = [context.run.shards(name)] if source is None else [context.run.shards(name), source / name]
         hashes, left_out = _stored(context, records, folders)
         unopened = [record for record in records if record.id not in hashes and record.id not in left_out]
-        checked = list(_checked(context, unopened, f"check pictures of {name}"))
-        found = {record.id: error for record, _, error in checked if error is not None}
+        title = f"check pictures of {name}"
+        with on_threads(context.reporter, title, _check, unopened, context.threads) as (_, results):
+            checked = list(results)
+        found = {record.id: error for record, error in checked if not isinstance(error, str)}
         bad[name] = left_out | found.keys()
         errors += found.values()
         stored += [(record, hashes[record.id]) for record in records if record.id in hashes]
-        opened += [(record, digest) for record, digest, error in checked if error is None]
+        opened += [(record, digest) for record, digest in checked if isinstance(digest, str)]
     if errors and not context.settings.data.skip_bad:
         raise _error(errors, len(errors) + len(opened))
     if any(bad.values()):
@@ -138,26 +138,12 @@ def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
             yield read_header(path)
 
 
-def _checked(
-    context: RunContext, records: Sequence[ImageRecord], title: str
-) -> Iterator[tuple[ImageRecord, str, PictureError | None]]:
-    """Yield every picture with the hash of its check, and why it cannot be read whole, or None."""
-    with (
-        context.reporter.bar(title, len(records), "pictures") as bar,
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, _check, records, _STARTED * context.threads)) as results,
-    ):
-        for record, (digest, error) in results:
-            bar.step()
-            yield record, digest, error
-
-
-def _check(record: ImageRecord) -> tuple[str, PictureError | None]:
-    """Return the hash of a picture's check, and why it cannot be read whole, or None."""
+def _check(record: ImageRecord) -> str | PictureError:
+    """Return the hash of a picture's check, or why it cannot be read whole."""
     try:
-        return check_image(record.path), None
+        return check_image(record.path)
     except (ImageError, MissingError) as error:
-        return "", error
+        return error
 
 
 def _hashed(context: RunContext, opened: Sequence[Hashed], stored: Sequence[Hashed]) -> list[Hashed]:
@@ -167,16 +153,8 @@ def _hashed(context: RunContext, opened: Sequence[Hashed], stored: Sequence[Hash
     """
     counts = Counter(digest for _, digest in opened)
     records = [record for record, digest in opened if stored or counts[digest] > 1]
-    with (
-        context.reporter.bar("compare pictures", len(records), "pictures") as bar,
-        ThreadPoolExecutor(context.threads) as pool,
-        closing(prefetched(pool, _pixel_hash, records, _STARTED * context.threads)) as results,
-    ):
-        hashes = []
-        for pair in results:
-            hashes.append(pair)
-            bar.step()
-        return hashes
+    with on_threads(context.reporter, "compare pictures", _pixel_hash, records, context.threads) as (_, results):
+        return list(results)
 
 
 def _pixel_hash(record: ImageRecord) -> str:

@@ -5,7 +5,7 @@ import pytest
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.shards import drawn
+from lapsvm.pipelines.shards import drawn, prefetch
 from lapsvm.pipelines.shards.drawn import as_windows, drawn_windows
 
 from lapsvm.features import open_shards
@@ -93,7 +93,7 @@ def test_an_interrupted_command_keeps_what_it_has(run_copy, stored, monkeypatch)
         return next(left)(*given)
 
     monkeypatch.setattr(drawn, "STORED_AT_ONCE", 1)
-    monkeypatch.setattr(drawn, "PREFETCHED", 1)
+    monkeypatch.setattr(prefetch, "PREFETCHED", 1)
     monkeypatch.setattr(drawn, "prepare_windows", prepare_twice)
     with pytest.raises(RuntimeError):  # the third picture
         drawn_windows(context, shards_of(context), boxes)

@@ -2,10 +2,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Barrier, Event
+from threading import Event
 
 import pytest
-from lapsvm.pipelines.shards.prefetch import Writer, prefetched
+from lapsvm.pipelines.shards.prefetch import prefetched
 
 WAIT = 20  # seconds, then a test fails instead of hanging
 
@@ -51,23 +51,3 @@ def test_a_failure_stops_what_is_not_begun():
             next(results)
         gate.set()
     assert begun == [0, 1, 2]
-
-
-def test_a_writer_writes_while_the_caller_goes_on_and_raises_later():
-    written, together = [], Barrier(2, timeout=WAIT)
-
-    def fail():
-        raise OSError("full")
-
-    with ThreadPoolExecutor(1) as pool:
-        writer = Writer(pool)
-        writer.write(lambda: written.append(together.wait() is not None))
-        together.wait()  # not reached if the caller had to wait for the writer
-        writer.write(lambda: written.append(2))
-        writer.finish()
-        assert written == [True, 2]
-        writer.write(fail)
-        with pytest.raises(OSError, match="full"):
-            writer.write(lambda: written.append(3))
-        writer.finish()
-    assert written == [True, 2]
