@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from lapsvm.pipelines.commands.verbs import main as lapsvm
 from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.run.context import RunContext
 from PIL import Image
 
 LARGE = (5168, 3880)
@@ -41,7 +42,7 @@ def write_pictures(root: Path, count: int) -> None:
 
 def opened(run: Path) -> ReviewSession:
     """Return a session after what a browser asks before the first picture."""
-    session = ReviewSession.open(run, None, None, quiet=True)
+    session = ReviewSession(RunContext.opened(run, "review", quiet=True))
     session.overview()
     session.item(0, session.queue(0)[0]["n"])
     return session

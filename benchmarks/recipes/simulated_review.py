@@ -96,7 +96,7 @@ def _lines(results: Path) -> list[dict[str, Any]]:
 def reviewed_run(source: Path, target: Path, count: Count, seed: int, order: str, threads: int) -> list[dict[str, Any]]:
     """Return a line for each class of a copy of a run with so many verdicts a class; 0 is the run as it is."""
     path = copied(source, target) if count else source
-    session = ReviewSession.open(path, None, None, quiet=True)
+    session = ReviewSession(RunContext.opened(path, "review", quiet=True))
     truth = known_boxes(session.context, session.context.settings.data.train_set).truth
     verdicts = {one.name: review(session, one, truth[one.name], count, seed, order) for one in session.classes}
     if count:

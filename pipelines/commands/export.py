@@ -24,10 +24,7 @@ from lapsvm.features import open_shards
 
 from ..results.detections import check_detections, stored_probabilities
 from ..run.context import RunContext
-from ..run.dataset import RunData, moved
-from ..run.folder import RunFolder
 from ..run.progress import Reporter
-from ..run.settings import DataSettings
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,10 @@ def export_run(options: Mapping[str, Any]) -> None:
     format_name, copy = options["format_name"], options["copy"]
     check_export(format_name, copy, others=["onnx"])
     choice = BoxChoice(options["threshold"], options["per_class"], options["labelled_only"])
-    run = RunFolder(options["out"])
-    settings = moved(run.require_settings("export"), options["root"])
-    context = RunContext(run, settings, 1, Reporter(options["quiet"]))
+    context = RunContext.opened(options["out"], "export", options["root"], quiet=options["quiet"])
     data = context.data
-    chosen_set = checked_set(data, options["set_name"], settings.data)
-    detections = _read_detections(run, data, chosen_set)
+    chosen_set = checked_set(context, options["set_name"])
+    detections = _read_detections(context, chosen_set)
     check_detections(context, "export", chosen_set)
     _check_labels(data.records[chosen_set], choice, chosen_set)
     pictures, n_rotated = _annotated_pictures(context, chosen_set, detections, choice)
@@ -91,25 +86,27 @@ def export_run(options: Mapping[str, Any]) -> None:
     _report(annotations, len(data.records[chosen_set]), n_rotated, options["to"], context.reporter)
 
 
-def checked_set(data: RunData, set_name: str | None, settings: DataSettings) -> str:
+def checked_set(context: RunContext, set_name: str | None) -> str:
     """Return the set that a command names, by default the test set where there is one; OptionError if it is unknown."""
+    sets, test_set = context.data.records, context.settings.data.test_set
     if set_name is None:
-        return settings.test_set if settings.test_set in data.records else settings.train_set
-    if set_name not in data.records:
-        raise OptionError(f"option --set must be a set of the run ({', '.join(data.records)}), got {set_name!r}.")
+        return test_set if test_set in sets else context.train_set
+    if set_name not in sets:
+        raise OptionError(f"option --set must be a set of the run ({', '.join(sets)}), got {set_name!r}.")
     return set_name
 
 
-def _read_detections(run: RunFolder, data: RunData, set_name: str) -> dict[str, ClassDetections]:
+def _read_detections(context: RunContext, set_name: str) -> dict[str, ClassDetections]:
     """Return the detections of every class of the run."""
+    run, classes = context.run, context.data.classes
     folder = run.detections(set_name)
     detections = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
-    for name in data.classes:
+    for name in classes:
         if name not in detections:
             raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
     return {
         name: ClassDetections.grouped(detections[name], stored_probabilities(run, set_name, name, detections[name]))
-        for name in data.classes
+        for name in classes
     }
 
 

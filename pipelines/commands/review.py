@@ -19,9 +19,6 @@ from ..review.mended.verdicts import MendedExport, unseen_pictures
 from ..review.server import ReviewServer
 from ..review.session import ReviewSession
 from ..run.context import RunContext
-from ..run.dataset import moved
-from ..run.folder import RunFolder
-from ..run.progress import Reporter
 from ..run.verdicts import add_verdicts, merge_verdicts
 
 
@@ -32,60 +29,55 @@ def review_run(options: Mapping[str, Any]) -> None:
     """
     if options["page"] and options["merge"]:
         raise OptionError("options --page and --merge must not go together; merge first.")
-    run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
-    run.require_settings("review")
+    context = RunContext.opened(options["out"], "review", options["root"], quiet=options["quiet"])
+    run = context.run
     with run.lock("lapsvm review"):
         if options["merge"]:
-            _merge(options, run, reporter)
+            _merge(options, context)
             return
         run.files.check([run.verdicts_file])
-        session = ReviewSession.open(options["out"], options["class_name"], options["root"], quiet=options["quiet"])
+        session = ReviewSession(context, options["class_name"])
         if options["page"]:
-            _write(session, options["page"], reporter)
+            _write(session, options["page"])
         else:
             run.files.claim([run.verdicts_file])
-            _serve(session, options["port"] or 0, reporter, browse=not options["no_browser"])
+            _serve(session, options["port"] or 0, browse=not options["no_browser"])
 
 
-def _merge(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> None:
-    path = options["merge"]
+def _merge(options: Mapping[str, Any], context: RunContext) -> None:
+    path, run = options["merge"], context.run
     if path.is_dir() or path.suffix in (".json", ".xml"):
-        count = _merge_export(options, run, reporter)
+        count = _merge_export(path, context, accept_unchanged=options["accept_unchanged"])
     else:
         count = merge_verdicts(run, path)
-    reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{_next_step(run, count)}")
+    next_step = f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if count else ""
+    context.reporter.say(f"review: {count} new verdicts of {path} are in {run.verdicts_file}.{next_step}")
 
 
-def _merge_export(options: Mapping[str, Any], run: RunFolder, reporter: Reporter) -> int:
+def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> int:
     """Take what a person changed in an export, say what says nothing, and return how many verdicts are new."""
-    settings = moved(run.require_settings("review"), options["root"])
-    context = RunContext(run, settings, 1, reporter)
-    shards = open_shards(run.shards(settings.data.train_set))
+    shards = open_shards(context.run.shards(context.train_set))
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
-    mended = MendedExport(options["merge"], hashes, context.data.classes)
-    verdicts = mended.verdicts(context.verdicts, accept_unchanged=options["accept_unchanged"])
-    unseen = unseen_pictures(verdicts, {record.id: record for record in context.data.records[settings.data.train_set]})
+    mended = MendedExport(path, hashes, context.data.classes)
+    verdicts = mended.verdicts(context.verdicts, accept_unchanged=accept_unchanged)
+    unseen = unseen_pictures(verdicts, context.training_pictures)
     for sentence in [*mended.sentences, *unseen.values()]:
-        reporter.say(f"review: {options['merge']} ({mended.format_name}): {sentence}")
-    return add_verdicts(run, [one for one in verdicts if one.picture not in unseen])
+        context.reporter.say(f"review: {path} ({mended.format_name}): {sentence}")
+    return add_verdicts(context.run, [one for one in verdicts if one.picture not in unseen])
 
 
-def _next_step(run: RunFolder, count: int) -> str:
-    return f" Train on them: lapsvm run --out {shlex.quote(str(run.path))}" if count else ""
-
-
-def _write(session: ReviewSession, path: Path, reporter: Reporter) -> None:
+def _write(session: ReviewSession, path: Path) -> None:
     """Write the page as one file, but over no file of another kind."""
     if path.exists() and b"<title>Review of boxes</title>" not in path.read_bytes()[:4096]:
         raise OptionError(f"option --page must name a new file, or a page of this kind, got {path}.")
     count = write_page(session, path)
     out = session.context.run.path
-    reporter.say(
+    session.context.reporter.say(
         f"review: {path} holds {count} pictures; take its verdicts back with lapsvm review --out {out} --merge FILE."
     )
 
 
-def _serve(session: ReviewSession, port: int, reporter: Reporter, *, browse: bool) -> None:
+def _serve(session: ReviewSession, port: int, *, browse: bool) -> None:
     """Serve the page, and at the end say what is known."""
     Thread(target=session.prepare, daemon=True).start()
     with ReviewServer(session, port) as server:
@@ -100,7 +92,7 @@ def _serve(session: ReviewSession, port: int, reporter: Reporter, *, browse: boo
                     opened.parent.rmdir()
             for index, one in enumerate(session.classes):
                 if figure := session.figure(index):
-                    reporter.say(f"review: {one.name}: {figure}")
+                    session.context.reporter.say(f"review: {one.name}: {figure}")
 
 
 def _open_browser(address: str) -> Path:

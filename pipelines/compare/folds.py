@@ -53,7 +53,7 @@ def compare_folds(
 
 def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
     """Return the held-out pictures of every class and fold, seed by seed."""
-    ids = np.array(open_shards(context.run.shards(context.settings.data.train_set)).image_ids)
+    ids = np.array(open_shards(context.run.shards(context.train_set)).image_ids)
     labels = _labels(context, ids.tolist(), classes)
     return {
         name: [
@@ -67,15 +67,15 @@ def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds:
 
 def _labels(context: RunContext, ids: Sequence[str], classes: Sequence[str]) -> dict[str, NDArray[np.int8]]:
     """Return class -> label of every picture."""
-    records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
-    return {name: label_vector([records[image] for image in ids], name) for name in classes}
+    records = [context.training_pictures[image] for image in ids]
+    return {name: label_vector(records, name) for name in classes}
 
 
 def _held_out_scores(
     context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], held_out: Folds
 ) -> Float64:
     """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
-    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    shards = open_shards(context.run.shards(context.train_set))
     labels = _labels(context, shards.image_ids, classes)
     bags = training_bags(context, shards)[0]
     trials = [
@@ -89,7 +89,7 @@ def _held_out_scores(
 
 def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
     """Return the constants that training, not refinement, chose for each class."""
-    shards = open_shards(context.run.shards(context.settings.data.train_set))
+    shards = open_shards(context.run.shards(context.train_set))
     detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
     models = {detector.class_name: detector for detector in detectors}
     return {name: _constants(models[name]) for name in classes}

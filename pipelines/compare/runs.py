@@ -23,11 +23,8 @@ from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.draws import LEVEL, Figure, class_figures
 from ..run.checks import check_settings
 from ..run.context import RunContext
-from ..run.dataset import moved
 from ..run.files import check_outside
-from ..run.folder import RunFolder
 from ..run.ownership import table_files
-from ..run.progress import Reporter
 from .differences import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg
@@ -154,9 +151,9 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def open_run(name: str, folder: Path, threads: int, quiet: bool, root: str | None = None) -> ComparedRun:
     """Return the run in `folder`, its settings checked; `root` is the folder of its data, if it has moved."""
-    run = RunFolder(folder)
-    settings = moved(check_settings(run.require_settings("compare")), root)
-    return ComparedRun(name, RunContext(run, settings, threads, Reporter(quiet)))
+    context = RunContext.opened(folder, "compare", root, threads=threads, quiet=quiet)
+    check_settings(context.settings)
+    return ComparedRun(name, context)
 
 
 def shared_classes(runs: Sequence[ComparedRun]) -> list[str]:

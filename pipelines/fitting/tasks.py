@@ -36,7 +36,7 @@ class FitTask:
 
 def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
     """Return the training task of every class, with labels in the shards' order."""
-    by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    by_id = context.training_pictures
     missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
     if missing:
         raise SettingsError(
@@ -65,18 +65,11 @@ def _class_task(
         "shards": shards.provenance,
         "detection": asdict(context.settings.detect),
     }
-    labels, reviews = _reviewed(context, shards, name, y)
+    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
+    labels, reviews = mended_labels(reviewed, y, shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
     return FitTask(name, labels, provenance, context.trained_model(name), reviews)
-
-
-def _reviewed(context: RunContext, shards: ShardSet, name: str, y: Labels) -> tuple[Labels, Reviews]:
-    """Return the labels of a class after the verdicts of a person, and these."""
-    if not context.verdicts.of_class(name):
-        return y, Reviews()
-    reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
-    return mended_labels(reviewed, y, shards.image_ids)
 
 
 def labels_provenance(y: Labels) -> dict[str, Any]:

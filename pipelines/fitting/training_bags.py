@@ -99,7 +99,7 @@ def _opened(
     memory: int | str | None = None,
 ) -> tuple[Bags, Float64]:
     """Return the scaled training pictures and the scale, reading each shard once and checking it."""
-    set_name = context.settings.data.train_set
+    set_name = context.train_set
     total = None if context.cluster else shards.n_windows  # workers report only at the end
     with context.reporter.bar(f"read {set_name}", total, "windows") as bar:
         norms = BlockNorms(blocks) if context.cluster else _NormsWithBar(blocks, bar)

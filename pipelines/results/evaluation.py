@@ -113,7 +113,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     rows = {name: _rows(of_class, others) for name, of_class in detections.items()}
     located = {name: _selected(of_class, rows[name]) for name, of_class in detections.items()}
     truth = None if known is None or not boxed else _without(known.truth, others)
-    trained_on = set_name == context.settings.data.train_set
+    trained_on = set_name == context.train_set
     return SetEvaluation(
         detections=detections,
         located=located,

@@ -37,7 +37,7 @@ def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]
 
 def training_shards(context: RunContext) -> ShardSet | None:
     """Return the shards of the training set; None if they are gone."""
-    name = context.settings.data.train_set
+    name = context.train_set
     return open_shards(context.run.shards(name)) if context.run.has_shards(name) else None
 
 
@@ -78,7 +78,7 @@ def is_refined(path: Path) -> bool:
 
 
 def _tasks_without_shards(context: RunContext) -> list[FitTask]:
-    records, training = context.data.records[context.settings.data.train_set], training_settings(context)
+    records, training = context.data.records[context.train_set], training_settings(context)
     tasks = []
     for name in context.data.classes:
         y = label_vector(records, name)

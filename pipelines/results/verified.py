@@ -103,7 +103,7 @@ def verified_classes(context: RunContext) -> dict[str, Verified]:
 
 def reviewed_classes(context: RunContext) -> dict[str, ReviewedClass]:
     """Return class -> its verdicts, for the classes that have some; none without shards, which know the pixels."""
-    log, set_name = context.verdicts, context.settings.data.train_set
+    log, set_name = context.verdicts, context.train_set
     names = [name for name in context.data.classes if log.of_class(name)]
     if not names or not context.run.has_shards(set_name):
         return {}

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -25,8 +24,6 @@ from ..results.inputs import training_shards
 from ..results.verified import Verified, verified
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..run.folder import RunFolder
-from ..run.progress import Reporter
 from ..run.verdicts import Verdict, append_verdicts
 from .candidates import candidate_boxes
 from .order import FIRST, random_order
@@ -80,37 +77,21 @@ class ReviewSession:
     """
 
     def __init__(self, context: RunContext, class_name: str | None = None) -> None:
-        self._context, self._lock = context, Lock()
+        self.context, self._lock = context, Lock()
         self.shards = _shards(context)
         self.ids, self.hashes = self.shards.image_ids, self.shards.pixel_hashes
-        records = {record.id: record for record in context.data.records[context.settings.data.train_set]}
-        self._records = [records[name] for name in self.ids]
+        self._records = [context.training_pictures[name] for name in self.ids]
         self.classes = [self._class(one) for one in _detectors(context, class_name)]
         self._places = _places(self.shards)
         self.image = lru_cache(16)(self._image)
 
-    @classmethod
-    def open(cls, out: Path, class_name: str | None, root: str | None, *, quiet: bool) -> "ReviewSession":
-        """Open the review of a run folder; `root` is the folder of the data, if it has moved."""
-        from ..run.dataset import moved
-
-        run = RunFolder(out)
-        run.check_is_run()
-        context = RunContext(run, moved(run.require_settings("review"), root), 1, Reporter(quiet))
-        return cls(context, class_name)
-
-    @property
-    def context(self) -> RunContext:
-        """The run."""
-        return self._context
-
     def _class(self, detector: Detector) -> ClassReview:
         name = detector.class_name
-        held_out = read_held_out(self._context.run, name)
+        held_out = read_held_out(self.context.run, name)
         positives = np.flatnonzero(label_vector(self._records, name) > 0).tolist()
-        order = random_order([self.ids[row] for row in positives], name, self._context.settings.seed)
+        order = random_order([self.ids[row] for row in positives], name, self.context.settings.seed)
         boxes = {} if held_out is None else dict(zip(held_out.ids, held_out.boxes, strict=True))
-        usable = ReviewedClass.of_pictures(self._context.verdicts, name, self.ids, self.hashes)
+        usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes)
         return ClassReview(
             name, detector, held_out, [positives[place] for place in order], dict(usable.verdicts), boxes
         )
@@ -213,7 +194,7 @@ class ReviewSession:
         verdict = Verdict.parsed({**given, **known, "candidates": candidates})
         _check_inside(verdict, width, height)
         with self._lock:
-            append_verdicts(self._context.run.verdicts_file, [verdict])
+            append_verdicts(self.context.run.verdicts_file, [verdict])
             one.verdicts[verdict.picture] = verdict
         return {"figure": self.figure(index)}
 
@@ -271,10 +252,9 @@ def jpeg(pixels: Pixels, side: int) -> bytes:
 def _shards(context: RunContext) -> ShardSet:
     shards = training_shards(context)
     if shards is None:
-        folder = context.run.shards(context.settings.data.train_set)
+        folder = context.run.shards(context.train_set)
         raise StageError(f"review needs the windows of the training set, but {folder} holds no shards.")
-    known = {record.id for record in context.data.records[context.settings.data.train_set]}
-    lost = next((name for name in shards.image_ids if name not in known), None)
+    lost = next((name for name in shards.image_ids if name not in context.training_pictures), None)
     if lost is not None:
         raise StageError(f"review needs the pictures of the run, but the data set has no picture {lost!r}.")
     return shards

@@ -4,12 +4,14 @@ import sys
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
 
-from .dataset import RunData, open_run_data
+from .dataset import RunData, moved, open_run_data
 from .folder import RunFolder, Timing
 from .progress import Reporter
 from .settings import Settings
@@ -77,31 +79,48 @@ class RunContext:
     sizes_are_open: bool = False
     attached_boxes: Any = field(default=None, repr=False)
     began: float = field(default_factory=time.perf_counter, repr=False)
-    _data: RunData | None = field(default=None, repr=False)
-    _verdicts: VerdictLog | None = field(default=None, repr=False)
+
+    @classmethod
+    def opened(
+        cls, out: str | Path, verb: str, root: str | Path | None = None, *, threads: int = 1, quiet: bool = False
+    ) -> Self:
+        """Return the context of a verb that reads a run; `root` is the folder of its data, if it has moved.
+
+        Raises StageError if there is no run.
+        """
+        run = RunFolder(out)
+        return cls(run, moved(run.require_settings(verb), root), threads, Reporter(quiet))
 
     @property
     def wanted_precision(self) -> float:
         """The precision that evaluation gives thresholds for."""
         return PRECISION if self.precision is None else self.precision
 
-    @property
+    @cached_property
     def data(self) -> RunData:
         """The data set, opened once."""
-        if self._data is None:
-            self._data = open_run_data(self.settings.data, self.settings.seed)
-            for name, reason in self._data.skipped.items():
-                self.reporter.say(f"class {name} is left out: it {reason}")
-        return self._data
+        data = open_run_data(self.settings.data, self.settings.seed)
+        for name, reason in data.skipped.items():
+            self.reporter.say(f"class {name} is left out: it {reason}")
+        return data
 
-    @property
+    @cached_property
     def verdicts(self) -> VerdictLog:
         """What a person said of pictures of the run, read once."""
-        if self._verdicts is None:
-            self._verdicts = read_verdicts(self.run.verdicts_file)
-            if self._verdicts.damage:
-                self.reporter.warn(self._verdicts.damage)
-        return self._verdicts
+        verdicts = read_verdicts(self.run.verdicts_file)
+        if verdicts.damage:
+            self.reporter.warn(verdicts.damage)
+        return verdicts
+
+    @property
+    def train_set(self) -> str:
+        """The name of the set to train on."""
+        return self.settings.data.train_set
+
+    @cached_property
+    def training_pictures(self) -> dict[str, ImageRecord]:
+        """Id -> picture of the training set."""
+        return {record.id: record for record in self.data.records[self.train_set]}
 
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final model, unless refinement follows."""

@@ -111,7 +111,7 @@ def _measured(
     except LapsvmError as error:
         _say_lost(context, missing, str(error))
         return
-    by_id = {record.id: record for record in context.data.records[context.settings.data.train_set]}
+    by_id = context.training_pictures
     records, lost = [by_id[name] for name in missing], {}
 
     def measure(record: ImageRecord) -> PictureWindows | str:

@@ -51,7 +51,7 @@ def _verb(context: RunContext) -> str:
 
 def _comparable(context: RunContext, set_name: str, shards: ShardSet) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what shards were made with, and what the settings and the training set's shards ask for."""
-    settings, train_set = context.settings, context.settings.data.train_set
+    settings, train_set = context.settings, context.train_set
     from_files = settings.windows.method in (FILE, IMPORTED)  # which may be gone
     wanted = {
         "windows": {"method": settings.windows.method} if from_files else windows_provenance(settings.windows),

@@ -156,7 +156,7 @@ def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: f
     if not resident:
         return 0.0
     limit = as_bytes(context.memory)
-    n_windows = sample.windows * len(context.data.records[context.settings.data.train_set])
+    n_windows = sample.windows * len(context.data.records[context.train_set])
     training = min(_TRAINING * n_windows * row, np.inf if limit is None else limit) + _MODULES
     shard = IMAGES_PER_SHARD * sample.windows * dim * _WORKING
     return resident + max(training if len(context.stages) > 1 else 0.0, shard + prepared)

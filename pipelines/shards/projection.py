@@ -111,7 +111,7 @@ def _stored(run: RunFolder, made_with: dict[str, object]) -> Projection | None:
 
 def _sample(context: RunContext) -> list[ImageRecord]:
     """Return the pictures on which the components are fitted."""
-    records = context.data.records[context.settings.data.train_set]
+    records = context.data.records[context.train_set]
     order = np.random.default_rng(context.settings.seed).permutation(len(records))[:PICTURES]
     return [records[index] for index in np.sort(order)]
 

@@ -54,7 +54,7 @@ def _has_boxes(sets: Mapping[str, SetEvaluation]) -> bool:
 
 def _tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the tables to print with their titles: unseen pictures first, the training pictures last."""
-    train_set = context.settings.data.train_set
+    train_set = context.train_set
     for name, entry in sets.items():
         if name != train_set:
             yield entry, f"{name} set"

@@ -20,7 +20,7 @@ from .shard_sets import Make, claim_shards, make_set
 
 def run(context: RunContext) -> None:
     """Extract the shards of every set, after checking the proposals that files hold."""
-    if context.redo or not any(context.run.shards(context.settings.data.train_set).glob("*.safetensors")):
+    if context.redo or not any(context.run.shards(context.train_set).glob("*.safetensors")):
         check_sizes(context.settings, context.device)  # shards that are there were made with these sizes
     check_proposals(context)
     extract_sets(context)
@@ -30,7 +30,7 @@ def run(context: RunContext) -> None:
 def extract_sets(context: RunContext) -> None:
     """Make the missing shards of every set; SettingsError if there are shards made with other settings."""
     source = None if context.shards_from is None else RunFolder(context.shards_from)
-    if source is not None and not source.shards(context.settings.data.train_set).is_dir():
+    if source is not None and not source.shards(context.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
@@ -38,7 +38,7 @@ def extract_sets(context: RunContext) -> None:
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
-        kept = projection.kept if projection is not None and name == context.settings.data.train_set else None
+        kept = projection.kept if projection is not None and name == context.train_set else None
         sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, kept)
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
@@ -61,7 +61,7 @@ def extract_sets(context: RunContext) -> None:
 
 def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
     """Choose the sizes for the pictures where nobody gave any, and report what is too small for them."""
-    records = context.data.records[context.settings.data.train_set]
+    records = context.data.records[context.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
     data.sentences += [sentence] if sentence else []
 

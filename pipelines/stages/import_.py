@@ -23,7 +23,7 @@ def run(context: RunContext) -> None:
     for set_name, records in context.data.records.items():
         sources.check_all([record.id for record in records], set_name)
     data = check_data(context)
-    first = sources.read(context.data.records[context.settings.data.train_set][0].id)[0]
+    first = sources.read(context.data.records[context.train_set][0].id)[0]
     sets = {name: SetImport(context, name, sources, first) for name in context.data.records}
     to_do = claim_shards(context, sets)
     context.save_settings()

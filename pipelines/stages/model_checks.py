@@ -29,7 +29,7 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
 
 def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:
     """Raise SettingsError if a model was trained on another set of the run."""
-    now = context.settings.data.train_set
+    now = context.train_set
     if task.path.exists() and before != now:
         raise SettingsError(
             f"{task.path} was trained with data.train_set {before!r} instead of {now!r}; use another --out, or --redo "

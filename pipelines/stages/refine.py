@@ -44,7 +44,7 @@ def run(context: RunContext) -> None:
     """
     if not context.settings.refine.rounds:
         return
-    shards = finished_shards(context, "refine", context.settings.data.train_set)
+    shards = finished_shards(context, "refine", context.train_set)
     trained = trained_tasks(context, shards)
     detectors = {detector.class_name: detector for detector in load_detectors(context, "refine", trained)}
     _check_verdicts(trained)

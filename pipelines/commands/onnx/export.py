@@ -23,9 +23,6 @@ from lapsvm.files import write_atomically
 
 from ...results.boxes.known import known_boxes
 from ...run.context import RunContext
-from ...run.dataset import moved
-from ...run.folder import RunFolder
-from ...run.progress import Reporter
 from ..export import checked_set
 from .comparison import Compared, compare_picture, summary
 
@@ -75,12 +72,10 @@ def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, r
     MissingError, DependencyError, WriteError
         If the run has no models, a package is not installed, or the file cannot be written.
     """
-    run, reporter = RunFolder(out), Reporter(quiet)
-    settings = moved(run.require_settings("export"), root)
-    context = RunContext(run, settings, 1, reporter)
-    chosen_set = checked_set(context.data, set_name, settings.data)
+    context = RunContext.opened(out, "export", root, quiet=quiet)
+    reporter, chosen_set = context.reporter, checked_set(context, set_name)
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
-    network, name = _network(predictor, settings.features.extractors)
+    network, name = _network(predictor, context.settings.features.extractors)
     content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
     detector = OnnxDetector(content)
     pictures = _spread(context.data.records[chosen_set])

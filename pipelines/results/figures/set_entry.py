@@ -65,7 +65,7 @@ def set_entry(
     if truth is not None and context.run.has_shards(set_name):
         known = {name: truth[name] for name in evaluation.detections}
         entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
-    trained_on, seed = set_name == context.settings.data.train_set, context.settings.seed
+    trained_on, seed = set_name == context.train_set, context.settings.seed
     intervals = set_intervals(evaluation, context.data.records[set_name], seed, trained_on=trained_on)
     if intervals is not None:
         entry["intervals"] = intervals
@@ -108,7 +108,7 @@ def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) 
         check_entry(entry)
         has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
         is_current = has_errors and _holds(entry, evaluation.table())
-        if set_name == context.settings.data.train_set:
+        if set_name == context.train_set:
             held_out = Unseen.of_run(context).table(evaluation.truth)
             stored: Any = entry.get("held_out")
             is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)

@@ -102,7 +102,7 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
     """Raise OneClassError if the command trains and a class has too few readable pictures for the folds."""
     if "train" not in context.stages:
         return
-    train_set = context.settings.data.train_set
+    train_set = context.train_set
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
     small = too_small_classes(context.settings, context.data.classes, records)
     if small:

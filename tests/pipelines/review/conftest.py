@@ -12,6 +12,7 @@ import urllib.request
 import pytest
 from lapsvm.pipelines.review.server import ReviewServer
 from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.run.context import RunContext
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -23,7 +24,7 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 @pytest.fixture
 def session(run_copy):
     """The review of a small run that a test may change."""
-    opened = ReviewSession.open(run_copy, None, None, quiet=True)
+    opened = ReviewSession(RunContext.opened(run_copy, "review", quiet=True))
     opened.context.run.files.claim([opened.context.run.verdicts_file])  # as the command does
     return opened
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts
 
@@ -52,7 +53,7 @@ def say(run, *verdicts):
 
 def pictures(run, name=CLASS):
     """Return picture -> shown boxes and hash of a class's positives, in the order of review."""
-    session = ReviewSession.open(run, name, None, quiet=True)
+    session = ReviewSession(RunContext.opened(run, "review", quiet=True), name)
     (one,) = session.classes
     return {session.ids[row]: (session.candidates(one, row)[0], session.hashes[row]) for row in one.rows}
 
@@ -61,7 +62,7 @@ def true_boxes(run, name=CLASS):
     """Return picture -> its objects."""
     from lapsvm.pipelines.results.boxes.known import known_boxes
 
-    session = ReviewSession.open(run, name, None, quiet=True)
+    session = ReviewSession(RunContext.opened(run, "review", quiet=True), name)
     return {picture: of.boxes for picture, of in known_boxes(session.context, "trainval").truth[name].items()}
 
 
