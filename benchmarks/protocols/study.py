@@ -9,7 +9,7 @@ import numpy as np
 from cell_figures import Figures, image_ap, test_figures, train_figures
 from cells import Cell
 from lapsvm.pipelines.fitting.fold_models import held_out_folds
-from lapsvm.pipelines.fitting.trainer import Trainer, training_progress
+from lapsvm.pipelines.fitting.trainer import fit_side_by_side, training_progress
 from lapsvm.pipelines.run.dataset import Labels
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import DetectSettings
@@ -80,7 +80,8 @@ class Study:
         ]
         names = [trial.name for trial in trials for _ in options]
         with training_progress(self.reporter, method.title, names, self.start.tol) as progress:
-            solutions = Trainer(progress).fit(problems, bags)
+            solved = fit_side_by_side(problems, [[problem.C] for problem in problems], bags, progress)
+        solutions = [solution for (solution,) in solved]
         return [min(group, key=lambda solution: solution.objective) for group in _batches(solutions, len(options))]
 
     def _entry(self, method: Method, name: str, done: Sequence[tuple["Trial", LatentSolution, float]]) -> Cell:

@@ -15,7 +15,7 @@ from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, Re
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
 from ..run.settings import Settings, TrainSettings
-from .trainer import Trainer, training_progress
+from .trainer import fit_side_by_side, training_progress
 
 
 class Constants(NamedTuple):
@@ -70,7 +70,7 @@ def fit_requests(
         training_progress(context.reporter, title, classes, tol, len(requests)) as progress,
     ):
         options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
-        solved = Trainer(progress, **options).fit_paths(problems, [values for _, values in paths], bags)
+        solved = fit_side_by_side(problems, [values for _, values in paths], bags, progress, **options)
     solutions = {
         index: solved[number][values.index(requests[index].constants.C)]
         for number, (indices, values) in enumerate(paths)
@@ -85,15 +85,12 @@ def _paths(train: TrainSettings, requests: Sequence[FitRequest]) -> list[tuple[l
     for index, (y, constants) in enumerate(requests):
         key = (y.tobytes(), constants._replace(C=0.0)) if train.path else index
         shared.setdefault(key, []).append(index)
-    return [
-        (indices, _values(train, [requests[index].constants.C for index in indices])) for indices in shared.values()
-    ]
-
-
-def _values(train: TrainSettings, requested: Sequence[float]) -> list[float]:
-    """Return the values of C on the way to the requested ones."""
-    before = [C for C in train.C if min(requested) < C] if train.path else []
-    return sorted({*requested, *before}, reverse=True)
+    paths = []
+    for indices in shared.values():
+        requested = {requests[index].constants.C for index in indices}
+        before = {C for C in train.C if min(requested) < C} if train.path else set()  # on the way to the requested ones
+        paths.append((indices, sorted(requested | before, reverse=True)))
+    return paths
 
 
 def replay_log(
@@ -102,7 +99,7 @@ def replay_log(
     """Return the log of a training, with the answers of an interrupted one; None where the run folder is only read."""
     if not context.run.is_locked:
         return nullcontext()
-    shards = open_shards(context.run.shards(context.settings.data.train_set)).provenance
+    shards = open_shards(context.run.shards(context.train_set)).provenance
     hashed = [(content_hash(request.y.tolist()), request.constants) for request in requests]
     decisive = [title, hashed, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
     key = content_hash(json.dumps(decisive, sort_keys=True, default=np.ndarray.item))

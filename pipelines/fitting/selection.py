@@ -85,18 +85,14 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
     """
     grids = {name: grid(context.settings, y) for name, y in labels.items()}
     if all(len(candidates) == 1 for candidates in grids.values()):
-        return {name: same_everywhere(context.settings, labels[name], grids[name][0]) for name in labels}
+        n_folds = {name: int(fold_numbers(context.settings, y).max(initial=0)) for name, y in labels.items()}
+        return {name: Choice(only, [only] * n_folds[name], [], []) for name, (only,) in grids.items()}
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
     results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
     for trial, outcome in zip(trials, outcomes, strict=True):
         results[trial.class_name].append((trial, outcome))
     return {name: _choice(name, results[name], context.settings.train.margin) for name in labels}
-
-
-def same_everywhere(settings: Settings, y: Labels, constants: Constants) -> Choice:
-    """Return the choice of the same constants for all models of a class."""
-    return Choice(constants, [constants] * int(fold_numbers(settings, y).max(initial=0)), [], [])
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -140,18 +136,11 @@ def _choice(name: str, results: Sequence[tuple[Trial, Outcome]], margin: float) 
         {**constants.known(), "folds": image_aps} for constants, image_aps in shared.items()
     ]
     rows = [history_rows(name, f"fold {trial.number}", trial.constants, outcome.solution) for trial, outcome in results]
-    grid = list(shared)
-    of_folds = [grid[best_candidate(without_fold(candidates, k), margin)] for k in range(len(candidates[0]["folds"]))]
+    grid, of_folds = list(shared), []
+    for k in range(len(candidates[0]["folds"])):
+        unseen = [{**entry, "folds": entry["folds"][:k] + entry["folds"][k + 1 :]} for entry in candidates]
+        of_folds.append(grid[best_candidate(unseen, margin)])
     return Choice(grid[best_candidate(candidates, margin)], of_folds, candidates, list(chain.from_iterable(rows)))
-
-
-def without_fold(candidates: Sequence[Mapping[str, Any]], number: int) -> list[dict[str, Any]]:
-    """Return the records of candidates without the scores of fold `number`, from 0."""
-
-    def others(value: Any) -> Any:
-        return value[:number] + value[number + 1 :] if isinstance(value, list) else value
-
-    return [{key: others(value) for key, value in entry.items()} for entry in candidates]
 
 
 def best_candidate(candidates: Sequence[Mapping[str, Any]], margin: float = 0.0) -> int:

@@ -2,15 +2,16 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags
-from lapsvm.latent import LatentProblem, LatentSolution, fit_many, fit_paths
+from lapsvm.latent import LatentProblem, LatentSolution, fit_paths
 
 from ..run.progress import Bar, Reporter
 
@@ -18,7 +19,6 @@ SIDE_BY_SIDE = 512  # problems that share passes: each stores its planes, and a 
 _SHOWN = 3  # warnings printed in full
 NAMED = 4  # classes whose gap is shown
 FEW = 3  # outer steps of a training before the time left is predicted
-Result = TypeVar("Result")
 
 
 class TrainingProgress:
@@ -91,41 +91,35 @@ def _is_converged(records: Sequence[Mapping[str, Any]], tol: float) -> bool:
     return bool(is_certified and (last["changed"] == 0 or fall <= tol * abs(last["objective"])))
 
 
-class Trainer:
-    """Trains problems side by side, at most `SIDE_BY_SIDE` in one pass.
+def fit_side_by_side(
+    problems: Sequence[LatentProblem],
+    values: Sequence[Sequence[float]],
+    bags: Bags,
+    progress: TrainingProgress | None = None,
+    **options: Any,
+) -> list[list[LatentSolution]]:
+    """Return the solutions of every problem for its values of C, trained with at most `SIDE_BY_SIDE` in one pass.
 
     `progress` receives every outer step; `options` are the keywords candidates, pass_counts and log of
-    `lapsvm.latent.fit_many`.
+    `lapsvm.latent.fit_paths`.
     """
 
-    def __init__(self, progress: TrainingProgress | None = None, **options: Any) -> None:
-        self.progress, self.options = progress, options
+    def report(first: int, index: int, record: dict[str, Any]) -> None:
+        if progress is not None:
+            progress.update(first + index, record)
 
-    def fit(self, problems: Sequence[LatentProblem], bags: Bags) -> list[LatentSolution]:
-        """Return the solution of every problem."""
-        return self._batched(lambda part, report: fit_many(problems[part], bags, report, **self.options), len(problems))
-
-    def fit_paths(
-        self, problems: Sequence[LatentProblem], values: Sequence[Sequence[float]], bags: Bags
-    ) -> list[list[LatentSolution]]:
-        """Return the solutions of every problem for its values of C."""
-        return self._batched(
-            lambda part, report: fit_paths(problems[part], values[part], bags, report, **self.options), len(problems)
-        )
-
-    def _batched(self, fit: Callable[[slice, Any], list[Result]], count: int) -> list[Result]:
-        return [result for part in batches(count) for result in fit(part, self._report(part.start))]
-
-    def _report(self, first: int) -> Callable[[int, dict[str, Any]], None] | None:
-        """Return the function that receives the outer steps of a batch that begins at problem `first`."""
-        progress = self.progress
-        return None if progress is None else lambda index, record: progress.update(first + index, record)
+    return [
+        found
+        for part in batches(len(problems))
+        for found in fit_paths(problems[part], values[part], bags, partial(report, part.start), **options)
+    ]
 
 
-def batches(count: int) -> Iterator[slice]:
-    """Yield slices of at most `SIDE_BY_SIDE` of `count` problems."""
-    for first in range(0, count, SIDE_BY_SIDE):
-        yield slice(first, first + SIDE_BY_SIDE)
+def batches(count: int, each: int = 1) -> Iterator[slice]:
+    """Yield slices of `count` items of `each` problems: as many as train side by side, at least one."""
+    size = max(1, SIDE_BY_SIDE // each)
+    for first in range(0, count, size):
+        yield slice(first, first + size)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Stage 2: one detector per class; all classes, folds and values of C and J are trained side by side."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,6 @@ from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
-from ..fitting import trainer
 from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
@@ -30,12 +29,12 @@ from ..fitting.tasks import (
     stored_provenance,
     weights_hash,
 )
+from ..fitting.trainer import batches
 from ..fitting.training_bags import training_bags, window_boxes
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash
-from ..run.settings import TrainSettings
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
 
@@ -45,13 +44,11 @@ def run(context: RunContext) -> None:
 
     Raises StageError if there are no shards, SettingsError if there are models trained with other settings.
     """
-    shards = finished_shards(context, "train", context.settings.data.train_set)
+    shards = finished_shards(context, "train", context.train_set)
     tasks = fit_tasks(context, shards)
-    to_do = (
-        tasks
-        if context.redo
-        else _resumed_tasks(context, tasks, [task for task in tasks if not is_complete(context, task)])
-    )
+    to_do: Sequence[FitTask] = [task for task in tasks if context.redo or not is_complete(context, task)]
+    if not context.redo:
+        to_do = _resumed_tasks(context, tasks, to_do)
     changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path) or {}, task)]
     if changed:
         context.reporter.say(f"train: pictures or labels have changed; trained again: {', '.join(changed)}")
@@ -109,14 +106,18 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     for task in tasks:
         solution, *of_folds = solutions[task.name]
         result = _result(choices[task.name], probe_aps.get(task.name))
-        for sentence in [*_zero_warnings(task.name, solution), *data_warnings(task.name, result)]:
+        if not solution.coef.any():
+            context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
+        for sentence in data_warnings(task.name, result):
             context.reporter.say(f"train: {sentence}")
         unfolded = replace(solution, coef=pairs.unfold(solution.coef))
         detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), projection)
         if of_folds:
             fold = folds[task.name]
             stored = np.stack([pairs.unfold(one.coef * scale) for one in of_folds], axis=1)
-            _save_fold_models(context, task.name, FoldModels(fold, stored, weights_hash(detector)))
+            path = context.run.fold_models(task.name)
+            context.run.files.claim([path])
+            FoldModels(fold, stored, weights_hash(detector)).save(path)
         if not context.settings.refine.rounds:  # which has held-out scores of its own
             weights = [one.coef for one in solutions[task.name]]
             detector = calibrated(context, task, detector, pictures, folds[task.name], weights)
@@ -128,18 +129,6 @@ def _requests(y: Labels, fold: Index, choice: Choice) -> list[FitRequest]:
     """Return the trainings of a class: with all labels, then without those of each fold."""
     of_folds = zip(seen_labels(y, fold), choice.of_folds, strict=True)
     return [FitRequest(y, choice.constants), *(FitRequest(*pair) for pair in of_folds)]
-
-
-def _zero_warnings(class_name: str, solution: LatentSolution) -> list[str]:
-    if solution.coef.any():
-        return []
-    return [f"{class_name} ended at w = 0, which scores every window alike; raise --C."]
-
-
-def _save_fold_models(context: RunContext, class_name: str, models: FoldModels) -> None:
-    path = context.run.fold_models(class_name)
-    context.run.files.claim([path])
-    models.save(path)
 
 
 def _check_whole_image(shards: ShardSet) -> None:
@@ -168,33 +157,18 @@ def _choices(context: RunContext, bags: Bags, tasks: Sequence[FitTask]) -> dict[
     """Return the choice of every class; those that an interrupted training has stored are not made again."""
     by_name = {task.name: task for task in tasks}
     choices = {} if context.redo else _stored_choices(context, tasks)
-    for names in batches(context.settings.train, list(by_name)):
-        labels = {name: by_name[name].y for name in names}
-        new = {name: y for name, y in labels.items() if name not in choices}
-        chosen = {name: choices[name] for name in names if name in choices}
-        chosen |= choose_constants(context, bags, new) if new else {}
-        choices |= chosen
-        entries = {name: _choice_entry(by_name[name], choice) for name, choice in choices.items()}
+    train, names = context.settings.train, list(by_name)
+    grid = len(train.J) * len(train.trim) if train.learner == "latent_svm" else 1
+    for part in batches(len(names), train.folds * grid):
+        new = {name: by_name[name].y for name in names[part] if name not in choices}
+        choices |= choose_constants(context, bags, new) if new else {}
+        entries = {name: {"key": _choice_key(by_name[name]), **asdict(choice)} for name, choice in choices.items()}
         _write_resume_file(context, context.run.choices_file, {"choices": entries})
     return choices
 
 
-def _choice_entry(task: FitTask, choice: Choice) -> dict[str, Any]:
-    """Return a choice as JSON values, for training that resumes."""
-    return {"key": _choice_key(task), **asdict(choice)}
-
-
 def _write_resume_file(context: RunContext, path: Path, content: Mapping[str, Any]) -> None:
     context.run.write(path, json.dumps(with_checksum(path, content)))
-
-
-def batches(train: TrainSettings, names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield as many classes at a time as train side by side; their choice is stored before the next ones."""
-    hinge = train.learner == "latent_svm"
-    paths = train.folds * (len(train.J) * len(train.trim) if hinge else 1)
-    size = max(1, trainer.SIDE_BY_SIDE // paths)
-    for first in range(0, len(names), size):
-        yield names[first : first + size]
 
 
 def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, Choice]:

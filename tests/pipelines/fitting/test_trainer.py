@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting import trainer
-from lapsvm.pipelines.fitting.trainer import Trainer, training_progress
+from lapsvm.pipelines.fitting.trainer import fit_side_by_side, training_progress
 from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.bags import Bags
-from lapsvm.latent import LatentProblem
+from lapsvm.latent import LatentProblem, fit_many
 
 VALUES = [[1.0], [10.0, 0.1], [0.01]]
 
@@ -35,12 +35,14 @@ class Received:
 
 @pytest.mark.parametrize("size", [1, 2, 512])
 def test_batches_change_no_solution(bags, problems, size, monkeypatch):
-    expected = [solution.coef.tobytes() for solution in Trainer().fit(problems, bags)]
+    expected = [solution.coef.tobytes() for solution in fit_many(problems, bags)]
+    own = [[problem.C] for problem in problems]
     monkeypatch.setattr(trainer, "SIDE_BY_SIDE", size)
     received = Received()
-    assert [solution.coef.tobytes() for solution in Trainer(received).fit(problems, bags)] == expected
+    solved = fit_side_by_side(problems, own, bags, received)
+    assert [solution.coef.tobytes() for (solution,) in solved] == expected
     assert received.indices == {0, 1, 2}
-    paths = Trainer().fit_paths(problems, VALUES, bags)
+    paths = fit_side_by_side(problems, VALUES, bags)
     assert [len(path) for path in paths] == [1, 2, 1]
     assert paths[2][0].coef.tobytes() == expected[2]
 
@@ -48,7 +50,7 @@ def test_batches_change_no_solution(bags, problems, size, monkeypatch):
 def test_trainings_that_stop_early_are_reported_after_the_bar(bags, problems, capsys):
     short = [LatentProblem(problem.y, C=100.0, max_iter=1) for problem in problems for _ in range(2)]
     with training_progress(Reporter(), "train", ["cat"] * 6, None) as progress:
-        Trainer(progress).fit(short, bags)
+        fit_side_by_side(short, [[problem.C] for problem in short], bags, progress)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
     assert all(line.startswith("train: training stopped at a duality gap of ") for line in lines[:3])
