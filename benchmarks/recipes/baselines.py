@@ -29,13 +29,12 @@ from lapsvm.pipelines.fitting.training_bags import training_bags
 from lapsvm.pipelines.results.detections import (
     detect_set,
     publish_results,
-    stamp_with_results,
     write_temporary_results,
 )
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
-from lapsvm.pipelines.run.folder import STAMP, RunFolder
+from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.limits import MAX_SEED
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import Settings
@@ -113,10 +112,9 @@ def _detect(context: RunContext, set_name: str, score: Callable[[Shard], Float64
     """Write the detections of a set, stamped with the shards and settings that decide them."""
     run, shards = context.run, open_shards(context.run.shards(set_name))
     files = write_temporary_results(run, set_name, detect_set(context, shards, context.data.classes, score, set_name))
-    publish_results(run, set_name, files)
     checksums = [header.checksum for header in shards.headers]
     stamp = {"models": {}, "shards": checksums, "settings": asdict(context.settings.detect)}
-    run.write(run.detections(set_name) / STAMP, stamp_with_results(stamp, list(files.values())))
+    publish_results(run, set_name, files, stamp)
 
 
 def run_seeds(

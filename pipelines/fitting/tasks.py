@@ -92,8 +92,11 @@ def is_done(task: FitTask) -> bool:
     """
     if task.path.exists() and is_of_another_program(task.path):
         raise SettingsError(f"{task.path} is no detector of lapsvm and is not replaced; move it away.")
-    stored = stored_provenance(task.path)
-    if stored is None or has_other_data(stored, task) or has_other_verdicts(stored, task):
+    detector = stored_detector(task.path)
+    if detector is None:
+        return False
+    stored = detector.provenance
+    if has_other_data(stored, task) or has_other_verdicts(stored, task):
         return False
     difference = training_difference(stored, task)
     if difference:
@@ -112,12 +115,23 @@ def has_other_verdicts(stored: Mapping[str, Any], task: FitTask) -> bool:
     return bool(stored.get("verdicts", {}) != task.provenance.get("verdicts", {}))
 
 
-def stored_provenance(path: Path) -> Mapping[str, Any] | None:
-    """Return the provenance of a model; None if it is missing or damaged."""
+def stored_detector(path: Path) -> Detector | None:
+    """Return a model; None if it is missing or damaged, because training replaces it."""
     try:
-        return Detector.load(path).provenance if path.is_file() else None
+        return Detector.load(path) if path.is_file() else None
     except ModelFileError:
         return None
+
+
+def stored_provenance(path: Path) -> Mapping[str, Any]:
+    """Return the provenance of a model; nothing if it is missing or damaged."""
+    detector = stored_detector(path)
+    return {} if detector is None else detector.provenance
+
+
+def is_refinement(provenance: Mapping[str, Any]) -> bool:
+    """Return whether a provenance is that of a refined model."""
+    return "refine" in (provenance.get("training") or {})
 
 
 def training_difference(stored: Mapping[str, Any], task: FitTask) -> str:

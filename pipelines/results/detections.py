@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.detection import Detector
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.errors import LapsvmError, StageError
-from lapsvm.evaluation import Detections, result_name, write_results
+from lapsvm.evaluation import Detections, write_results
 from lapsvm.features import Shard, ShardSet, open_shards
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
-from ..fitting.tasks import weights_hash
+from ..fitting.tasks import stored_detector, weights_hash
 from ..run.context import RunContext
-from ..run.folder import COMPETITION, STAMP, RunFolder
+from ..run.folder import STAMP, RunFolder
 from .detectors import has_models, model_hashes, trained_classes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
@@ -44,12 +43,16 @@ def write_temporary_results(
     return files
 
 
-def publish_results(run: RunFolder, set_name: str, files: Mapping[Path, Path]) -> None:
-    """Rename temporary result files, and remove older result files of this program for other classes."""
+def publish_results(run: RunFolder, set_name: str, files: Mapping[Path, Path], stamp: Mapping[str, Any]) -> None:
+    """Rename temporary result files, remove older ones of this program for other classes, and write the provenance.
+
+    `stamp` is what the files are made with, see `detection_stamp`.
+    """
     run.files.claim(files.values())
     run.remove(path for path in run.detections(set_name).glob("*.txt") if path not in files.values())
     for temporary, path in files.items():
         temporary.replace(path)
+    run.write(run.detections(set_name) / STAMP, stamp_with_results(stamp, list(files.values())))
 
 
 def remove_temporary_files(files: Iterable[Path]) -> None:
@@ -60,34 +63,29 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
             path.parent.rmdir()
 
 
-def is_up_to_date(context: RunContext, set_name: str, shards: ShardSet) -> bool:
-    """Return whether the result files of a set were made by the run's present models, shards and settings."""
-    return _is_current(context, set_name, detection_stamp(context, shards))
-
-
 def check_detections(context: RunContext, stage: str, set_name: str) -> None:
     """Raise StageError unless the result files of a set were made by the models, shards and settings of the run.
 
     The models themselves must have been made by its settings. Shards, and the models of all classes, are assumed to be
     unchanged if they are gone: a finished run may have been copied without them.
     """
-    stamp = _stored_stamp(context, set_name) | {"settings": asdict(context.settings.detect)}
+    stamp = _stored_stamp(context.run, set_name) | {"settings": asdict(context.settings.detect)}
     if has_models(context):
         trained_classes(context, stage)
         stamp["models"] = model_hashes(context)
     if context.run.has_shards(set_name):
         stamp["shards"] = _checksums(open_shards(context.run.shards(set_name)))
-    if not _is_current(context, set_name, stamp):
+    if not is_current(context, set_name, stamp):
         raise StageError(
             f"{stage} needs detections by the run's present models, shards and settings, but "
             f"{context.run.detections(set_name)} holds others; run lapsvm detect first."
         )
 
 
-def _stored_stamp(context: RunContext, set_name: str) -> dict[str, Any]:
+def _stored_stamp(run: RunFolder, set_name: str) -> dict[str, Any]:
     """Return what the result files of a set were made with; nothing if it is missing or damaged."""
     try:
-        stamp = json.loads(read_regular(context.run.detections(set_name) / STAMP, "provenance of detections"))
+        stamp = json.loads(read_regular(run.detections(set_name) / STAMP, "provenance of detections"))
     except (LapsvmError, *NOT_PARSED):
         return {}
     return {name: stamp[name] for name in ("models", "shards") if name in stamp} if isinstance(stamp, dict) else {}
@@ -105,24 +103,13 @@ def _checksums(shards: ShardSet) -> list[str]:
 
 def stamp_with_results(stamp: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return the content of ``detections.json``: `stamp` and the hashes of the result files."""
-    results = {file.name: _content_hash(file) for file in files}
+    results = {file.name: blake2b(read_regular(file, "result file"), digest_size=16).hexdigest() for file in files}
     return json.dumps({**stamp, "results": results}, sort_keys=True, indent=1) + "\n"
 
 
-def _content_hash(path: Path) -> str:
-    """Return the hash of a file."""
-    return blake2b(read_regular(path, "result file"), digest_size=16).hexdigest()
-
-
-def _result_files(context: RunContext, set_name: str) -> list[Path]:
-    """Return the result file of every class."""
-    folder = context.run.detections(set_name)
-    return [folder / result_name(set_name, name, COMPETITION) for name in context.data.classes]
-
-
-def _is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) -> bool:
-    """Return whether the result files are intact and were made with the same `stamp`."""
-    files, path = _result_files(context, set_name), context.run.detections(set_name) / STAMP
+def is_current(context: RunContext, set_name: str, stamp: Mapping[str, Any]) -> bool:
+    """Return whether the result files of a set are intact and were made with the same `stamp`."""
+    *files, path = context.run.detection_files(set_name, context.data.classes)
     exist = path.is_file() and all(file.is_file() for file in files)
     return exist and read_regular(path, "file", SMALL_FILE) == stamp_with_results(stamp, files).encode()
 
@@ -175,11 +162,7 @@ def stored_probabilities(run: RunFolder, set_name: str, class_name: str, detecti
     ndarray of shape (n,), float64, or None
         None if the class's model has no calibration, is missing, or did not make the detections.
     """
-    try:
-        detector = Detector.load(run.model(class_name))
-        stamp = json.loads(read_regular(run.detections(set_name) / STAMP, "file", SMALL_FILE))
-        if stamp["models"].get(class_name) != weights_hash(detector):
-            return None
-    except (LapsvmError, OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    detector, models = stored_detector(run.model(class_name)), _stored_stamp(run, set_name).get("models")
+    if detector is None or not isinstance(models, dict) or models.get(class_name) != weights_hash(detector):
         return None
     return detector.probability(detections.scores)

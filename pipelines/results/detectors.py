@@ -1,13 +1,17 @@
 """The detectors of a run, one for each class."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any
 
 from lapsvm.detection import Detector
-from lapsvm.errors import MissingError, ModelFileError, StageError
+from lapsvm.errors import StageError
 
-from ..fitting.tasks import FitTask, stored_provenance, training_difference, weights_hash
+from ..fitting.tasks import (
+    FitTask,
+    is_refinement,
+    stored_detector,
+    training_difference,
+    weights_hash,
+)
 from ..run.context import RunContext
 from .inputs import final_task, trained_tasks, training_shards
 
@@ -21,7 +25,7 @@ def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | N
         trained = trained_tasks(context, training_shards(context))
         tasks = [final_task(context, task) for task in trained]
         for task in trained if context.settings.refine.rounds else ():
-            check_made_by(task, stored_provenance(task.path), stage)
+            check_made_by(task, stored_detector(task.path), stage)
     detectors = []
     for task in tasks:
         if not task.path.is_file():
@@ -30,13 +34,13 @@ def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | N
                 "first."
             )
         detectors.append(Detector.load(task.path))
-        check_made_by(task, detectors[-1].provenance, stage)
+        check_made_by(task, detectors[-1], stage)
     return detectors
 
 
-def check_made_by(task: FitTask, stored: Mapping[str, Any] | None, stage: str) -> None:
-    """Raise StageError if the model of a task was made with other settings; `stored` is None if there is no model."""
-    difference = "" if stored is None else training_difference(stored, task)
+def check_made_by(task: FitTask, detector: Detector | None, stage: str) -> None:
+    """Raise StageError if the model of a task, if there is one, was made with other settings."""
+    difference = "" if detector is None else training_difference(detector.provenance, task)
     if difference:
         raise StageError(
             f"{stage} needs models by the run's settings, but {task.path} was trained with {difference}; run lapsvm "
@@ -46,7 +50,7 @@ def check_made_by(task: FitTask, stored: Mapping[str, Any] | None, stage: str) -
 
 def _maker(task: FitTask) -> str:
     """Return the verb that makes the model of a task."""
-    return "refine" if "refine" in task.provenance["training"] else "train"
+    return "refine" if is_refinement(task.provenance) else "train"
 
 
 def trained_classes(context: RunContext, stage: str) -> Mapping[str, Detector]:
@@ -67,8 +71,5 @@ def model_hashes(context: RunContext) -> dict[str, str]:
 
 def available_detectors(context: RunContext) -> dict[str, Detector]:
     """Return class -> the final detector, without classes whose file is missing or damaged."""
-    found = {}
-    for name in context.data.classes:
-        with suppress(MissingError, ModelFileError):
-            found[name] = Detector.load(context.run.model(name))
-    return found
+    found = {name: stored_detector(context.run.model(name)) for name in context.data.classes}
+    return {name: detector for name, detector in found.items() if detector is not None}

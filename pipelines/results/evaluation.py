@@ -110,8 +110,9 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     known = known_boxes(context, set_name)
     boxed = frozenset(() if known is None else known.pictures & detected)
     others = frozenset(record.id for record in records if boxed) - boxed  # a picture of no record is refused below
-    rows = {name: _rows(of_class, others) for name, of_class in detections.items()}
-    located = {name: _selected(of_class, rows[name]) for name, of_class in detections.items()}
+    outside = dict.fromkeys(others, 0)
+    rows = {name: np.flatnonzero(found.image_ids.numbers_in(outside) < 0) for name, found in detections.items()}
+    located = {name: found.taken(rows[name]) for name, found in detections.items()} if others else detections
     truth = None if known is None or not boxed else _without(known.truth, others)
     trained_on = set_name == context.train_set
     return SetEvaluation(
@@ -125,20 +126,6 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
     )
-
-
-def _rows(detections: Detections, others: Collection[str]) -> Index:
-    """Return the rows of the detections that are not in other pictures."""
-    if not others:
-        return np.arange(len(detections))
-    return np.flatnonzero(detections.image_ids.numbers_in(dict.fromkeys(others, 0)) < 0)
-
-
-def _selected(detections: Detections, rows: Index) -> Detections:
-    """Return some rows of detections; the same object if they are all."""
-    if len(rows) == len(detections):
-        return detections
-    return detections.taken(rows)
 
 
 def _without(truth: Truth, others: Collection[str]) -> Truth:

@@ -17,13 +17,13 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
-from lapsvm.errors import InputError, LapsvmError, MissingError, ModelFileError
+from lapsvm.errors import InputError, MissingError, ModelFileError
 from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
 from lapsvm.model_files import read_model, write_model
 
 from ..fitting.fold_models import FoldModels, fold_numbers, too_few_pictures
 from ..fitting.fold_scores import fold_scores
-from ..fitting.tasks import FitTask, is_done, weights_hash
+from ..fitting.tasks import FitTask, is_done, is_refinement, stored_detector, weights_hash
 from ..run.context import RunContext
 from ..run.folder import RunFolder
 
@@ -137,15 +137,11 @@ def read_held_out(run: RunFolder, class_name: str) -> HeldOut | None:
     ModelFileError
         If the file is damaged, or of an unknown version.
     """
-    path, model = run.held_out(class_name), run.model(class_name)
-    if not path.is_file() or not model.is_file():
+    path, model = run.held_out(class_name), stored_detector(run.model(class_name))
+    if model is None or not path.is_file():
         return None
     held_out = HeldOut.load(path)
-    try:
-        current = weights_hash(Detector.load(model))
-    except LapsvmError:  # a damaged model has no held-out scores; training makes it again
-        return None
-    return held_out if held_out.model == current else None
+    return held_out if held_out.model == weights_hash(model) else None
 
 
 def is_complete(context: RunContext, task: FitTask) -> bool:
@@ -157,7 +153,7 @@ def is_complete(context: RunContext, task: FitTask) -> bool:
         return False
     detector = Detector.load(task.path)
     run = context.run
-    if "refine" not in detector.provenance["training"] and not _has_fold_models(context, task, detector):
+    if not is_refinement(detector.provenance) and not _has_fold_models(context, task, detector):
         return False
     if task.path != run.model(task.name) or detector.calibration is None:
         return True
@@ -202,7 +198,7 @@ def calibrated(
     """
     path = context.run.held_out(task.name)
     if not fold.any():
-        stage = "refine" if "refine" in task.provenance["training"] else "train"
+        stage = "refine" if is_refinement(task.provenance) else "train"
         context.run.remove([path])
         context.reporter.say(f"{stage}: {too_few_pictures(task.name, task.y, context.settings.train.folds)}")
         return detector

@@ -7,14 +7,14 @@ tasks.
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from lapsvm.detection import Detector
-from lapsvm.errors import MissingError, ModelFileError
 from lapsvm.features import ShardSet, open_shards
 
 from ..fitting.tasks import (
     FitTask,
     fit_tasks,
+    is_refinement,
     labels_provenance,
+    stored_detector,
     stored_provenance,
     training_difference,
     training_settings,
@@ -49,10 +49,8 @@ def final_task(context: RunContext, trained: FitTask) -> FitTask:
     if not context.settings.refine.rounds:
         return trained
     final = context.run.model(trained.name)
-    try:
-        first: str | None = weights_hash(Detector.load(trained.path))
-    except (MissingError, ModelFileError):
-        first = ((stored_provenance(final) or {}).get("training") or {}).get("first")
+    model = stored_detector(trained.path)
+    first = (stored_provenance(final).get("training") or {}).get("first") if model is None else weights_hash(model)
     refinement = {"refine": asdict(context.settings.refine), "first": first}
     training = trained.provenance["training"] | refinement
     verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
@@ -66,15 +64,10 @@ def trained_file(context: RunContext, task: FitTask) -> Path:
     If both kinds are there, the one made by the run's settings is returned.
     """
     final = context.run.model(task.name)
-    if not final.exists() or is_of_another_program(final) or is_refined(final):
+    if not final.exists() or is_of_another_program(final) or is_refinement(stored_provenance(final)):
         return task.path
-    is_current = not training_difference(stored_provenance(final) or {}, task)
+    is_current = not training_difference(stored_provenance(final), task)
     return final if is_current or not task.path.exists() else task.path
-
-
-def is_refined(path: Path) -> bool:
-    """Return whether there is a readable model that refinement made."""
-    return "refine" in ((stored_provenance(path) or {}).get("training") or {})
 
 
 def _tasks_without_shards(context: RunContext) -> list[FitTask]:
@@ -90,7 +83,7 @@ def _tasks_without_shards(context: RunContext) -> list[FitTask]:
 def _with_unchanged_shards(context: RunContext, task: FitTask) -> FitTask:
     """Return a task with what missing shards decide as its model has it, or the model that was refined from it."""
     path = task.path if task.path.exists() else context.run.model(task.name)
-    stored = stored_provenance(path) or {}
+    stored = stored_provenance(path)
     data = {**stored.get("data", {}), **task.provenance["data"]}
     unchanged = {"data": data, "shards": stored.get("shards", {})}
     return replace(task, provenance={**task.provenance, **unchanged})

@@ -3,8 +3,8 @@
 from lapsvm.errors import SettingsError
 
 from ..fitting.selection import check_folds
-from ..fitting.tasks import FitTask, is_done
-from ..results.inputs import final_task, is_refined, trained_tasks, training_shards
+from ..fitting.tasks import FitTask, is_done, is_refinement, stored_provenance
+from ..results.inputs import final_task, trained_tasks, training_shards
 from ..run.context import RunContext
 
 
@@ -23,7 +23,7 @@ def check_models(context: RunContext, shards_are_done: bool) -> None:
     for task in tasks if not context.redo else ():
         _check_train_set(context, task, before)
         is_done(task)
-        if context.settings.refine.rounds and is_refined(context.run.model(task.name)):
+        if context.settings.refine.rounds and is_refinement(stored_provenance(context.run.model(task.name))):
             is_done(final_task(context, task))
 
 

@@ -62,7 +62,7 @@ def run(context: RunContext) -> None:
 def _check_verdicts(trained: Sequence[FitTask]) -> None:
     """Raise StageError if labels that verdicts mended are not those that training saw."""
     for task in trained:
-        if has_other_verdicts(stored_provenance(task.path) or {}, task):
+        if has_other_verdicts(stored_provenance(task.path), task):
             raise StageError(
                 f"refine needs a model of {task.name!r} trained with the labels that verdicts mend; run lapsvm train "
                 "first."

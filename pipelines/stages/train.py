@@ -49,7 +49,7 @@ def run(context: RunContext) -> None:
     to_do: Sequence[FitTask] = [task for task in tasks if context.redo or not is_complete(context, task)]
     if not context.redo:
         to_do = _resumed_tasks(context, tasks, to_do)
-    changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path) or {}, task)]
+    changed = [task.name for task in to_do if has_other_data(stored_provenance(task.path), task)]
     if changed:
         context.reporter.say(f"train: pictures or labels have changed; trained again: {', '.join(changed)}")
     for note in (note for task in tasks for note in task.reviews.notes):
