@@ -95,7 +95,7 @@ def fit_side_by_side(
     problems: Sequence[LatentProblem],
     values: Sequence[Sequence[float]],
     bags: Bags,
-    progress: TrainingProgress | None = None,
+    progress: TrainingProgress,
     **options: Any,
 ) -> list[list[LatentSolution]]:
     """Return the solutions of every problem for its values of C, trained with at most `SIDE_BY_SIDE` in one pass.
@@ -105,8 +105,7 @@ def fit_side_by_side(
     """
 
     def report(first: int, index: int, record: dict[str, Any]) -> None:
-        if progress is not None:
-            progress.update(first + index, record)
+        progress.update(first + index, record)
 
     return [
         found

@@ -1,5 +1,7 @@
 """Limits of settings and options, and values and texts as messages show them."""
 
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 MAX_NUMBER = 2**31 - 1
@@ -21,6 +23,12 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):
         return f"a {type(value).__name__} that cannot be written out"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def listed(items: Collection[str], most: int = 5, between: str = ", ", kind: str = "") -> str:
+    """Return the first items for a sentence, and how many more of a kind there are: "a, b, and 3 more classes"."""
+    more = [f"and {len(items) - most:,} more{kind}"] if len(items) > most else []
+    return between.join([*islice(items, most), *more])
 
 
 def printable(text: str) -> str:

@@ -1,7 +1,7 @@
 """Windows of external files: looked up by picture, converted to our convention, and checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from lapsvm.arrays import Float32, Float64, Index
 from lapsvm.boxes import whole_image
-from lapsvm.catalog import PICTURE_SUFFIXES
+from lapsvm.catalog import PICTURE_SUFFIXES, ImageRecord
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
 from lapsvm.features import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, open_external
 
@@ -24,28 +24,21 @@ EQUAL = 1e-3  # pixels by which the corners of equal boxes differ
 _NOTHING = np.empty((0, 4))
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Rows of files left out, by reason; boxes cut by less than a pixel or with ``clip``."""
+Counts = Mapping[str, int]
+"""A reason of `COUNTED` -> rows of files left out, or boxes cut (by less than a pixel, or with ``clip``)."""
+COUNTED = {
+    "truth": "rows of ground truth left out by their flag",
+    "equal": "boxes of annotated objects left out",
+    "outside": "boxes outside the picture left out",
+    "duplicates": "repeated boxes left out",
+    "cut": "boxes cut to the picture",
+    "without_whole": "pictures without a window of the whole picture",
+}
 
-    truth: int = 0
-    equal: int = 0
-    outside: int = 0
-    duplicates: int = 0
-    cut: int = 0
-    without_whole: int = 0
 
-    def sentence(self) -> str:
-        """Return the counts above 0 in words."""
-        words = {
-            "truth": "rows of ground truth left out by their flag",
-            "equal": "boxes of annotated objects left out",
-            "outside": "boxes outside the picture left out",
-            "duplicates": "repeated boxes left out",
-            "cut": "boxes cut to the picture",
-            "without_whole": "pictures without a window of the whole picture",
-        }
-        return ", ".join(f"{count:,} {words[name]}" for name, count in asdict(self).items() if count)
+def counts_sentence(counts: Counts) -> str:
+    """Return the counts above 0 in words."""
+    return ", ".join(f"{counts[name]:,} {words}" for name, words in COUNTED.items() if counts[name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +95,17 @@ class Sources:
         """The names of the files, for sentences."""
         return " or ".join(source.where for source in self.opened)
 
-    def check_all(self, image_ids: Sequence[str], set_name: str) -> None:
-        """Raise MissingError unless there are windows of every picture of a set."""
-        missing = [image_id for image_id in image_ids if self.find(image_id) is None]
-        if missing:
-            content = f"{len(self.entries)} pictures, the first is {next(iter(self.entries), '')!r}"
-            raise MissingError(
-                f"{self.description} must hold windows of every picture of set {set_name!r}, but {len(missing)} of "
-                f"{len(image_ids)} are not there, the first is {missing[0]!r} (it holds {content}); add files, or "
-                "give --test-set none if you have no windows of the test set."
-            )
+    def check_all(self, sets: Mapping[str, Sequence[ImageRecord]]) -> None:
+        """Raise MissingError unless there are windows of every picture of every set."""
+        for set_name, records in sets.items():
+            missing = [record.id for record in records if self.find(record.id) is None]
+            if missing:
+                content = f"{len(self.entries)} pictures, the first is {next(iter(self.entries), '')!r}"
+                raise MissingError(
+                    f"{self.description} must hold windows of every picture of set {set_name!r}, but {len(missing)} of "
+                    f"{len(records)} are not there, the first is {missing[0]!r} (it holds {content}); add files, or "
+                    "give --test-set none if you have no windows of the test set."
+                )
 
 
 def open_sources(settings: SourceSettings) -> Sources:
@@ -164,20 +158,20 @@ def converted(
         raise ExternalFileError(
             f"{windows.where}: at least one window must be left, got none of {len(windows.boxes)} rows."
         )
-    counts = Counts(
-        truth=int(windows.truth.sum()),
-        equal=int((has_area & is_annotated).sum()),
-        outside=int((~has_area).sum()),
-        duplicates=len(kept) - len(first),
-        cut=n_cut - int((~has_area).sum()),
-        without_whole=int(not is_whole.any()),
-    )
+    counts = {
+        "truth": int(windows.truth.sum()),
+        "equal": int((has_area & is_annotated).sum()),
+        "outside": int((~has_area).sum()),
+        "duplicates": len(kept) - len(first),
+        "cut": n_cut - int((~has_area).sum()),
+        "without_whole": int(not is_whole.any()),
+    }
     return ConvertedWindows(kept[order], rows[candidates[order]], counts)
 
 
-def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def summed(counts: Sequence[Counts]) -> dict[str, int]:
     """Return the sums of counts by reason; a missing count is 0."""
-    return {name: sum(entry.get(name, 0) for entry in counts) for name in asdict(Counts())}
+    return {name: sum(entry.get(name, 0) for entry in counts) for name in COUNTED}
 
 
 def equal_boxes(first: Float64, second: Float64) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..run.context import RunContext
 from ..run.dataset import content_hash
 from ..run.settings import IMPORTED, FeatureSettings
 from .annotated import annotated_boxes, equal_sentences
-from .external import Counts, Sources, converted, summed
+from .external import Counts, Sources, converted, counts_sentence, summed
 from .jobs import ShardJobs
 from .windows import pixels_unless_bad
 
@@ -57,7 +57,7 @@ class SetImport(ShardJobs[ImportedPicture]):
     def picture_provenance(self, pictures: Sequence[ImportedPicture]) -> dict[str, Any]:
         """Return the hash of the imported content and the counts of rows left out."""
         content = content_hash(*(picture.content for picture in pictures))
-        return {"imported": {"content": content, **summed([asdict(picture.counts) for picture in pictures])}}
+        return {"imported": {"content": content, **summed([picture.counts for picture in pictures])}}
 
     def measure(self, record: ImageRecord) -> ImportedPicture | None:
         """Return the windows that the files hold of a picture; None if the picture is left out."""
@@ -81,7 +81,7 @@ class SetImport(ShardJobs[ImportedPicture]):
     def summary(self) -> Iterator[str]:
         """Yield sentences on the imported windows, and on windows equal to annotated boxes."""
         shards = open_shards(self.folder)
-        counts = imported_counts(shards.headers).sentence()
+        counts = imported_sentence(shards.headers)
         yield (
             f"{self.set_name}: {shards.n_images:,} pictures, {shards.n_windows:,} windows of {shards.dim:,} features"
             + (f"; {counts}" if counts else "")
@@ -94,9 +94,9 @@ def content_of(header: ShardHeader) -> str:
     return str(header.provenance.get("imported", {}).get("content", ""))
 
 
-def imported_counts(headers: Sequence[ShardHeader]) -> Counts:
-    """Return the counts of rows left out of some shards; all 0 for extracted ones."""
-    return Counts(**summed([header.provenance.get("imported", {}) for header in headers]))
+def imported_sentence(headers: Sequence[ShardHeader]) -> str:
+    """Return the counts of rows left out of some shards in words; "" for extracted ones."""
+    return counts_sentence(summed([header.provenance.get("imported", {}) for header in headers]))
 
 
 def imported_content(headers: Sequence[ShardHeader]) -> dict[str, str]:

@@ -107,10 +107,6 @@ class ShardJobs(Generic[Picture]):
         """Write one of the shards of `changed`."""
         write_kept(self._current(path), path, self.placement.names[path])
 
-    def left_out(self) -> list[str]:
-        """Return the ids of the pictures that the finished shards lack."""
-        return left_out(self.folder, self.records)
-
     def store(self, path: Path, records: Sequence[ImageRecord], measured: Sequence[Picture | None]) -> None:
         """Write the shard of some pictures; ImageError if all of them are left out."""
         pictures = [picture for picture in measured if picture is not None]
@@ -162,10 +158,10 @@ class ShardJobs(Generic[Picture]):
         return True
 
 
-def left_out(folder: Path, records: Sequence[ImageRecord]) -> list[str]:
-    """Return the ids of the pictures that are in no shard of a folder."""
-    stored = set(open_shards(folder).image_ids)
-    return [record.id for record in records if record.id not in stored]
+def left_out(context: RunContext, set_name: str) -> list[str]:
+    """Return the ids of the pictures of a set that are in none of its shards."""
+    stored = set(open_shards(context.run.shards(set_name)).image_ids)
+    return [record.id for record in context.data.records[set_name] if record.id not in stored]
 
 
 def copy_shard(source: Path, path: Path) -> None:

@@ -56,7 +56,7 @@ def extract_sets(context: RunContext) -> None:
     make = make_shards if context.cluster is None else _cluster_extraction()
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
-        report_left_out(context, name, jobs.left_out())
+        report_left_out(context, name)
 
 
 def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
@@ -83,9 +83,7 @@ def check_proposals(context: RunContext) -> None:
         )
     if windows.method == FILE:
         clear_cache()
-        sources = cached_sources(windows.source)
-        for set_name, records in context.data.records.items():
-            sources.check_all([record.id for record in records], set_name)
+        cached_sources(windows.source).check_all(context.data.records)
 
 
 def report_proposals(context: RunContext) -> None:

@@ -20,8 +20,7 @@ def run(context: RunContext) -> None:
     bare = [source.where for source in sources.opened if not source.has_features]
     if bare:
         raise OptionError(f"{bare[0]} holds windows without features; use lapsvm extract --proposals {bare[0]}.")
-    for set_name, records in context.data.records.items():
-        sources.check_all([record.id for record in records], set_name)
+    sources.check_all(context.data.records)
     data = check_data(context)
     first = sources.read(context.data.records[context.train_set][0].id)[0]
     sets = {name: SetImport(context, name, sources, first) for name in context.data.records}
@@ -31,7 +30,7 @@ def run(context: RunContext) -> None:
         make_set(context, f"import {name}", jobs, to_do[name])
         for sentence in jobs.summary():
             context.reporter.say(sentence)
-        report_left_out(context, name, jobs.left_out())
+        report_left_out(context, name)
     data.report()
     _report_unused(context, sources)
     if any(to_do.values()) and not context.settings.refine.rounds:

@@ -32,7 +32,7 @@ from ..results.page_examples import ShownSet, by_id, class_examples, disagreemen
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..shards.importing import imported_counts
+from ..shards.importing import imported_sentence
 from ..shards.jobs import left_out
 
 
@@ -53,7 +53,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     steps, summary = _cccp_steps(context), _summary(context, sets)
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
     findings = [_findings(context, source, summary.train.labels[source.name]) for source in sources]
-    missing = [left_out(context.run.shards(name), context.data.records[name]) for name in sets]
+    missing = [left_out(context, name) for name in sets]
     warnings = [data_warnings(source.name, provenance_value(source.detector, "result")) for source in sources]
     return Contents(
         summary,
@@ -116,9 +116,9 @@ def _findings(context: RunContext, source: _ClassSources, labels: LabelCounts) -
 
 def _imported(context: RunContext) -> list[str]:
     """Return sentences on the rows that import left out."""
-    shards = {name: open_shards(context.run.shards(name)) for name in context.data.records}
-    counts = {name: imported_counts(shard_set.headers).sentence() for name, shard_set in shards.items()}
-    return [f"{name} was imported: {sentence}" for name, sentence in counts.items() if sentence]
+    names = context.data.records
+    sentences = {name: imported_sentence(open_shards(context.run.shards(name)).headers) for name in names}
+    return [f"{name} was imported: {sentence}" for name, sentence in sentences.items() if sentence]
 
 
 def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:

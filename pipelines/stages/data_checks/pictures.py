@@ -11,6 +11,8 @@ from lapsvm.errors import ImageError, MissingError, OneClassError, ShardError
 from lapsvm.features import ShardHeader, read_header
 
 from ...run.context import RunContext
+from ...run.limits import listed
+from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
 from .class_names import misspellings
 from .duplicates import Hashed, contradiction_sentence
@@ -69,13 +71,13 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     opened: list[Hashed] = []
     for name, records in context.data.records.items():
         folders = [context.run.shards(name)] if source is None else [context.run.shards(name), source / name]
-        hashes, left_out = _stored(context, records, folders)
-        unopened = [record for record in records if record.id not in hashes and record.id not in left_out]
+        hashes, unread = _stored(context, records, folders)
+        unopened = [record for record in records if record.id not in hashes and record.id not in unread]
         title = f"check pictures of {name}"
         with on_threads(context.reporter, title, _check, unopened, context.threads) as (_, results):
             checked = list(results)
         found = {record.id: error for record, error in checked if not isinstance(error, str)}
-        bad[name] = left_out | found.keys()
+        bad[name] = unread | found.keys()
         errors += found.values()
         stored += [(record, hashes[record.id]) for record in records if record.id in hashes]
         opened += [(record, digest) for record, digest in checked if isinstance(digest, str)]
@@ -89,8 +91,9 @@ def check_data(context: RunContext, source: Path | None = None) -> CheckedData:
     return CheckedData(context.reporter.say, len(opened), sentences)
 
 
-def report_left_out(context: RunContext, set_name: str, image_ids: Sequence[str]) -> None:
+def report_left_out(context: RunContext, set_name: str) -> None:
     """Report the pictures of a set that its shards lack; their number also with --quiet."""
+    image_ids = left_out(context, set_name)
     for image_id in image_ids:
         context.reporter.say(f"picture {image_id} is left out: it cannot be read whole")
     if image_ids:
@@ -123,12 +126,12 @@ def _stored(
 ) -> tuple[dict[str, str], set[str]]:
     """Return picture -> pixel hash of those in shards, and the ids of those that shards left out and that stay so."""
     hashes: dict[str, str] = {}
-    left_out: set[str] = set()
+    unread: set[str] = set()
     for header in _headers(folders) if not context.redo else ():
         hashes |= dict(zip(header.image_ids, header.pixel_hashes, strict=True))
-        left_out.update(header.provenance.get("left_out", ()))
+        unread.update(header.provenance.get("left_out", ()))
     ids = {record.id for record in records}
-    return hashes, (left_out & ids) - hashes.keys() if context.settings.data.skip_bad else set()
+    return hashes, (unread & ids) - hashes.keys() if context.settings.data.skip_bad else set()
 
 
 def _headers(folders: Sequence[Path]) -> Iterator[ShardHeader]:
@@ -164,8 +167,7 @@ def _pixel_hash(record: ImageRecord) -> str:
 def _error(errors: Sequence[PictureError], n_opened: int) -> PictureError:
     """Return one error that names the pictures."""
     kind = MissingError if all(isinstance(error, MissingError) for error in errors) else ImageError
-    listed = "; ".join(str(error).rstrip(".") for error in errors[:LISTED])
+    reasons = listed([str(error).rstrip(".") for error in errors], LISTED, "; ")
     if len(errors) == 1:
-        return kind(f"{listed}; --skip-bad leaves it out.")
-    more = f"; and {len(errors) - LISTED:,} more" if len(errors) > LISTED else ""
-    return kind(f"{len(errors):,} of {n_opened:,} pictures cannot be used: {listed}{more}; --skip-bad leaves them out.")
+        return kind(f"{reasons}; --skip-bad leaves it out.")
+    return kind(f"{len(errors):,} of {n_opened:,} pictures cannot be used: {reasons}; --skip-bad leaves them out.")

@@ -42,7 +42,7 @@ def test_batches_change_no_solution(bags, problems, size, monkeypatch):
     solved = fit_side_by_side(problems, own, bags, received)
     assert [solution.coef.tobytes() for (solution,) in solved] == expected
     assert received.indices == {0, 1, 2}
-    paths = fit_side_by_side(problems, VALUES, bags)
+    paths = fit_side_by_side(problems, VALUES, bags, Received())
     assert [len(path) for path in paths] == [1, 2, 1]
     assert paths[2][0].coef.tobytes() == expected[2]
 
