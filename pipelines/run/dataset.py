@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from lapsvm.catalog import Dataset, ImageRecord, PresentClasses, open_dataset
 from lapsvm.errors import LabelsError, MissingError, OneClassError, OptionError
 
+from .limits import listed
 from .settings import DataSettings, Settings
 
 Labels = NDArray[np.int8]
@@ -53,8 +53,7 @@ def open_run_data(settings: DataSettings, seed: int) -> RunData:
             raise OneClassError(f"class {name!r} {skipped[name]}; both are needed to learn it{_advice(skipped[name])}.")
     classes = tuple(name for name in dataset.classes if name not in skipped)
     if not classes:
-        reasons = "; ".join(f"{name} {reason}" for name, reason in islice(skipped.items(), SHOWN))
-        reasons += f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
+        reasons = listed([f"{name} {reason}" for name, reason in skipped.items()], SHOWN, "; ")
         raise OneClassError(f"no class of {settings.root} can be learned: {reasons}{_advice(reasons)}.")
     return RunData(dataset, classes, skipped, records)
 

@@ -16,13 +16,13 @@ from lapsvm.errors import DataError, WriteError
 from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular
 
 from .folder import RunFolder
+from .limits import listed
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")
 LONGEST = 2**20
 """Bytes of the longest line that is read; longer ones are damaged."""
 MOST_BOXES = 1000
-_SHOWN = 5
 Box = tuple[float, float, float, float]
 
 
@@ -105,9 +105,8 @@ class VerdictLog:
     @property
     def damage(self) -> str:
         """A sentence that names the damaged lines; "" if there are none."""
-        shown = ", ".join(map(str, self.damaged[:_SHOWN]))
-        more = f" and {len(self.damaged) - _SHOWN:,} more" if len(self.damaged) > _SHOWN else ""
-        return f"damaged lines of verdicts are left out: {shown}{more}." if self.damaged else ""
+        numbers = listed([str(number) for number in self.damaged])
+        return f"damaged lines of verdicts are left out: {numbers}." if numbers else ""
 
 
 def read_verdicts(path: Path) -> VerdictLog:

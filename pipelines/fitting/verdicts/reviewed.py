@@ -10,11 +10,11 @@ from lapsvm.boxes import as_boxes, iou
 from lapsvm.latent import KnownBoxes
 
 from ...run.dataset import Labels, content_hash
+from ...run.limits import listed
 from ...run.verdicts import Verdict, VerdictLog
 
 SAME = 0.5
 """A box with a greater IoU with a true box is right, as in CorLoc."""
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -127,5 +127,8 @@ def _boxes(boxes: Sequence[Sequence[float]]) -> Float64:
 
 
 def _note(name: str, pictures: Sequence[str], what: str) -> list[str]:
-    shown = ", ".join(pictures[:_SHOWN]) + (", ..." if len(pictures) > _SHOWN else "")
-    return [f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {shown}."] if pictures else []
+    return (
+        [f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {listed(pictures)}."]
+        if pictures
+        else []
+    )

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from lapsvm.boxes import from_voc
@@ -12,9 +11,9 @@ from lapsvm.coco_files import CocoFile, Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
+from ...run.limits import listed
 from .picture_names import PictureMatches, match_pictures
 
-SHOWN = 5
 Objects = list[tuple[str, Corners, bool]]  # class, corners, difficult
 Records = Mapping[str, Sequence[ImageRecord]]
 
@@ -90,7 +89,7 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
     names = Counter(name for of_set in found.values() for objects in of_set.values() for name, _, _ in objects)
     if names and not names.keys() & set(classes):
         raise AnnotationError(
-            f"boxes {path} must be of the run's classes {_listed(classes)}, got {_listed(sorted(names))}."
+            f"boxes {path} must be of the run's classes {_names(classes)}, got {_names(sorted(names))}."
         )
     sentences = [
         *(f"boxes {path}: {fault}" for fault in faults),
@@ -169,7 +168,7 @@ def _match_sentences(path: str, annotated: Sequence[AttachedPicture], matches: P
         (matches.ambiguous, "may be several pictures of the run, or share one, and are left out"),
     ):
         if numbers:
-            names = _listed([annotated[number].names[0] for number in numbers])
+            names = _names([annotated[number].names[0] for number in numbers])
             yield f"boxes {path}: {len(numbers):,} {reason}: {names}"
 
 
@@ -177,7 +176,7 @@ def _class_sentences(path: str, names: Mapping[str, int], classes: Sequence[str]
     """Yield a sentence on objects of other classes."""
     others = {name: count for name, count in names.items() if name not in classes}
     if others:
-        listed = _listed(sorted(others))
+        listed = _names(sorted(others))
         yield f"boxes {path}: {sum(others.values()):,} boxes are of no class of the run and are left out: {listed}"
 
 
@@ -196,10 +195,8 @@ def _contradictions(
         (missing, "have no box of a class that they are labelled with"),
     ):
         if ids:
-            yield f"boxes {path}: {len(ids):,} pictures {reason}: {_listed(sorted(ids))}"
+            yield f"boxes {path}: {len(ids):,} pictures {reason}: {_names(sorted(ids))}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names as a list for a sentence."""
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in islice(names, SHOWN)) + more
+def _names(names: Sequence[str]) -> str:
+    return listed([repr(name) for name in names])

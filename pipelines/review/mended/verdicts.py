@@ -8,7 +8,6 @@ a person submitted the picture (Label Studio), or the person who merges says so.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -19,13 +18,13 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 
+from ...run.limits import listed
 from ...run.verdicts import Box, Verdict, VerdictLog
 from ..session import UnusableError, run_pixels
 from .formats import SHARES, MendedPicture, read_mended
 
 TOLERANCE = 1.0
 """Pixels by which formats move corners: VOC's are whole, and a thin box becomes a pixel wide."""
-_SHOWN = 5
 
 
 class MendedExport:
@@ -198,5 +197,4 @@ def unseen_pictures(verdicts: Sequence[Verdict], records: Mapping[str, ImageReco
 
 
 def _sentence(names: Sequence[str], what: str, end: str) -> list[str]:
-    listed = ", ".join(map(repr, islice(names, _SHOWN))) + (", ..." if len(names) > _SHOWN else "")
-    return [f"{len(names):,} {what} {end}: {listed}."] if names else []
+    return [f"{len(names):,} {what} {end}: {listed([repr(name) for name in names])}."] if names else []

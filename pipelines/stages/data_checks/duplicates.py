@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from lapsvm.catalog import ImageRecord, PresentClasses
 
+from ...run.limits import listed
+
 LISTED = 10
 """Pairs of pictures that the sentence names."""
 
@@ -26,10 +28,9 @@ def contradiction_sentence(pictures: Iterable[Hashed]) -> str:
         pairs += [(first, other) for other in others if shown_classes(other) != shown_classes(first)]
     if not pairs:
         return ""
-    listed = "; ".join(f"{_described(one)} and {_described(other)}" for one, other in pairs[:LISTED])
-    more = f"; and {len(pairs) - LISTED:,} more" if len(pairs) > LISTED else ""
+    described = listed([f"{_described(one)} and {_described(other)}" for one, other in pairs], LISTED, "; ")
     return (
-        f"labels: pictures with the same pixels have different labels: {listed}{more}. Training takes each as a "
+        f"labels: pictures with the same pixels have different labels: {described}. Training takes each as a "
         "picture of its own; delete all but one, and give one that shows several classes all its labels in a table "
         "(--data csv)."
     )

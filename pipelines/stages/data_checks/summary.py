@@ -1,12 +1,12 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
 
 from lapsvm.catalog import HEIC, HEIC_ADVICE, ImageRecord
 
 from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
+from ...run.limits import listed
 from ...run.settings import Settings
 from .class_names import misspellings
 from .duplicates import shown_classes
@@ -36,8 +36,7 @@ def count_sentence(set_name: str, records: Sequence[ImageRecord], left_out: Coll
     used = [record for record in records if record.id not in left_out]
     positive, _ = count_labels(used)
     names = list(dict.fromkeys(name for record in used[:1] for name in record.labels)) or sorted(positive)
-    counts = ", ".join(f"{name} {positive[name]:,}" for name in names[:SHOWN])
-    counts += f", and {len(names) - SHOWN:,} more classes" if len(names) > SHOWN else ""
+    counts = listed([f"{name} {positive[name]:,}" for name in names], SHOWN, kind=" classes")
     without = sum(not shown_classes(record) for record in used)
     parts = [
         f"set {set_name}: {len(used):,} pictures" + (f" without {len(left_out):,} left out" if left_out else ""),
@@ -65,9 +64,8 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
         rule, advice = "must have a positive and a negative picture that can be read, got", "name other --classes"
     if len(small) == 1:
         return f"class {small[0]!r} {rule} {' and '.join(map(str, counts[small[0]]))}; {advice}"
-    listed = ", ".join(f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small[:SHOWN])
-    more = f", and {len(small) - SHOWN:,} more classes" if len(small) > SHOWN else ""
-    return f"every class {rule} {listed}{more}; {advice}"
+    pairs = listed([f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small], SHOWN, kind=" classes")
+    return f"every class {rule} {pairs}; {advice}"
 
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:
@@ -85,8 +83,8 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
     """Yield a sentence on the files that the reader ignores, if there are any."""
     counts: Mapping[str, int] = getattr(data.dataset, "ignored_files", dict)()
     if counts:
-        listed = ", ".join(f"{count:,} {kind}" for kind, count in islice(counts.items(), SHOWN))
+        kinds = listed([f"{count:,} {kind}" for kind, count in counts.items()], SHOWN, kind=" kinds")
         convert = [kind for kind in counts if kind in UNREAD_PICTURES]
         advice = f"; convert {' and '.join(convert)} to JPEG or PNG to use them" if convert else ""
         advice += f"; {HEIC_ADVICE}" if set(convert) & set(HEIC) else ""
-        yield f"ignored files: {listed}{advice}"
+        yield f"ignored files: {kinds}{advice}"
