@@ -218,11 +218,11 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         evaluations = [run.evaluation(role) for run in runs]
         if len({evaluation.left_out for evaluation in evaluations if evaluation is not None}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
-        for run, evaluation in zip(runs, evaluations, strict=True):
+        for evaluation in evaluations:
             if evaluation is None or (role == "train" and evaluation.corloc is None):
                 continue
             for name in classes:
-                for measure, figure in class_figures(evaluation, run.records(role), name, ids, counts).items():
+                for measure, figure in class_figures(evaluation, name, ids, counts).items():
                     figures.setdefault(measure, {}).setdefault(name, []).append(figure)
     return {measure: figures[measure] for measure in MEASURES if measure in figures}
 

@@ -1,6 +1,6 @@
 """Evaluation of the result files of a run."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,9 @@ class SetEvaluation:
 
     Attributes
     ----------
+    name : str
+    records : mapping of id to ImageRecord
+        All pictures of the set.
     detections : dict of class name to Detections
         Of all pictures. `voc` and `corloc` refer to their rows.
     located : dict of class name to Detections
@@ -44,8 +47,6 @@ class SetEvaluation:
         Pictures whose boxes are known and that could be read: detection AP and CorLoc are over these.
     left_out : tuple of str
         Pictures that have no detections, for they could not be read. No figure is over these.
-    n_pictures : int
-        All pictures of the set.
     voc : VocReport or None
         On a test set with boxes.
     corloc : CorLocReport or None
@@ -53,12 +54,13 @@ class SetEvaluation:
     image_ap : dict of class name to float or None
     """
 
+    name: str
+    records: Mapping[str, ImageRecord]
     detections: dict[str, Detections]
     located: dict[str, Detections]
     truth: Truth | None
     boxed: frozenset[str]
     left_out: tuple[str, ...]
-    n_pictures: int
     voc: VocReport | None
     corloc: CorLocReport | None
     image_ap: dict[str, float | None]
@@ -74,21 +76,23 @@ class SetEvaluation:
         """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
         columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
         table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
-        return table | {"pictures": self.n_pictures, "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
+        return table | {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
-    def boxes_note(self, set_name: str) -> str:
-        """Return a sentence on the pictures whose boxes are known; "" if all are."""
+    @property
+    def boxes_note(self) -> str:
+        """A sentence on the pictures whose boxes are known; "" if all are."""
         if self.truth is None:
-            return f"set {set_name}: {NO_BOXES}"
-        if len(self.boxed) == self.n_pictures - len(self.left_out):
+            return f"set {self.name}: {NO_BOXES}"
+        if len(self.boxed) == len(self.records) - len(self.left_out):
             return ""
-        count = f"{len(self.boxed):,} of {self.n_pictures:,}"
-        return f"set {set_name}: boxes are known of {count} pictures; detection AP and CorLoc are over these"
+        count = f"{len(self.boxed):,} of {len(self.records):,}"
+        return f"set {self.name}: boxes are known of {count} pictures; detection AP and CorLoc are over these"
 
-    def left_out_note(self, set_name: str) -> str:
-        """Return a sentence on the pictures that are in no figure; "" if there are none."""
-        count = f"{len(self.left_out):,} of {self.n_pictures:,}"
-        note = f"set {set_name}: {count} pictures are left out of all figures, because they have no detections"
+    @property
+    def left_out_note(self) -> str:
+        """A sentence on the pictures that are in no figure; "" if there are none."""
+        count = f"{len(self.left_out):,} of {len(self.records):,}"
+        note = f"set {self.name}: {count} pictures are left out of all figures, because they have no detections"
         return note if self.left_out else ""
 
 
@@ -105,23 +109,24 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         )
     check_detections(context, "evaluate", set_name)
     detections = {name: detections[name] for name in context.data.classes}
-    records = context.data.records[set_name]
+    records = {record.id: record for record in context.data.records[set_name]}
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids.distinct()}
     known = known_boxes(context, set_name)
     boxed = frozenset(() if known is None else known.pictures & detected)
-    others = frozenset(record.id for record in records if boxed) - boxed  # a picture of no record is refused below
+    others = frozenset(records if boxed else ()) - boxed  # a picture of no record is refused below
     outside = dict.fromkeys(others, 0)
     rows = {name: np.flatnonzero(found.image_ids.numbers_in(outside) < 0) for name, found in detections.items()}
     located = {name: found.taken(rows[name]) for name, found in detections.items()} if others else detections
     truth = None if known is None or not boxed else _without(known.truth, others)
     trained_on = set_name == context.train_set
     return SetEvaluation(
+        name=set_name,
+        records=records,
         detections=detections,
         located=located,
         truth=truth,
         boxed=boxed,
-        left_out=tuple(record.id for record in records if record.id not in detected),
-        n_pictures=len(records),
+        left_out=tuple(image_id for image_id in records if image_id not in detected),
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
@@ -145,12 +150,12 @@ def _voc(located: Mapping[str, Detections], rows: Mapping[str, Index], truth: Tr
     return VocReport({name: replace(result, order=rows[name][result.order]) for name, result in report.classes.items()})
 
 
-def image_level_ap(records: Sequence[ImageRecord], class_name: str, detections: Detections) -> float | None:
+def image_level_ap(records: Mapping[str, ImageRecord], class_name: str, detections: Detections) -> float | None:
     """Return the AP of ranking pictures by their best window; None without positives or negatives.
 
     Pictures without a window (unreadable ones) have no score and are not ranked.
     """
     best = detections.best_scores()
-    ranked = [record for record in records if record.id in best and record.labels.get(class_name, 0) != 0]
-    labels = [record.labels[class_name] for record in ranked]
-    return image_average_precision([best[record.id] for record in ranked], labels)
+    labels = {image: record.labels.get(class_name, 0) for image, record in records.items() if image in best}
+    ranked = [image for image, label in labels.items() if label != 0]
+    return image_average_precision([best[image] for image in ranked], [labels[image] for image in ranked])

@@ -1,6 +1,6 @@
 """The pictures on the page: the best boxes, and where the detectors fail, on unseen pictures where there are any."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from .held_out import HeldOut
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
 Truth = Mapping[str, Mapping[str, GroundTruth]]
-Records = Mapping[str, ImageRecord]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class ShownSet:
     detector: Detector
     where: str
     detections: Detections
-    records: Records
+    records: Mapping[str, ImageRecord]
     truth: Truth | None
     voc: ClassResult | None = None
 
@@ -98,31 +97,17 @@ class ShownSet:
 
 
 def shown_set(
-    detector: Detector,
-    train: tuple[str, SetEvaluation, Records],
-    test: tuple[str, SetEvaluation, Records] | None,
-    held_out: HeldOut | None,
+    detector: Detector, train: SetEvaluation, test: SetEvaluation | None = None, held_out: HeldOut | None = None
 ) -> ShownSet:
-    """Return what the page shows of a class: the test set, else held-out windows, else the training set.
-
-    Parameters
-    ----------
-    detector : Detector
-        Of the class.
-    train, test : tuple of the set's name, its evaluation and its pictures
-    held_out : HeldOut or None
-    """
-    name = detector.class_name
-    if test is not None:
-        set_name, evaluation, records = test
-        voc = None if evaluation.voc is None else evaluation.voc.classes[name]
-        return ShownSet(detector, f"on {set_name}", evaluation.detections[name], records, evaluation.known_truth, voc)
-    set_name, evaluation, records = train
-    if held_out is not None:
-        where = f"on {set_name}, by models that did not see the picture"
-        return ShownSet(detector, where, held_out.detections(), records, evaluation.known_truth)
-    where = f"on {set_name}, which the model has seen"
-    return ShownSet(detector, where, evaluation.detections[name], records, evaluation.known_truth)
+    """Return what the page shows of a class: the test set, else held-out windows, else the training set."""
+    name, shown = detector.class_name, test or train
+    where, detections = f"on {shown.name}", shown.detections[name]
+    voc = None if shown.voc is None else shown.voc.classes[name]
+    if test is None and held_out is not None:
+        where, detections = f"{where}, by models that did not see the picture", held_out.detections()
+    elif test is None:
+        where += ", which the model has seen"
+    return ShownSet(detector, where, detections, shown.records, shown.known_truth, voc)
 
 
 def class_examples(shown: ShownSet) -> dict[str, Any]:
@@ -177,8 +162,3 @@ def misses(shown: ShownSet, train: SetEvaluation) -> tuple[Example, ...]:
     located, scores = train.corloc.classes[shown.name], shown.detections.scores
     missed = located.windows[~located.hits & (located.windows >= 0)]
     return shown.examples(missed[np.argsort(-scores[missed], kind="stable")], None)
-
-
-def by_id(records: Sequence[ImageRecord]) -> dict[str, ImageRecord]:
-    """Return id -> picture."""
-    return {record.id: record for record in records}

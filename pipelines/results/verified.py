@@ -15,6 +15,7 @@ from lapsvm.features import open_shards
 
 from ..fitting.verdicts.reviewed import ReviewedClass, is_right
 from ..run.context import RunContext
+from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
 
 LEVEL = 0.95
@@ -121,14 +122,16 @@ def verified_table(figures: Mapping[str, Verified]) -> dict[str, Any]:
     }
 
 
-def verified_sentences(context: RunContext, figures: Mapping[str, Verified], *, has_boxes: bool) -> list[str]:
+def verified_sentences(
+    context: RunContext, figures: Mapping[str, Verified], sets: Mapping[str, SetEvaluation]
+) -> list[str]:
     """Return what the terminal and the page say of the boxes.
 
-    Figures, verdicts that do not count, and where nothing is known, how to look. `has_boxes` is whether the boxes of
-    some pictures are known, which figures of their own are about.
+    Figures, verdicts that do not count, and where nothing is known, how to look. Boxes that are known of `sets`
+    have figures of their own.
     """
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
     notes = [note for one in reviewed_classes(context).values() for note in one.notes]
     command = f"lapsvm review --out {shlex.quote(str(context.run.path))}"
-    is_known = said or has_boxes
+    is_known = said or any(one.truth is not None for one in sets.values())
     return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {command}"]

@@ -18,13 +18,13 @@ def run(context: RunContext) -> None:
     with context.timed("evaluate"):
         sets = {name: evaluate_set(context, name) for name in context.data.records}
         verified = verified_classes(context)
-        table = run_table({name: set_entry(context, name, entry, context.metrics) for name, entry in sets.items()})
+        table = run_table({name: set_entry(context, entry, context.metrics) for name, entry in sets.items()})
         if verified:
             table["verified"] = verified_table(verified)
         context.run.files.claim([context.run.evaluation_file])
         write_json(context.run.evaluation_file, table)
     _say_notes(context, sets)
-    for sentence in verified_sentences(context, verified, has_boxes=_has_boxes(sets)):
+    for sentence in verified_sentences(context, verified, sets):
         context.reporter.say(f"evaluate: {sentence}")
     weakness = Unseen.of_run(context).weakness_message(context.settings)
     if weakness:
@@ -39,17 +39,11 @@ def run(context: RunContext) -> None:
 
 def _say_notes(context: RunContext, sets: Mapping[str, SetEvaluation]) -> None:
     """Report of which pictures boxes are known, and which are left out."""
-    for name, evaluation in sets.items():
-        for report, note in (
-            (context.reporter.say, evaluation.boxes_note(name)),
-            (context.reporter.warn, evaluation.left_out_note(name)),
-        ):
-            if note:
-                report(note)
-
-
-def _has_boxes(sets: Mapping[str, SetEvaluation]) -> bool:
-    return any(entry.truth is not None for entry in sets.values())
+    for evaluation in sets.values():
+        if evaluation.boxes_note:
+            context.reporter.say(evaluation.boxes_note)
+        if evaluation.left_out_note:
+            context.reporter.warn(evaluation.left_out_note)
 
 
 def _tables(context: RunContext, sets: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -28,7 +28,7 @@ from ..results.detectors import trained_classes
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
-from ..results.page_examples import ShownSet, by_id, class_examples, disagreements, misses, shown_set
+from ..results.page_examples import ShownSet, class_examples, disagreements, misses, shown_set
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
@@ -49,10 +49,10 @@ def run(context: RunContext) -> None:
 
 
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector]) -> Contents:
-    figures = {name: stored_entry(context, name, of) or set_entry(context, name, of) for name, of in sets.items()}
+    figures = {name: stored_entry(context, of) or set_entry(context, of) for name, of in sets.items()}
     steps, summary = _cccp_steps(context), _summary(context, sets)
     sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
-    findings = [_findings(context, source, summary.train.labels[source.name]) for source in sources]
+    findings = [_findings(source, summary.train.labels[source.name]) for source in sources]
     missing = [left_out(context, name) for name in sets]
     warnings = [data_warnings(source.name, provenance_value(source.detector, "result")) for source in sources]
     return Contents(
@@ -68,14 +68,8 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
         next_steps=next_steps(findings, summary.extractors),
-        verified=tuple(_verified(context, sets)),
+        verified=tuple(verified_sentences(context, verified_classes(context), sets)),
     )
-
-
-def _verified(context: RunContext, sets: Mapping[str, SetEvaluation]) -> list[str]:
-    """Return how many boxes are right as a person says, or how to look."""
-    has_boxes = any(entry.truth is not None for entry in sets.values())
-    return verified_sentences(context, verified_classes(context), has_boxes=has_boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,23 +88,14 @@ class _ClassSources:
 def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
     data = context.settings.data
     held_out = read_held_out(context.run, name)
-    parts = {set_name: (set_name, of, by_id(context.data.records[set_name])) for set_name, of in sets.items()}
-    train, test = parts[data.train_set], parts.get(data.test_set)
-    return _ClassSources(
-        name,
-        detector,
-        sets[data.train_set],
-        sets.get(data.test_set),
-        held_out,
-        shown_set(detector, train, None, None),
-        shown_set(detector, train, test, held_out),
-    )
+    train, test = sets[data.train_set], sets.get(data.test_set)
+    shown = shown_set(detector, train, test, held_out)
+    return _ClassSources(name, detector, train, test, held_out, shown_set(detector, train), shown)
 
 
-def _findings(context: RunContext, source: _ClassSources, labels: LabelCounts) -> Findings:
+def _findings(source: _ClassSources, labels: LabelCounts) -> Findings:
     """Return what the next steps know of a class."""
-    records = context.data.records.get(context.settings.data.test_set, ())
-    image_ap, chance = unseen_image_ap(source.name, source.test, records, source.held_out)
+    image_ap, chance = unseen_image_ap(source.name, source.test, source.held_out)
     return Findings(source.name, labels.positive, labels.negative, image_ap, chance)
 
 
@@ -123,9 +108,8 @@ def _imported(context: RunContext) -> list[str]:
 
 def _partial_sets(sets: dict[str, SetEvaluation]) -> list[str]:
     """Return sentences on sets of which only some pictures have boxes, or are left out."""
-    of_boxes = [entry.boxes_note(name) if entry.truth else "" for name, entry in sets.items()]
-    left_out = [entry.left_out_note(name) for name, entry in sets.items()]
-    return [note for pair in zip(of_boxes, left_out, strict=True) for note in pair if note]
+    notes = ((entry.boxes_note if entry.truth else "", entry.left_out_note) for entry in sets.values())
+    return [note for of_set in notes for note in of_set if note]
 
 
 def _summary(context: RunContext, sets: dict[str, SetEvaluation]) -> RunSummary:
@@ -223,7 +207,7 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
 
 
 def unseen_image_ap(
-    name: str, test: SetEvaluation | None, records: Sequence[ImageRecord], held_out: HeldOut | None
+    name: str, test: SetEvaluation | None, held_out: HeldOut | None
 ) -> tuple[float | None, float | None]:
     """Return the image AP of unseen pictures and that of a random order; None where it is not known.
 
@@ -232,14 +216,12 @@ def unseen_image_ap(
     name : str
     test : SetEvaluation or None
         Of the test set, if there is one.
-    records : sequence of ImageRecord
-        The pictures of the test set.
     held_out : HeldOut or None
         Used without a test set.
     """
     if test is None:
         return (None, None) if held_out is None else (held_out.image_ap, held_out.chance)
     best = test.detections[name].best_scores()
-    labels = label_vector([record for record in records if record.id in best], name)
+    labels = label_vector([record for image, record in test.records.items() if image in best], name)
     labels = labels[labels != 0]
     return test.image_ap[name], float((labels > 0).mean()) if len(labels) else None

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections, detection_ap_draws, image_ap_draws, share_draws
 from lapsvm.evaluation.localisation import ClassCorLoc
 from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
-from ...run.dataset import label_vector
 from ..evaluation import SetEvaluation
 
 LEVEL = 0.95
@@ -46,19 +45,14 @@ def corloc_figure(result: ClassCorLoc, ids: Sequence[str], counts: Counts) -> Fi
     return Figure(result.corloc, share_draws(result.hits, [positions[image] for image in result.image_ids], counts))
 
 
-def image_ap_figure(
-    evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
-) -> Figure:
+def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> Figure:
     """Return the image-level AP of one class; pictures without a window are not ranked."""
     best = evaluation.detections[name].best_scores()
-    y = dict(zip([record.id for record in records], label_vector(records, name).tolist(), strict=True))
-    labels = [y[image] if image in best else 0 for image in ids]
+    labels = [evaluation.records[image].labels.get(name, 0) if image in best else 0 for image in ids]
     return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
 
 
-def class_figures(
-    evaluation: SetEvaluation, records: Sequence[ImageRecord], name: str, ids: Sequence[str], counts: Counts
-) -> dict[str, Figure]:
+def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
     """Return the figures of one class: of a training set with boxes CorLoc, of other sets the APs."""
     if evaluation.corloc is not None:
         return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
@@ -66,7 +60,7 @@ def class_figures(
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
-    return figures | {"image_ap": image_ap_figure(evaluation, records, name, ids, counts)}
+    return figures | {"image_ap": image_ap_figure(evaluation, name, ids, counts)}
 
 
 def mean_figure(figures: Sequence[Figure]) -> Figure:

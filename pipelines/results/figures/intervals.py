@@ -1,11 +1,11 @@
 """Bootstrap intervals of a set's figures over its pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import draw_pictures, image_ap_draws
 
 from ..evaluation import SetEvaluation
@@ -15,9 +15,7 @@ from .draws import LEVEL, Figure, class_figures, corloc_figure, mean_figure
 DRAWS = 1000
 
 
-def set_intervals(
-    evaluation: SetEvaluation, records: Sequence[ImageRecord], seed: int, *, trained_on: bool
-) -> dict[str, Any] | None:
+def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> dict[str, Any] | None:
     """Return the intervals of a set's figures.
 
     The training set's image-level AP is left out: an interval over the pictures that a model has seen says nothing
@@ -26,8 +24,6 @@ def set_intervals(
     Parameters
     ----------
     evaluation : SetEvaluation
-    records : sequence of ImageRecord
-        All pictures of the set.
     seed : int
     trained_on : bool
         Whether it is the training set.
@@ -39,11 +35,9 @@ def set_intervals(
     """
     if trained_on and evaluation.corloc is None:
         return None
-    ids = [record.id for record in records]
+    ids = list(evaluation.records)
     counts = draw_pictures(len(ids), DRAWS, seed)
-    return _intervals(
-        {name: class_figures(evaluation, records, name, ids, counts) for name in evaluation.detections}, seed
-    )
+    return _intervals({name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}, seed)
 
 
 def held_out_intervals(

@@ -35,17 +35,13 @@ CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
 
 
-def set_entry(
-    context: RunContext, set_name: str, evaluation: SetEvaluation, metrics: Sequence[str] = ("voc",)
-) -> dict[str, Any]:
+def set_entry(context: RunContext, evaluation: SetEvaluation, metrics: Sequence[str] = ("voc",)) -> dict[str, Any]:
     """Return the entry of a set in evaluation.json.
 
     Parameters
     ----------
     context : RunContext
-    set_name : str
     evaluation : SetEvaluation
-        Of that set.
     metrics : sequence of "voc", "coco"
         "coco" adds COCO's figures of a test set with boxes; those of VOC are always there.
 
@@ -62,11 +58,11 @@ def set_entry(
     if truth is not None and evaluation.voc is not None:
         errors = error_kinds(evaluation.voc, evaluation.detections, truth)
         entry["errors"] = {name: of_class.row() for name, of_class in errors.items()}
-    if truth is not None and context.run.has_shards(set_name):
+    if truth is not None and context.run.has_shards(evaluation.name):
         known = {name: truth[name] for name in evaluation.detections}
-        entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, set_name), known)))
-    trained_on, seed = set_name == context.train_set, context.settings.seed
-    intervals = set_intervals(evaluation, context.data.records[set_name], seed, trained_on=trained_on)
+        entry["windows"] = class_table(window_rows(best_overlaps(_windows(context, evaluation.name), known)))
+    trained_on, seed = evaluation.name == context.train_set, context.settings.seed
+    intervals = set_intervals(evaluation, seed, trained_on=trained_on)
     if intervals is not None:
         entry["intervals"] = intervals
     if trained_on:
@@ -99,16 +95,15 @@ def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, ArrayLik
             yield picture.image_id, picture.boxes
 
 
-def stored_entry(context: RunContext, set_name: str, evaluation: SetEvaluation) -> dict[str, Any] | None:
+def stored_entry(context: RunContext, evaluation: SetEvaluation) -> dict[str, Any] | None:
     """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
     try:
-        entry: dict[str, Any] = json.loads(read_regular(context.run.evaluation_file, "file", SMALL_FILE))["sets"][
-            set_name
-        ]
+        sets = json.loads(read_regular(context.run.evaluation_file, "file", SMALL_FILE))["sets"]
+        entry: dict[str, Any] = sets[evaluation.name]
         check_entry(entry)
         has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
         is_current = has_errors and _holds(entry, evaluation.table())
-        if set_name == context.train_set:
+        if evaluation.name == context.train_set:
             held_out = Unseen.of_run(context).table(evaluation.truth)
             stored: Any = entry.get("held_out")
             is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)

@@ -78,7 +78,7 @@ def test_corloc_is_given_at_three_thresholds(finished):
         ]
         found[name] = Detections([image for image, _ in objects], shares, boxes)
     moved = replace(evaluation, detections=found, located=found, corloc=corloc(found, evaluation.truth))
-    row = set_entry(context, "trainval", moved)["classes"]["six"]
+    row = set_entry(context, moved)["classes"]["six"]
     assert 1 == row["corloc_30"] > row["corloc"] > row["corloc_70"] > 0
     for key, threshold in (("corloc_30", 0.3), ("corloc", 0.5), ("corloc_70", 0.7)):
         assert row[key] == corloc(found, evaluation.truth, threshold).classes["six"].corloc
@@ -93,7 +93,7 @@ def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finishe
     without_boxes = held_out_intervals(unseen.held_out, None, 0)
     assert without_boxes["classes"]["six"] == {"image_ap": entry["intervals"]["classes"]["six"]["image_ap"]}
     boxless = replace(evaluate_set(opened(finished), "trainval"), corloc=None, truth=None)
-    assert "intervals" not in set_entry(opened(finished), "trainval", boxless)
+    assert "intervals" not in set_entry(opened(finished), boxless)
 
 
 def test_windows_are_those_of_the_shards(finished, sets):
@@ -123,14 +123,14 @@ def test_errors_of_the_test_set_are_told_by_kind(sets):
 def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
     context = opened(run_copy)
     evaluation = evaluate_set(context, "test")
-    stored = stored_entry(context, "test", evaluation)
-    assert stored == json.loads(json.dumps(set_entry(context, "test", evaluation)))
+    stored = stored_entry(context, evaluation)
+    assert stored == json.loads(json.dumps(set_entry(context, evaluation)))
     text = (run_copy / "evaluation.json").read_text()
     changed = json.loads(text)
     changed["sets"]["test"]["classes"]["six"]["image_ap"] = 0.123
     for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"'), "{}"):
         (run_copy / "evaluation.json").write_text(content)
-        assert stored_entry(context, "test", evaluation) is None
+        assert stored_entry(context, evaluation) is None
 
 
 def test_without_shards_the_windows_are_left_out(run_copy, command):
