@@ -14,7 +14,6 @@ from .order import FIRST
 from .session import ClassReview, ReviewSession, UnusableError
 
 SIDE = 1024  # pixels of the longest side of a picture in a file
-_MARKS = {name: f"<!-- {name} -->" for name in ("policy", "style", "script")}
 
 
 @cache
@@ -39,9 +38,8 @@ def write_page(session: ReviewSession, path: Path) -> int:
     """
     data = _page_data(session)
     script, style = page_file("review.js"), page_file("review.css")
-    hashes = {name: b64encode(sha256(text.encode()).digest()).decode() for name, text in _inline(script, style).items()}
     policy = (
-        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     embedded = json.dumps(data).replace("<", "\\u003c")
@@ -54,15 +52,15 @@ def write_page(session: ReviewSession, path: Path) -> int:
     return sum(map(len, data["queues"]))
 
 
-def _inline(script: str, style: str) -> dict[str, str]:
-    return {"script": script, "style": style}
+def _hash(text: str) -> str:
+    """Return the hash by which a policy allows a text."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def _assembled(**parts: str) -> str:
     text = page_file("review.html")
-    for name, mark in _MARKS.items():
-        before, _, after = text.partition(mark)
-        text = before + parts[name] + after
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part, 1)
     return text
 
 

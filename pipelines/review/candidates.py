@@ -40,15 +40,10 @@ def _best(mask: NDArray[np.bool_], scores: Float64) -> list[int]:
 
 def _extents(first: Float64, boxes: Float64) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows are a part of the first box, contain it, and are elsewhere."""
-    common = _common(first, boxes)
+    shared = np.column_stack([np.maximum(boxes[:, :2], first[:2]), np.minimum(boxes[:, 2:], first[2:])])
+    common = areas(shared)
     own, whole = areas(boxes), float(areas(first[None])[0])
     part = (common >= INSIDE * own) & (own <= SMALLER * whole) & (own >= LEAST * whole)
     more = (common >= INSIDE * whole) & (own * SMALLER >= whole)
     apart = (iou(boxes, first[None])[:, 0] < APART) & ~part & ~more
     return part, more, apart
-
-
-def _common(first: Float64, boxes: Float64) -> Float64:
-    """Return the area that each box shares with the first."""
-    corners = np.column_stack([np.maximum(boxes[:, :2], first[:2]), np.minimum(boxes[:, 2:], first[2:])])
-    return np.asarray(areas(corners))

@@ -21,7 +21,7 @@ from ..fitting.verdicts.reviewed import ReviewedClass
 from ..results.detectors import load_detectors
 from ..results.held_out import HeldOut, read_held_out
 from ..results.inputs import training_shards
-from ..results.verified import Verified, verified
+from ..results.verified import verified
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts
@@ -145,16 +145,10 @@ class ReviewSession:
 
     def figure(self, index: int) -> str:
         """Return how many held-out boxes of a class are right; "" if that is not known."""
-        figure = self.verified(index)
-        return "" if figure is None else str(figure)
-
-    def verified(self, index: int) -> Verified | None:
-        """Return the figure of a class."""
         one = self.classes[index]
-        if one.held_out is None:
-            return None
         said = {name: verdict for name, verdict in one.verdicts.items() if verdict.verdict != "skip"}
-        return verified(ReviewedClass(one.name, said), one.held_out)
+        figure = None if one.held_out is None else verified(ReviewedClass(one.name, said), one.held_out)
+        return "" if figure is None else str(figure)
 
     def prepare(self) -> None:
         """Make the picture that the page shows first ready, so that nobody waits for it."""

@@ -85,7 +85,7 @@ def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File
     index: dict[str, list[_File]] = defaultdict(list)
     for path, pictures in sharing.items():
         parts = (*path.parts[:-1], path.stem)
-        ids = {_parts(image_id) for _, image_id in pictures}
+        ids = {path_parts(image_id) for _, image_id in pictures}
         file = _File((parts, *sorted(ids - {parts})), tuple(pictures))
         for key in dict.fromkeys((path.name, path.stem, *(own[-1] for own in ids if own))):
             index[key].append(file)
@@ -94,7 +94,7 @@ def _index(records: Mapping[str, Sequence[ImageRecord]]) -> dict[str, list[_File
 
 def _closest(index: Mapping[str, list[_File]], name: str) -> tuple[int, list[_File]]:
     """Return how many folders a name has in common with the files of its file name at most, and these files."""
-    parts = _parts(name)
+    parts = path_parts(name)
     if not parts:
         return 0, []
     files = index.get(parts[-1]) or index.get(PurePosixPath(parts[-1]).stem) or []
@@ -109,6 +109,6 @@ def _common_folders(name: Parts, path: Parts) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _parts(name: str) -> Parts:
+def path_parts(name: str) -> Parts:
     """Return the parts of a path of any system, without a root."""
     return tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,10 +66,8 @@ def read_mended(path: Path) -> tuple[str, list[MendedPicture]]:
         if found is None:
             markers = ", ".join(marker for marker, _ in _READERS.values())
             raise DataError(f"{path} must be a folder that lapsvm export wrote, with one of {markers}.")
-        marker, read = _READERS[found]
-        return found, list(read(path / marker))
-    name = "cvat" if path.suffix == ".xml" else "label-studio" if _is_list(path) else "coco"
-    return name, list(_READERS[name][1](path))
+        return _read(found, path / _READERS[found][0])
+    return _read("cvat" if path.suffix == ".xml" else "label-studio" if _is_list(path) else "coco", path)
 
 
 def _is_list(path: Path) -> bool:
@@ -185,24 +183,20 @@ def _number(text: str | None, path: Path) -> float:
         raise AnnotationError(f"{path} must have numbers as sizes and boxes, got {text!r}.") from None
 
 
-def _checked(read: Callable[[Path], Iterator[MendedPicture]]) -> Callable[[Path], Sequence[MendedPicture]]:
-    """Return a reader whose errors on a file of another form are one sentence."""
-
-    def checked(path: Path) -> Sequence[MendedPicture]:
-        try:
-            return list(read(path))
-        except (DataError, OSError):
-            raise
-        except (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, *NOT_PARSED):
-            raise AnnotationError(f"{path} must be in the form in which lapsvm export writes it.") from None
-
-    return checked
+def _read(name: str, path: Path) -> tuple[str, list[MendedPicture]]:
+    """Return the name of a format and the pictures of a file; errors on one of another form are one sentence."""
+    try:
+        return name, list(_READERS[name][1](path))
+    except (DataError, OSError):
+        raise
+    except (LookupError, TypeError, AttributeError, StopIteration, RuntimeError, *NOT_PARSED):
+        raise AnnotationError(f"{path} must be in the form in which lapsvm export writes it.") from None
 
 
-_READERS: Mapping[str, tuple[str, Callable[[Path], Sequence[MendedPicture]]]] = {
-    "yolo": ("data.yaml", _checked(_yolo)),
-    "voc": ("Annotations", _checked(_voc)),
-    "coco": ("annotations.json", _checked(_coco)),
-    "label-studio": ("tasks.json", _checked(_label_studio)),
-    "cvat": ("annotations.xml", _checked(_cvat)),
+_READERS: Mapping[str, tuple[str, Callable[[Path], Iterator[MendedPicture]]]] = {
+    "yolo": ("data.yaml", _yolo),
+    "voc": ("Annotations", _voc),
+    "coco": ("annotations.json", _coco),
+    "label-studio": ("tasks.json", _label_studio),
+    "cvat": ("annotations.xml", _cvat),
 }

@@ -18,6 +18,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 
+from ...results.boxes.picture_names import path_parts
 from ...run.limits import listed
 from ...run.verdicts import Box, Verdict, VerdictLog
 from ..session import UnusableError, run_pixels
@@ -158,16 +159,12 @@ def match_exported(
 
 def _meant(name: str, by_file: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield the exported pictures whose folders end as those of a name, or the other way round."""
-    *folders, last = _parts(name) or ("",)
+    *folders, last = path_parts(name) or ("",)
     for candidate in by_file.get(last, []):
-        own = _parts(candidate)[:-1]
+        own = path_parts(candidate)[:-1]
         length = min(len(own), len(folders))
         if list(own[len(own) - length :]) == folders[len(folders) - length :]:
             yield candidate
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    return tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
 
 
 def _record_of(path: Path) -> Path:
