@@ -18,7 +18,8 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 import typer
 from lapsvm.pipelines.cli.parameters import PATH
-from lapsvm.pipelines.cli.study import split_names, study_command
+from lapsvm.pipelines.cli.parsing import split_names
+from lapsvm.pipelines.cli.study import study_command
 from lapsvm.pipelines.run.ownership import table_files
 from lapsvm.pipelines.run.progress import Bar, Reporter
 from libsvm_sets import Samples, read_official_split, read_set, scaled
@@ -227,7 +228,7 @@ def main(
     learners: Annotated[str, typer.Option(help="Learners, separated by commas.")] = ",".join(DEFAULT_LEARNERS),
 ) -> None:
     """Repeat the table of TopPush; a second call resumes an interrupted one."""
-    run(root, out, split_names("--sets", sets), splits, split_names("--learners", learners, LEARNERS))
+    run(root, out, split_names("option --sets", sets), splits, split_names("option --learners", learners, LEARNERS))
     typer.echo((out / "toppush.md").read_text(encoding="utf-8"), nl=False)
 
 

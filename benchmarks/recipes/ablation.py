@@ -20,7 +20,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from baselines import take_shards
 from lapsvm.pipelines.cli.parameters import PATH
-from lapsvm.pipelines.cli.study import Root, split_names, study_command
+from lapsvm.pipelines.cli.parsing import split_names
+from lapsvm.pipelines.cli.study import Root, study_command
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.dataset import moved
@@ -194,7 +195,9 @@ def main(
     root: Root = None,
 ) -> None:
     """Repeat a run with one setting changed at a time."""
-    table = run(folder, out, split_names("--variants", variants, VARIANTS), starts, draws, quiet=quiet, root=root)
+    table = run(
+        folder, out, split_names("option --variants", variants, VARIANTS), starts, draws, quiet=quiet, root=root
+    )
     if not quiet:
         typer.echo(rows_markdown(table))
 

@@ -1,6 +1,6 @@
 """The settings that the options of a verb give."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def _typed(option: Option, text: str) -> Any:
 def _parsed(option: Option, value: Any) -> Any:
     """Return the setting that the value of an option gives; paths become absolute."""
     if option.several is Several.COMMAS:
-        return tuple(_item(option, item) for item in _listed(option, value))
+        return tuple(_item(option, item) for item in split_names(option.title, value))
     if option.name == "extractor":
         return tuple(_with_absolute_paths(text) for text in value)
     if option.kind is Path:
@@ -111,12 +111,15 @@ def _with_absolute_paths(extractor: str) -> str:
     return extractor
 
 
-def _listed(option: Option, text: str) -> list[str]:
-    """Return the items of a comma list."""
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    if not items:
-        raise OptionError(f"{option.title} must name at least one value, got {text!r}.")
-    return items
+def split_names(title: str, text: str, known: Collection[str] = ()) -> list[str]:
+    """Return the items of a comma list; OptionError if there is none, or one is not in `known`, if that names some."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise OptionError(f"{title} must name at least one value, got {text!r}.")
+    for name in names if known else ():
+        if name not in known:
+            raise OptionError(f"{title} must name some of {', '.join(known)}, got {name!r}.")
+    return names
 
 
 def _item(option: Option, text: str) -> Any:

@@ -3,11 +3,9 @@
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from lapsvm.errors import OptionError
 
 from ..cli.application import call
 from ..cli.parameters import PATH
@@ -25,20 +23,3 @@ def study_command(function: Callable[..., None]) -> Callable[..., None]:
         call(app, sys.argv[1:] if arguments is None else [str(argument) for argument in arguments])
 
     return main
-
-
-def split_names(option: str, text: str, known: Any = None) -> list[str]:
-    """Return the names in a comma-separated option.
-
-    Raises
-    ------
-    OptionError
-        If there is none, or one is not in `known`.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise OptionError(f"option {option} must name one or more, got {text!r}.")
-    for name in names:
-        if known is not None and name not in known:
-            raise OptionError(f"option {option} must name some of {', '.join(known)}, got {name!r}.")
-    return names

@@ -2,7 +2,9 @@
 
 from importlib.util import find_spec
 
-from lapsvm.errors import DependencyError, OptionError, install_extra
+from lapsvm.errors import DependencyError, install_extra
+
+from ...cli.parsing import split_names
 
 METRICS = ("voc", "coco")
 
@@ -17,20 +19,14 @@ def chosen_metrics(text: str) -> tuple[str, ...]:
     DependencyError
         If COCO's evaluator is not installed.
     """
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in METRICS:
-            raise OptionError(f"option --metrics must be of {', '.join(METRICS)}, got {name!r}.")
-    if "coco" in names:
-        check_evaluator()
+    names = tuple(split_names("option --metrics", text, METRICS))
+    if "coco" in names and not _is_installed("faster_coco_eval"):
+        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.")
     return names
 
 
-def check_evaluator() -> None:
-    """Raise DependencyError unless COCO's evaluator is installed."""
+def _is_installed(module: str) -> bool:
     try:
-        missing = find_spec("faster_coco_eval") is None
+        return find_spec(module) is not None
     except ValueError:  # sys.modules holds None for it
-        missing = True
-    if missing:
-        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.")
+        return False

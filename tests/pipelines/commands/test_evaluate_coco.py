@@ -130,7 +130,7 @@ def test_coco_metrics_stand_beside_those_of_voc(command, refused, tmp_path):
     found = json.loads((tmp_path / "a").read_text())
     assert 0 < found["mean"]["coco_ap"] < found["mean"]["coco_ap50"]
     assert found["classes"]["nothing here"]["coco_ap"] is None
-    assert "--metrics must be of voc, coco, got 'tide'" in refused("evaluate", *pair, "--metrics", "voc,tide")
+    assert "--metrics must name some of voc, coco, got 'tide'" in refused("evaluate", *pair, "--metrics", "voc,tide")
     voc = ("--root", tmp_path, "--results", tmp_path, "--metrics", "coco")
     assert "option --metrics does not go with --root" in refused("evaluate", *voc)
 
