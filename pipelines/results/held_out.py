@@ -29,6 +29,7 @@ from ..run.folder import RunFolder
 
 FORMAT = "lapsvm held-out scores"
 VERSION = 1
+_TYPES = {"y": np.int8, "fold": np.int64, "score": np.float64, "boxes": np.float64, "agreement": np.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class HeldOut:
     model: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        rows = {name: len(getattr(self, name)) for name in ("y", "fold", "score", "boxes", "agreement")}
+        rows = {name: len(getattr(self, name)) for name in _TYPES}
         wrong = {name: count for name, count in rows.items() if count != len(self.ids)}
         if wrong:
             raise InputError(f"held-out scores must have one row per picture, {len(self.ids)}, got {wrong}.")
@@ -95,13 +96,7 @@ class HeldOut:
 
     def save(self, path: str | Path) -> None:
         """Write the file; equal content gives equal bytes."""
-        tensors: dict[str, Array] = {
-            "y": np.asarray(self.y, dtype=np.int8),
-            "fold": np.asarray(self.fold, dtype=np.int64),
-            "score": self.score,
-            "boxes": self.boxes,
-            "agreement": self.agreement,
-        }
+        tensors = {name: np.asarray(getattr(self, name), dtype=dtype) for name, dtype in _TYPES.items()}
         description = {"format": FORMAT, "version": VERSION, "ids": list(self.ids), "model": self.model}
         write_model(path, description, tensors, "ids")
 
@@ -118,7 +113,7 @@ class HeldOut:
         """
         description, tensors = read_model(path, FORMAT, VERSION)
         try:
-            arrays = {name: tensors[name] for name in ("y", "fold", "score", "boxes", "agreement")}
+            arrays = {name: tensors[name] for name in _TYPES}
             return cls(ids=tuple(description["ids"]), model=description["model"], **arrays)
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"held-out scores {path} are damaged: {error}.") from None

@@ -1,6 +1,6 @@
 """What unseen pictures say of a run: held-out figures of the training set, and whether its features can work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,6 @@ from ..run.recipes import from_network
 from ..run.settings import IMPORTED, Settings
 from .detectors import available_detectors
 from .held_out import HeldOut, read_held_out
-
-_MEASURES = ("corloc", "image_ap", "chance", "ece", "brier")
 
 
 @dataclass(frozen=True)
@@ -46,19 +44,17 @@ class Unseen:
         """
         if not self.held_out:
             return None
-        measures = _MEASURES if truth is not None else _MEASURES[1:]
-        return class_table({name: self._row(name, truth, measures) for name in self.held_out})
+        return class_table({name: self._row(name, truth) for name in self.held_out})
 
-    def _row(self, name: str, truth: Mapping[str, Mapping[str, GroundTruth]] | None, measures: Sequence[str]) -> Row:
+    def _row(self, name: str, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> Row:
         held_out, reliability = self.held_out[name], self.reliability.get(name)
-        row: Row = {
-            "corloc": None if truth is None else held_out.corloc(name, truth[name]).corloc,
+        located: Row = {} if truth is None else {"corloc": held_out.corloc(name, truth[name]).corloc}
+        return located | {
             "image_ap": held_out.image_ap,
             "chance": held_out.chance,
             "ece": None if reliability is None else reliability.ece,
             "brier": None if reliability is None else reliability.brier,
         }
-        return {measure: row[measure] for measure in measures}
 
     def weakness_message(self, settings: Settings) -> str:
         """Return a sentence on detectors that hardly separate the pictures of some class; "" if there is no such class.

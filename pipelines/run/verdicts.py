@@ -58,12 +58,17 @@ class Verdict:
 
     def line(self) -> str:
         """Return the line of the file, with its end."""
-        entry: dict[str, Any] = {"picture": self.picture}
-        entry |= {"pixels": self.pixels} if self.pixels else {}
-        entry |= {"class": self.class_name, "verdict": self.verdict, "boxes": self.boxes, "order": self.order}
-        entry |= {"candidates": self.candidates} if self.candidates else {}
-        entry |= {} if self.seconds is None else {"seconds": self.seconds}
-        return json.dumps(entry) + "\n"
+        entry = {
+            "picture": self.picture,
+            "pixels": self.pixels or None,
+            "class": self.class_name,
+            "verdict": self.verdict,
+            "boxes": self.boxes,
+            "order": self.order,
+            "candidates": self.candidates or None,
+            "seconds": self.seconds,
+        }
+        return json.dumps({name: value for name, value in entry.items() if value is not None}) + "\n"
 
     @classmethod
     def parsed(cls, entry: object) -> Self:
