@@ -18,11 +18,10 @@ from lapsvm.detection.export import (
     picture_size,
     write_export,
 )
-from lapsvm.errors import OptionError, StageError
-from lapsvm.evaluation import Detections, read_results
-from lapsvm.features import open_shards
+from lapsvm.errors import OptionError
+from lapsvm.evaluation import Detections
 
-from ..results.detections import check_detections, stored_probabilities
+from ..results.detections import read_detections, stored_probabilities
 from ..run.context import RunContext
 from ..run.progress import Reporter
 
@@ -75,8 +74,10 @@ def export_run(options: Mapping[str, Any]) -> None:
     context = RunContext.opened(options["out"], "export", options["root"], quiet=options["quiet"])
     data = context.data
     chosen_set = checked_set(context, options["set_name"])
-    detections = _read_detections(context, chosen_set)
-    check_detections(context, "export", chosen_set)
+    detections = {
+        name: ClassDetections.grouped(found, stored_probabilities(context.run, chosen_set, name, found))
+        for name, found in read_detections(context, "export", chosen_set).items()
+    }
     _check_labels(data.records[chosen_set], choice, chosen_set)
     pictures, n_rotated = _annotated_pictures(context, chosen_set, detections, choice)
     annotations = Annotations(chosen_set, data.classes, pictures)
@@ -96,20 +97,6 @@ def checked_set(context: RunContext, set_name: str | None) -> str:
     return set_name
 
 
-def _read_detections(context: RunContext, set_name: str) -> dict[str, ClassDetections]:
-    """Return the detections of every class of the run."""
-    run, classes = context.run, context.data.classes
-    folder = run.detections(set_name)
-    detections = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
-    for name in classes:
-        if name not in detections:
-            raise StageError(f"export needs detections of {name!r}, but {folder} has none; run lapsvm detect first.")
-    return {
-        name: ClassDetections.grouped(detections[name], stored_probabilities(run, set_name, name, detections[name]))
-        for name in classes
-    }
-
-
 def _check_labels(records: Sequence[ImageRecord], choice: BoxChoice, set_name: str) -> None:
     """Raise OptionError if the choice needs labels and no picture has a positive one."""
     if choice.needs_labels and not any(1 in record.labels.values() for record in records):
@@ -123,7 +110,7 @@ def _annotated_pictures(
 ) -> tuple[tuple[AnnotatedPicture, ...], int]:
     """Return the pictures with detections and their chosen boxes, and how many EXIF data rotate."""
     n_rotated, pictures, root = 0, [], Path(context.settings.data.root)
-    shards = open_shards(context.run.shards(set_name)) if context.run.has_shards(set_name) else None
+    shards = context.shards(set_name) if context.run.has_shards(set_name) else None
     hashes = {} if shards is None else dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
     for record in context.data.records[set_name]:
         if any(record.id in of_class.rows for of_class in detections.values()):

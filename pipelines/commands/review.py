@@ -12,7 +12,6 @@ from threading import Thread
 from typing import Any
 
 from lapsvm.errors import OptionError
-from lapsvm.features import open_shards
 
 from ..review.assembly import write_page
 from ..review.mended.verdicts import MendedExport, unseen_pictures
@@ -56,7 +55,7 @@ def _merge(options: Mapping[str, Any], context: RunContext) -> None:
 
 def _merge_export(path: Path, context: RunContext, *, accept_unchanged: bool) -> int:
     """Take what a person changed in an export, say what says nothing, and return how many verdicts are new."""
-    shards = open_shards(context.run.shards(context.train_set))
+    shards = context.shards(context.train_set)
     hashes = dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
     mended = MendedExport(path, hashes, context.data.classes)
     verdicts = mended.verdicts(context.verdicts, accept_unchanged=accept_unchanged)

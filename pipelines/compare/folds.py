@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
-from lapsvm.features import open_shards
 
 from ..fitting.fit import Constants
 from ..fitting.fold_models import held_out_folds
@@ -53,7 +52,7 @@ def compare_folds(
 
 def _class_folds(context: RunContext, classes: Sequence[str], folds: int, seeds: int, seed: int) -> Folds:
     """Return the held-out pictures of every class and fold, seed by seed."""
-    ids = np.array(open_shards(context.run.shards(context.train_set)).image_ids)
+    ids = np.array(context.shards(context.train_set).image_ids)
     labels = _labels(context, ids.tolist(), classes)
     return {
         name: [
@@ -75,7 +74,7 @@ def _held_out_scores(
     context: RunContext, chosen: Mapping[str, Constants], classes: Sequence[str], held_out: Folds
 ) -> Float64:
     """Return one run's held-out image APs (classes, seeds * folds); all models train together."""
-    shards = open_shards(context.run.shards(context.train_set))
+    shards = context.shards(context.train_set)
     labels = _labels(context, shards.image_ids, classes)
     bags = training_bags(context, shards)[0]
     trials = [
@@ -89,7 +88,7 @@ def _held_out_scores(
 
 def _chosen(context: RunContext, classes: Sequence[str]) -> dict[str, Constants]:
     """Return the constants that training, not refinement, chose for each class."""
-    shards = open_shards(context.run.shards(context.train_set))
+    shards = context.shards(context.train_set)
     detectors = load_detectors(context, "compare --folds", trained_tasks(context, shards))
     models = {detector.class_name: detector for detector in detectors}
     return {name: _constants(models[name]) for name in classes}

@@ -15,7 +15,6 @@ import numpy as np
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import OptionError, SettingsError, StageError
 from lapsvm.evaluation import draw_pictures, write_json
-from lapsvm.features import open_shards
 from lapsvm.files import write_atomically
 
 from ..results.boxes.known import known_boxes
@@ -185,7 +184,7 @@ def _pictures(run: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
     name = run.set_name(role)
     if name is None:
         return {}
-    shards = open_shards(run.context.run.shards(name))
+    shards = run.context.shards(name)
     return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lapsvm.bags import Bags
-from lapsvm.features import open_shards
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk, ReplayLog
 
 from ..run.context import RunContext
@@ -99,7 +98,7 @@ def replay_log(
     """Return the log of a training, with the answers of an interrupted one; None where the run folder is only read."""
     if not context.run.is_locked:
         return nullcontext()
-    shards = open_shards(context.run.shards(context.train_set)).provenance
+    shards = context.shards(context.train_set).provenance
     hashed = [(content_hash(request.y.tolist()), request.constants) for request in requests]
     decisive = [title, hashed, asdict(context.settings.train), context.settings.seed, shards, bags.n_windows, bags.dim]
     key = content_hash(json.dumps(decisive, sort_keys=True, default=np.ndarray.item))

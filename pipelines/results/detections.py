@@ -11,15 +11,16 @@ from typing import Any
 
 from lapsvm.arrays import Array, Float64
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.errors import LapsvmError, StageError
-from lapsvm.evaluation import Detections, write_results
-from lapsvm.features import Shard, ShardSet, open_shards
-from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular, temporary_name
+from lapsvm.evaluation import Detections, read_results, write_results
+from lapsvm.features import Shard, ShardSet
+from lapsvm.files import SMALL_FILE, read_regular, temporary_name
 from lapsvm.settings import DetectSettings
 
 from ..fitting.tasks import stored_detector, weights_hash
+from ..run.checked_files import read_json
 from ..run.context import RunContext
 from ..run.folder import STAMP, RunFolder
+from ..run.limits import unmet
 from .detectors import has_models, model_hashes, trained_classes
 
 ImageDetections = tuple[str, Array, Float64]  # picture, boxes, scores
@@ -63,6 +64,17 @@ def remove_temporary_files(files: Iterable[Path]) -> None:
             path.parent.rmdir()
 
 
+def read_detections(context: RunContext, stage: str, set_name: str) -> dict[str, Detections]:
+    """Return class -> its detections in a set; StageError if there are none, and as `check_detections`."""
+    folder = context.run.detections(set_name)
+    found = read_results(folder, set_name) if any(folder.glob("*.txt")) else {}
+    for name in context.data.classes:
+        if name not in found:
+            raise unmet(stage, f"detections of {name!r}", f"{folder} has none", "detect")
+    check_detections(context, stage, set_name)
+    return {name: found[name] for name in context.data.classes}
+
+
 def check_detections(context: RunContext, stage: str, set_name: str) -> None:
     """Raise StageError unless the result files of a set were made by the models, shards and settings of the run.
 
@@ -74,20 +86,15 @@ def check_detections(context: RunContext, stage: str, set_name: str) -> None:
         trained_classes(context, stage)
         stamp["models"] = model_hashes(context)
     if context.run.has_shards(set_name):
-        stamp["shards"] = _checksums(open_shards(context.run.shards(set_name)))
+        stamp["shards"] = _checksums(context.shards(set_name))
     if not is_current(context, set_name, stamp):
-        raise StageError(
-            f"{stage} needs detections by the run's present models, shards and settings, but "
-            f"{context.run.detections(set_name)} holds others; run lapsvm detect first."
-        )
+        others = f"{context.run.detections(set_name)} holds others"
+        raise unmet(stage, "detections by the run's present models, shards and settings", others, "detect")
 
 
 def _stored_stamp(run: RunFolder, set_name: str) -> dict[str, Any]:
     """Return what the result files of a set were made with; nothing if it is missing or damaged."""
-    try:
-        stamp = json.loads(read_regular(run.detections(set_name) / STAMP, "provenance of detections"))
-    except (LapsvmError, *NOT_PARSED):
-        return {}
+    stamp = read_json(run.detections(set_name) / STAMP)
     return {name: stamp[name] for name in ("models", "shards") if name in stamp} if isinstance(stamp, dict) else {}
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from lapsvm.detection import Detector
-from lapsvm.errors import StageError
 
 from ..fitting.tasks import (
     FitTask,
@@ -13,6 +12,7 @@ from ..fitting.tasks import (
     weights_hash,
 )
 from ..run.context import RunContext
+from ..run.limits import unmet
 from .inputs import final_task, trained_tasks, training_shards
 
 
@@ -29,10 +29,7 @@ def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | N
     detectors = []
     for task in tasks:
         if not task.path.is_file():
-            raise StageError(
-                f"{stage} needs a model of {task.name!r}, but {task.path} is not there; run lapsvm {_maker(task)} "
-                "first."
-            )
+            raise unmet(stage, f"a model of {task.name!r}", f"{task.path} is not there", _maker(task))
         detectors.append(Detector.load(task.path))
         check_made_by(task, detectors[-1], stage)
     return detectors
@@ -42,10 +39,8 @@ def check_made_by(task: FitTask, detector: Detector | None, stage: str) -> None:
     """Raise StageError if the model of a task, if there is one, was made with other settings."""
     difference = "" if detector is None else training_difference(detector.provenance, task)
     if difference:
-        raise StageError(
-            f"{stage} needs models by the run's settings, but {task.path} was trained with {difference}; run lapsvm "
-            f"{_maker(task)} --redo first."
-        )
+        others = f"{task.path} was trained with {difference}"
+        raise unmet(stage, "models by the run's settings", others, f"{_maker(task)} --redo")
 
 
 def _maker(task: FitTask) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 
 from lapsvm.arrays import Index
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import StageError
 from lapsvm.evaluation import (
     CorLocReport,
     Detections,
@@ -17,13 +16,12 @@ from lapsvm.evaluation import (
     corloc,
     evaluate_voc,
     image_average_precision,
-    read_results,
 )
 from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
 from .boxes.known import Truth, known_boxes
-from .detections import check_detections
+from .detections import read_detections
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 
@@ -98,17 +96,7 @@ class SetEvaluation:
 
 def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
     """Evaluate one set of a run: AP on the test set, CorLoc on the training set, image-level AP on both."""
-    folder = context.run.detections(set_name)
-    if not any(folder.glob("*.txt")):
-        raise StageError(f"evaluate needs detections, but {folder} holds none; run lapsvm detect first.")
-    detections = read_results(folder, set_name)
-    missing = [name for name in context.data.classes if name not in detections]
-    if missing:
-        raise StageError(
-            f"evaluate needs detections of {missing[0]!r}, but {folder} has none; run lapsvm detect first."
-        )
-    check_detections(context, "evaluate", set_name)
-    detections = {name: detections[name] for name in context.data.classes}
+    detections = read_detections(context, "evaluate", set_name)
     records = {record.id: record for record in context.data.records[set_name]}
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids.distinct()}
     known = known_boxes(context, set_name)

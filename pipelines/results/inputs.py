@@ -7,7 +7,7 @@ tasks.
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from lapsvm.features import ShardSet, open_shards
+from lapsvm.features import ShardSet
 
 from ..fitting.tasks import (
     FitTask,
@@ -38,7 +38,7 @@ def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]
 def training_shards(context: RunContext) -> ShardSet | None:
     """Return the shards of the training set; None if they are gone."""
     name = context.train_set
-    return open_shards(context.run.shards(name)) if context.run.has_shards(name) else None
+    return context.shards(name) if context.run.has_shards(name) else None
 
 
 def final_task(context: RunContext, trained: FitTask) -> FitTask:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from lapsvm.features import open_shards
-
 from ..fitting.verdicts.reviewed import ReviewedClass, is_right
 from ..run.context import RunContext
 from .evaluation import SetEvaluation
@@ -108,7 +106,7 @@ def reviewed_classes(context: RunContext) -> dict[str, ReviewedClass]:
     names = [name for name in context.data.classes if log.of_class(name)]
     if not names or not context.run.has_shards(set_name):
         return {}
-    shards = open_shards(context.run.shards(set_name))
+    shards = context.shards(set_name)
     return {name: ReviewedClass.of_pictures(log, name, shards.image_ids, shards.pixel_hashes) for name in names}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.files import SMALL_FILE, read_regular
+from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 
 from .dataset import content_hash
 
@@ -27,14 +27,19 @@ def read_checked(path: Path, say: Callable[[str], None]) -> dict[str, Any] | Non
     """Return the content of a file; None if it is missing, or if it is damaged, which is reported."""
     if not path.is_file():
         return None
-    try:
-        content = json.loads(read_regular(path, "file", SMALL_FILE))
-    except (OSError, ValueError, RecursionError):  # not text, not JSON, too many digits, or nested too deeply
-        content = None
+    content = read_json(path)
     if isinstance(content, dict) and content.pop(CHECKSUM, None) == _checksum(path, content):
         return content
     say(f"{path} is damaged; it is ignored, and its work is done again.")
     return None
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a small JSON file; None if it is missing or damaged."""
+    try:
+        return json.loads(read_regular(path, "file", SMALL_FILE))
+    except (OSError, *NOT_PARSED):
+        return None
 
 
 def _checksum(path: Path, content: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
+from lapsvm.features import ShardSet, open_shards
 
 from .dataset import RunData, moved, open_run_data
 from .folder import RunFolder, Timing
@@ -121,6 +122,10 @@ class RunContext:
     def training_pictures(self) -> dict[str, ImageRecord]:
         """Id -> picture of the training set."""
         return {record.id: record for record in self.data.records[self.train_set]}
+
+    def shards(self, set_name: str) -> ShardSet:
+        """Open the shards of a set."""
+        return open_shards(self.run.shards(set_name))
 
     def trained_model(self, class_name: str) -> Path:
         """Return the file that training writes: the final model, unless refinement follows."""

@@ -35,6 +35,7 @@ from lapsvm.errors import SettingsError, StageError
 from lapsvm.evaluation import result_name
 from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 
+from .checked_files import read_json
 from .files import check_is_run
 from .folder_lock import locked
 from .ownership import OwnedFiles
@@ -204,10 +205,10 @@ class RunFolder:
         if not self.timings_file.is_file():
             return {}
         try:
-            entries: dict[str, Any] = json.loads(read_regular(self.timings_file, "file", SMALL_FILE))
+            entries: dict[str, Any] = read_json(self.timings_file)
             if all(_is_seconds(entry[name]) for entry in entries.values() for name in ("seconds", "cpu_seconds")):
                 return entries
-        except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             pass  # not JSON, or of another shape
         say(f"{self.timings_file} is damaged; the times in it are left out.")
         return {}

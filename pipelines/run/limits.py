@@ -4,6 +4,8 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
+from lapsvm.errors import StageError
+
 MAX_NUMBER = 2**31 - 1
 MAX_SEED = 2**32 - 1
 MAX_JOBS = 1024
@@ -29,6 +31,11 @@ def listed(items: Collection[str], most: int = 5, between: str = ", ", kind: str
     """Return the first items for a sentence, and how many more of a kind there are: "a, b, and 3 more classes"."""
     more = [f"and {len(items) - most:,} more{kind}"] if len(items) > most else []
     return between.join([*islice(items, most), *more])
+
+
+def unmet(stage: str, need: str, but: str, verb: str) -> StageError:
+    """Return the error of a stage that needs something which another verb makes."""
+    return StageError(f"{stage} needs {need}, but {but}; run lapsvm {verb} first.")
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.errors import AnnotationError
-from lapsvm.features import open_shards
 
 from ..run.context import RunContext
 from .external import equal_boxes
@@ -36,7 +35,7 @@ def equal_sentences(context: RunContext, set_name: str, advice: str) -> Iterator
         yield f"{set_name}: annotations cannot be compared with the windows: {error}"
         return
     total = equal = 0
-    for shard in open_shards(context.run.shards(set_name)) if annotated else ():
+    for shard in context.shards(set_name) if annotated else ():
         for picture in shard.pictures():
             boxes = annotated[picture.image_id]
             total += len(boxes)

@@ -16,7 +16,6 @@ from lapsvm.features import (
     ShardHeader,
     assemble_shard,
     check_settings,
-    open_shards,
     read_header,
     write_shard,
 )
@@ -160,7 +159,7 @@ class ShardJobs(Generic[Picture]):
 
 def left_out(context: RunContext, set_name: str) -> list[str]:
     """Return the ids of the pictures of a set that are in none of its shards."""
-    stored = set(open_shards(context.run.shards(set_name)).image_ids)
+    stored = set(context.shards(set_name).image_ids)
     return [record.id for record in context.data.records[set_name] if record.id not in stored]
 
 

@@ -53,7 +53,9 @@ def extract_sets(context: RunContext) -> None:
         name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
         records = [record for _, members in to_do[name] for record in members]
         sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
-    make = make_shards if context.cluster is None else _cluster_extraction()
+    make: Make[PictureWindows] = make_shards
+    if context.cluster is not None:
+        from ..shards.cluster import extract_on_cluster as make
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name], make)
         report_left_out(context, name)
@@ -64,13 +66,6 @@ def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:
     records = context.data.records[context.train_set]
     context.settings, sentence = fitted_to(records, context.settings, is_open=context.sizes_are_open)
     data.sentences += [sentence] if sentence else []
-
-
-def _cluster_extraction() -> Make[PictureWindows]:
-    """Return the function that extracts on a cluster, imported only where there is one."""
-    from ..shards.cluster import extract_on_cluster
-
-    return extract_on_cluster
 
 
 def check_proposals(context: RunContext) -> None:

@@ -12,7 +12,6 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bfloat16 import named_type
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
-from lapsvm.errors import StageError
 from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import KnownBoxes, LatentSolution
 
@@ -31,6 +30,7 @@ from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..results.inputs import final_task, trained_tasks
 from ..run.context import RunContext
 from ..run.dataset import Labels
+from ..run.limits import unmet
 from ..shards.drawn import Drawn, drawn_windows
 from ..shards.finished import finished_shards
 from ..shards.projection import projection_of
@@ -63,10 +63,8 @@ def _check_verdicts(trained: Sequence[FitTask]) -> None:
     """Raise StageError if labels that verdicts mended are not those that training saw."""
     for task in trained:
         if has_other_verdicts(stored_provenance(task.path), task):
-            raise StageError(
-                f"refine needs a model of {task.name!r} trained with the labels that verdicts mend; run lapsvm train "
-                "first."
-            )
+            labels = "labels that verdicts mend"
+            raise unmet("refine", f"a model of {task.name!r} trained with the {labels}", "it saw others", "train")
 
 
 def _refine(
@@ -149,13 +147,11 @@ def _fold_models(context: RunContext, name: str, y: Labels, first: Detector) -> 
     if not fold.any():
         return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
     if not path.is_file():
-        raise StageError(f"refine needs fold models, but {path} is not there; run lapsvm train first.")
+        raise unmet("refine", "fold models", f"{path} is not there", "train")
     models = FoldModels.load(path)
     if models.model != weights_hash(first):
-        raise StageError(
-            f"refine needs fold models of the trained model, but those of {path} are of another one; run lapsvm train "
-            "--redo."
-        )
+        others = f"those of {path} are of another one"
+        raise unmet("refine", "fold models of the trained model", others, "train --redo")
     return models
 
 

@@ -8,7 +8,6 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import DataError
-from lapsvm.features import open_shards
 from lapsvm.report import (
     CccpStep,
     ClassSummary,
@@ -102,7 +101,7 @@ def _findings(source: _ClassSources, labels: LabelCounts) -> Findings:
 def _imported(context: RunContext) -> list[str]:
     """Return sentences on the rows that import left out."""
     names = context.data.records
-    sentences = {name: imported_sentence(open_shards(context.run.shards(name)).headers) for name in names}
+    sentences = {name: imported_sentence(context.shards(name).headers) for name in names}
     return [f"{name} was imported: {sentence}" for name, sentence in sentences.items() if sentence]
 
 
@@ -143,7 +142,7 @@ def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluati
         name=set_name,
         pictures=len(records),
         has_boxes=sets[set_name].truth is not None,
-        windows=open_shards(context.run.shards(set_name)).n_windows,
+        windows=context.shards(set_name).n_windows,
         labels={name: _label_counts(records, name) for name in context.data.classes},
     )
 

@@ -1,6 +1,5 @@
 """The entry of a set in evaluation.json: its table, errors, windows and intervals."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -22,9 +21,8 @@ from lapsvm.evaluation import (
     window_rows,
 )
 from lapsvm.evaluation.tables import Row
-from lapsvm.features import open_shards
-from lapsvm.files import SMALL_FILE, read_regular
 
+from ...run.checked_files import read_json
 from ...run.context import RunContext
 from ..detectors import available_detectors
 from ..evaluation import SetEvaluation
@@ -90,7 +88,7 @@ def _more_columns(evaluation: SetEvaluation, metrics: Sequence[str]) -> Iterator
 
 def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, ArrayLike]]:
     """Yield every picture with its windows; features are not read."""
-    for shard in open_shards(context.run.shards(set_name)):
+    for shard in context.shards(set_name):
         for picture in shard.pictures():
             yield picture.image_id, picture.boxes
 
@@ -98,8 +96,7 @@ def _windows(context: RunContext, set_name: str) -> Iterator[tuple[str, ArrayLik
 def stored_entry(context: RunContext, evaluation: SetEvaluation) -> dict[str, Any] | None:
     """Return a set's entry of evaluation.json; None unless its figures are those of `evaluation`."""
     try:
-        sets = json.loads(read_regular(context.run.evaluation_file, "file", SMALL_FILE))["sets"]
-        entry: dict[str, Any] = sets[evaluation.name]
+        entry: dict[str, Any] = read_json(context.run.evaluation_file)["sets"][evaluation.name]
         check_entry(entry)
         has_errors = evaluation.voc is None or {"errors", "intervals"} <= set(entry)
         is_current = has_errors and _holds(entry, evaluation.table())
@@ -107,7 +104,7 @@ def stored_entry(context: RunContext, evaluation: SetEvaluation) -> dict[str, An
             held_out = Unseen.of_run(context).table(evaluation.truth)
             stored: Any = entry.get("held_out")
             is_current &= stored is None if held_out is None else "intervals" in stored and _holds(stored, held_out)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         return None  # not there, or damaged
     return entry if is_current else None
 

@@ -131,6 +131,7 @@ def test_the_threads_of_jobs_open_the_pictures(line, monkeypatch, command):
     def check(path):
         threads.add(threading.current_thread().name)
         barrier.wait(timeout=20)
+        return "a hash"
 
     barrier = threading.Barrier(2)
     monkeypatch.setattr(picture_check, "check_image", check)
