@@ -92,19 +92,18 @@ class ShardJobs(Generic[Picture]):
         jobs = () if self.redo else {path for path, _ in self.jobs}
         return [path for path in self.existing() if path not in jobs]
 
-    def copies(self, to_do: Sequence[ShardJob]) -> list[tuple[Path, Path]]:
-        """Return (shard of the other run, shard of this run) for the shards that are copied."""
-        made = {path for path, _ in to_do} | self.placement.names.keys()
-        kept = sorted(self.placement.stored - made)
-        return [(file, path) for path in kept if (file := self._current(path)) != path]
+    def carried_over(self, to_do: Sequence[ShardJob]) -> list[Path]:
+        """Return the shards that are written from finished ones: copies, and those that lose or rename pictures."""
+        copied = {path for path in self.placement.stored if self._current(path) != path}
+        return sorted((copied | self.placement.names.keys()) - {path for path, _ in to_do})
 
-    def changed(self, to_do: Sequence[ShardJob]) -> list[Path]:
-        """Return the shards that are written again without their lost pictures, or with other ids."""
-        return sorted(self.placement.names.keys() - {path for path, _ in to_do})
-
-    def write_changed(self, path: Path) -> None:
-        """Write one of the shards of `changed`."""
-        write_kept(self._current(path), path, self.placement.names[path])
+    def carry_over(self, path: Path) -> None:
+        """Write one of the shards of `carried_over`."""
+        current, names = self._current(path), self.placement.names.get(path)
+        if names is None:
+            copy_shard(current, path)
+        else:
+            write_kept(current, path, names)
 
     def store(self, path: Path, records: Sequence[ImageRecord], measured: Sequence[Picture | None]) -> None:
         """Write the shard of some pictures; ImageError if all of them are left out."""

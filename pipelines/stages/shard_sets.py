@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..run.context import RunContext
-from ..shards.jobs import Picture, ShardJobs, copy_shard, make_shards
+from ..shards.jobs import Picture, ShardJobs, make_shards
 from ..shards.placement import ShardJob
 from .model_checks import check_models
 
@@ -19,11 +19,10 @@ def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], ot
     Raises SettingsError if shards or models were made with other settings, or a file to write is another program's.
     """
     to_do = {name: jobs.to_do(context.reporter, f"check {name}", context.threads) for name, jobs in sets.items()}
-    copies = [path for name, jobs in sets.items() for _, path in jobs.copies(to_do[name])]
-    changed = [path for name, jobs in sets.items() for path in jobs.changed(to_do[name])]
+    kept = [path for name, jobs in sets.items() for path in jobs.carried_over(to_do[name])]
     old = [path for jobs in sets.values() for path in jobs.stale()]
-    check_models(context, shards_are_done=not (any(to_do.values()) or copies or changed or old))
-    new = [*(path for jobs in to_do.values() for path, _ in jobs), *copies, *changed, *others]
+    check_models(context, shards_are_done=not (any(to_do.values()) or kept or old))
+    new = [*(path for jobs in to_do.values() for path, _ in jobs), *kept, *others]
     context.run.files.check([*old, *new])  # the last check: from here on files are written
     context.run.remove(old)
     context.run.files.claim(new)
@@ -44,9 +43,7 @@ def make_set(
     make: Make[Picture] = make_shards,
 ) -> None:  # fmt: skip
     """Copy, change and make the shards of one set."""
-    for path in jobs.changed(to_do):
-        jobs.write_changed(path)
-    for source, path in jobs.copies(to_do):
-        copy_shard(source, path)
+    for path in jobs.carried_over(to_do):
+        jobs.carry_over(path)
     with context.timed(title) as counts:
         make(context, jobs, to_do, title, counts)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.shards.jobs import ShardJobs, copy_shard
+from lapsvm.pipelines.shards.jobs import ShardJobs
 from lapsvm.pipelines.shards.placement import IMAGES_PER_SHARD
 
 from lapsvm.catalog import ImageRecord
@@ -86,13 +86,12 @@ class KeepingJobs(Jobs):
 def updated(shards):
     """Write what a set lacks; return the shards that are made, and those written with fewer pictures, by name."""
     missing = shards.to_do(Reporter(quiet=True), "check", 2)
-    changed = shards.changed(missing)
+    kept = shards.carried_over(missing)
+    changed = [path for path in kept if path in shards.placement.names]
     for path in shards.stale():
         path.unlink()
-    for path in changed:
-        shards.write_changed(path)
-    for source, path in shards.copies(missing):
-        copy_shard(source, path)
+    for path in kept:
+        shards.carry_over(path)
     for path, records in missing:
         shards.store(path, records, [shards.measure(record) for record in records])
     return [path.name for path, _ in missing], [path.name for path in changed]
@@ -149,12 +148,12 @@ def test_shards_of_another_run_are_copied_unless_there_are_own_ones(tmp_path):
     made(tmp_path / "OTHER")
     shards = jobs(tmp_path / "RUN", source=tmp_path / "OTHER")
     assert to_do(shards) == []
-    copies = shards.copies([])
-    assert [path for _, path in copies] == [path for path, _ in shards.jobs]
-    copy_shard(*copies[0])
-    assert copies[0][0].read_bytes() == copies[0][1].read_bytes()
-    assert shards.copies([]) == copies[1:]
-    assert shards.copies(shards.jobs[1:2]) == copies[2:]
+    copies = shards.carried_over([])
+    assert copies == [path for path, _ in shards.jobs]
+    shards.carry_over(copies[0])
+    assert copies[0].read_bytes() == (tmp_path / "OTHER" / copies[0].name).read_bytes()
+    assert shards.carried_over([]) == copies[1:]
+    assert shards.carried_over(shards.jobs[1:2]) == copies[2:]
 
 
 def test_a_shard_with_pictures_left_out_serves_only_where_bad_pictures_are_skipped(tmp_path):
