@@ -29,44 +29,26 @@ class Predicted:
     drawn: int
 
 
-def predict_images(
-    models: Sequence[Path], images: Sequence[Path], *, draw: Path | None, extractor_specs: Sequence[str] | None,
-    threads: int, quiet: bool, skip_bad: bool, **opening: Any,
-) -> None:  # fmt: skip
+def predict_images(options: Mapping[str, Any], threads: int) -> None:
     """Write the detections in pictures as JSON to standard output.
 
     Parameters
     ----------
-    models : sequence of Path
-        Model files, folders of them, or run folders.
-    images : sequence of Path
-        Pictures, or folders of them.
-    draw : Path or None
-        Folder for pictures with boxes.
-    extractor_specs : sequence of str or None
-        None, or with "auto": the extractors of the models.
+    options : mapping
+        Of the verb ``predict``. With ``--extractor auto`` the extractors are those of the models.
     threads : int
-    quiet, skip_bad : bool
-    **opening
-        The other arguments of `lapsvm.detection.Predictor.open`.
 
     Raises
     ------
     MissingError, ImageError, SettingsError
     """
-    reporter = Reporter(quiet)
-    texts = None if AUTO in (extractor_specs or ()) else extractor_specs
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        predictor = Predictor.open(models, extractor=texts, **opening)
-    for warning in caught:
-        if warning.category is UserWarning:
-            reporter.warn(str(warning.message))
-    pictures = picture_files(images, reporter.say)
+    reporter, draw = Reporter(options["quiet"]), options["draw"]
+    predictor = _opened(options, reporter)
+    pictures = picture_files(options["images"], reporter.say)
     drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
 
     def predict(picture: Path, drawing: Path | None) -> Predicted | None:
-        return _predict_picture(predictor, picture, drawing, skip_bad, reporter)
+        return _predict_picture(predictor, picture, drawing, options["skip_unreadable"], reporter)
 
     results: list[Predicted] = []
     with reporter.bar("predict", len(pictures), "pictures") as bar, ThreadPoolExecutor(threads) as pool:
@@ -78,6 +60,25 @@ def predict_images(
     if draw is not None:
         reporter.say(_drawing_summary(results, predictor, draw))
     _print_json([one.entry for one in results])
+
+
+def _opened(options: Mapping[str, Any], reporter: Reporter) -> Predictor:
+    """Open the models, each with the detection settings of its file but for those that are given; report warnings."""
+    given = {"nms_threshold": options["nms"], "max_detections": options["max_boxes"]}
+    given |= {name.removeprefix("detect."): value for name, value in options["assignments"].items()}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        predictor = Predictor.open(
+            options["model"],
+            extractor=None if AUTO in (options["specs"] or ()) else options["specs"],
+            windows=options["method"],
+            **{name: options[name] for name in ("seed", "device", "threshold")},
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    for warning in caught:
+        if warning.category is UserWarning:
+            reporter.warn(str(warning.message))
+    return predictor
 
 
 def _least(predictor: Predictor) -> float:

@@ -53,22 +53,7 @@ def predict(options: dict[str, Any]) -> None:
     from .predict import predict_images
 
     check_device(options["device"])
-    given = {"nms_threshold": options["nms"], "max_detections": options["max_boxes"]}
-    given |= {name.removeprefix("detect."): value for name, value in options["assignments"].items()}
-    predict_images(
-        options["model"],
-        options["images"],
-        draw=options["draw"],
-        extractor_specs=options["specs"],
-        threads=_threads(options),
-        seed=options["seed"],
-        quiet=options["quiet"],
-        skip_bad=options["skip_unreadable"],
-        windows=options["method"],
-        device=options["device"],
-        threshold=options["threshold"],
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    predict_images(options, _threads(options))
 
 
 @add_verb("export")
@@ -80,11 +65,9 @@ def export(options: dict[str, Any]) -> None:
     Example: lapsvm export --out RUN --to yolo-data --format yolo --set trainval
     """
     if options["format_name"] == "onnx":
-        from .onnx.export import check_onnx_options, export_detector
+        from .onnx.export import export_detector
 
-        check_onnx_options(options)
-        common = {name: options[name] for name in ("set_name", "quiet", "root")}
-        export_detector(options["out"], options["to"], **common)
+        export_detector(options)
         return
     from .export import export_run
 
@@ -110,5 +93,4 @@ def verify(options: dict[str, Any]) -> None:
     """
     from .verify import verify_run
 
-    more = {name: options[name] for name in ("pictures", "remove", "quiet", "root")}
-    verify_run(options["out"], threads=_threads(options), **more)
+    verify_run(options, _threads(options))

@@ -70,10 +70,11 @@ def tune(options: dict[str, Any]) -> None:
 
     Example: lapsvm tune --out RUN --C 0.01,0.1,1,10,100 --folds 5
     """
-    from .tune import tune as tune_run
+    from ..run.folder import RunFolder
+    from .tune import defaults
 
-    check_device(options["device"])
-    tune_run(options)
+    settings = RunFolder(options["out"]).require_settings("tune").with_values(setting_values(options))
+    run_verb(options, "tune", **defaults(settings.train.learner))
 
 
 @add_verb("refine")

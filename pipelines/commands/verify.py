@@ -1,8 +1,9 @@
 """Integrity of a run folder: every byte of shards, models and the projection is compared with its checksum."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.detection import Detector
@@ -18,22 +19,16 @@ from ..run.progress import Reporter
 from ..shards.integrity import FileCheck, check_shard, failed_checks
 
 
-def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: bool, root: str | None = None) -> None:
+def verify_run(options: Mapping[str, Any], threads: int) -> None:
     """Check every file of a run folder that carries a checksum.
 
     Parameters
     ----------
-    out : Path
-        The run folder.
-    pictures : bool
-        Also decode the pictures of the data set, and compare them with the hashes in the shards.
-    remove : bool
-        Remove damaged files and shards of changed pictures, so that the next run makes only them again. Files that
-        lapsvm did not write, and files behind links, stay.
+    options : mapping
+        Of the verb ``verify``. With ``pictures`` the pictures of the data set are decoded, too, and compared with the
+        hashes in the shards. With ``remove`` damaged files and shards of changed pictures are removed, so that the next
+        run makes only them again; files that lapsvm did not write, and files behind links, stay.
     threads : int
-    quiet : bool
-    root : str or None
-        The folder of the data, if it has moved.
 
     Raises
     ------
@@ -44,15 +39,16 @@ def verify_run(out: Path, *, pictures: bool, remove: bool, threads: int, quiet: 
     ShardError
         If files are damaged and not removed. It names the first; all are reported before.
     """
-    run, reporter = RunFolder(out), Reporter(quiet)
+    run, reporter = RunFolder(options["out"]), Reporter(options["quiet"])
+    pictures, remove = options["pictures"], options["remove"]
     jobs = list(_checks(run))
     if not jobs:
-        raise MissingError(f"run folder {out} holds neither shards nor models.")
+        raise MissingError(f"run folder {run.path} holds neither shards nor models.")
     removed = 0
     with run.lock("lapsvm verify"):
         failures = failed_checks(reporter, "verify", jobs, threads)
         if pictures:
-            intact = list(_picture_checks(run, root, {path for path, _ in failures}))
+            intact = list(_picture_checks(run, options["root"], {path for path, _ in failures}))
             failures += failed_checks(reporter, "verify pictures", intact, threads)
         for path, reason in failures:
             removable = run.files.owns(path) and not is_of_another_program(path)

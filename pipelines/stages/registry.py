@@ -23,17 +23,6 @@ from ..run.verdicts import merge_verdicts
 from .data_checks.places import RELOCATABLE, check_places, record_places
 
 Stage = Callable[[RunContext], None]
-STAGES = {
-    "extract": ".extract",
-    "import": ".import_",
-    "train": ".train",
-    "tune": ".tune",
-    "refine": ".refine",
-    "detect": ".detect",
-    "evaluate": ".evaluate",
-    "report": ".report",
-}
-"""Stage -> its module, whose `run` it is; imported when the stage runs, because importing the learner takes long."""
 FIRST_STAGES = ("extract", "import")
 _SHARD_TABLES = ("data", "windows", "features")
 USED_TABLES: dict[str, tuple[str, ...]] = {
@@ -53,7 +42,7 @@ def run_stages(
     *,
     sizes_are_open: bool = False,
 ) -> None:
-    """Run the stages `names` of `STAGES` on the run folder ``options["out"]``.
+    """Run the stages `names` on the run folder ``options["out"]``.
 
     `values` are the dotted settings of the command line; others come from the folder's ``run.toml``, or are the
     defaults. `line` is printed once the settings are checked. With `sizes_are_open` extraction may choose them.
@@ -108,8 +97,8 @@ def _say_times(context: RunContext) -> None:
 
 
 def run_stage(name: str, context: RunContext) -> None:
-    """Run one stage of `STAGES`."""
-    stage: Stage = import_module(STAGES[name], __package__).run
+    """Run one stage: `run` of its module, imported now because importing the learner takes long."""
+    stage: Stage = import_module(".import_" if name == "import" else f".{name}", __package__).run
     stage(context)
 
 

@@ -1,7 +1,7 @@
 """The detector of a run as one ONNX file, compared with the run's own before it appears."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b, sha256
 from importlib.metadata import metadata
 from pathlib import Path
@@ -33,7 +33,7 @@ _ANNOTATIONS_ONLY = {"threshold": "--threshold", "per_class": "--per-class", "la
                      "copy": "--copy"}  # fmt: skip
 
 
-def check_onnx_options(options: dict[str, Any]) -> None:
+def _check_options(options: Mapping[str, Any]) -> None:
     """Raise OptionError if an option means nothing here, or the file is there, in no folder, or no ``*.onnx``."""
     given = [flag for name, flag in _ANNOTATIONS_ONLY.items() if options[name] not in (None, False)]
     if given:
@@ -47,33 +47,29 @@ def check_onnx_options(options: dict[str, Any]) -> None:
         raise OptionError(f"option --to must name a file in a folder that is there, got {to}.")
 
 
-def export_detector(out: Path, to: Path, *, set_name: str | None, quiet: bool, root: str | None = None) -> None:
+def export_detector(options: Mapping[str, Any]) -> None:
     """Write the detectors of a run, with their network, as one ONNX file.
 
     Parameters
     ----------
-    out : Path
-        The run folder.
-    to : Path
-        The file.
-    set_name : str or None
-        The set whose pictures the file is compared on; None: the test set, or the training set of a run without one.
-    quiet : bool
-    root : str or None
-        The folder of the data, if it has moved.
+    options : mapping
+        Of the verb ``export``. The file is compared on pictures of the set, by default the test set, or the training
+        set of a run without one.
 
     Raises
     ------
     OptionError, SettingsError
-        If the extractor cannot be part of a file, the classes have different thresholds of suppression, or there is no
-        such set.
+        If the extractor cannot be part of a file, the classes have different thresholds of suppression, there is no
+        such set, or an option means nothing here.
     DataError
         If the file's scores differ from the run's; then it is not written.
     MissingError, DependencyError, WriteError
         If the run has no models, a package is not installed, or the file cannot be written.
     """
-    context = RunContext.opened(out, "export", root, quiet=quiet)
-    reporter, chosen_set = context.reporter, checked_set(context, set_name)
+    _check_options(options)
+    out, to = options["out"], options["to"]
+    context = RunContext.opened(out, "export", options["root"], quiet=options["quiet"])
+    reporter, chosen_set = context.reporter, checked_set(context, options["set_name"])
     predictor = Predictor.open(out, device="cpu", max_detections=_MOST)
     network, name = _network(predictor, context.settings.features.extractors)
     content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
