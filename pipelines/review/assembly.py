@@ -10,8 +10,9 @@ from typing import Any
 
 from lapsvm.files import write_atomically
 
+from ..shards.windows import UnusableError
 from .order import FIRST
-from .session import ClassReview, ReviewSession, UnusableError
+from .session import ClassReview, ReviewSession
 
 SIDE = 1024  # pixels of the longest side of a picture in a file
 

@@ -18,8 +18,9 @@ from typing import Any
 from lapsvm.errors import DataError, LapsvmError, OptionError, WriteError
 from lapsvm.files import NOT_PARSED
 
+from ..shards.windows import UnusableError
 from .assembly import page_file, served_page
-from .session import ReviewSession, UnusableError
+from .session import ReviewSession
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 2**16

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
+from lapsvm.catalog import Pixels
 from lapsvm.detection import Detector, smooth_scores
-from lapsvm.errors import DataError, LapsvmError, OptionError, StageError
+from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import ShardSet
 
 from ..fitting.verdicts.reviewed import ReviewedClass
@@ -25,15 +25,12 @@ from ..results.verified import verified
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts
+from ..shards.windows import UnusableError, check_unchanged, readable_pixels
 from .candidates import candidate_boxes
 from .order import FIRST, random_order
 
 LONGEST_SIDE = 1600
 JPEG_QUALITY = 85
-
-
-class UnusableError(DataError):
-    """A picture cannot be shown: it is gone, or has other pixels than the run was made with."""
 
 
 @dataclass(eq=False)
@@ -207,30 +204,11 @@ class ReviewSession:
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
         record = self._records[row]
-        pixels = _readable(record)
+        pixels = readable_pixels(record)
         with ThreadPoolExecutor(1) as pool:  # of a large picture each takes a tenth of a second
             picture = pool.submit(jpeg, pixels, side)
-            _check_unchanged(record, pixels, self.hashes[row])
+            check_unchanged(record, pixels, self.hashes[row])
             return picture.result()
-
-
-def run_pixels(record: ImageRecord, expected: str) -> Pixels:
-    """Return the pixels of a picture; UnusableError if it is gone, or they have another hash than the run knows."""
-    pixels = _readable(record)
-    _check_unchanged(record, pixels, expected)
-    return pixels
-
-
-def _readable(record: ImageRecord) -> Pixels:
-    try:
-        return record.pixels()
-    except LapsvmError as error:
-        raise UnusableError(f"picture {record.id} cannot be shown: {error}") from None
-
-
-def _check_unchanged(record: ImageRecord, pixels: Pixels, expected: str) -> None:
-    if pixel_hash(pixels) != expected:
-        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
 
 
 def jpeg(pixels: Pixels, side: int) -> bytes:

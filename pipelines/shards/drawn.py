@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from lapsvm.arrays import Float32, Float64
-from lapsvm.catalog import ImageRecord, pixel_hash
+from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import prepare_windows
 from lapsvm.errors import LapsvmError, MissingError, SettingsError, ShardError
 from lapsvm.features import (
@@ -29,6 +29,7 @@ from .extraction import chosen_provenance
 from .extractors import open_settings_extractor
 from .prefetch import on_threads
 from .projection import projection_of
+from .windows import UnusableError, run_pixels
 
 STORED_AT_ONCE = 32
 """Pictures after which the shard is written."""
@@ -115,8 +116,13 @@ def _measured(
     records, lost = [by_id[name] for name in missing], {}
 
     def measure(record: ImageRecord) -> PictureWindows | str:
-        boxes, digest = wanted[record.id], hashes[record.id]
-        return _windows_or_reason(record, boxes, digest, context.settings.windows.max_side, extractor)
+        digest = hashes[record.id]
+        try:
+            pixels = run_pixels(record, digest)
+        except UnusableError as error:
+            return str(error)
+        picture = prepare_windows(pixels, wanted[record.id], context.settings.windows.max_side, extractor)
+        return PictureWindows(record.id, picture.boxes, picture.features(), digest, picture.size)
 
     with on_threads(context.reporter, "drawn boxes", measure, records, context.threads) as (_, results):
         for record, one in results:
@@ -126,20 +132,6 @@ def _measured(
                 yield one
     if lost:
         _say_lost(context, list(lost), next(iter(lost.values())))
-
-
-def _windows_or_reason(
-    record: ImageRecord, boxes: Float32, digest: str, max_side: int, extractor: Extractor
-) -> PictureWindows | str:
-    """Return boxes of a picture with features, or why there are none."""
-    try:
-        pixels = record.pixels()
-    except LapsvmError as error:
-        return str(error)
-    if pixel_hash(pixels) != digest:
-        return f"picture {record.id} has changed since the run was made."
-    picture = prepare_windows(pixels, boxes, max_side, extractor)
-    return PictureWindows(record.id, picture.boxes, picture.features(), digest, picture.size)
 
 
 def _extractor(context: RunContext, shards: ShardSet) -> Extractor:

@@ -4,8 +4,8 @@ from typing import Any
 
 from lapsvm.arrays import Array
 from lapsvm.boxes import areas
-from lapsvm.catalog import ImageRecord, Pixels
-from lapsvm.errors import ImageError, MissingError
+from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
+from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
 from lapsvm.windows.picture_windows import WINDOWS_VERSION, from_whole_image, picture_windows
 from lapsvm.windows.proposals import middle
 
@@ -21,6 +21,31 @@ def pixels_unless_bad(record: ImageRecord, skip_bad: bool) -> Pixels | None:
         if not skip_bad:
             raise
         return None
+
+
+class UnusableError(DataError):
+    """A picture cannot be used: it is gone, or has other pixels than the run was made with."""
+
+
+def readable_pixels(record: ImageRecord) -> Pixels:
+    """Return a picture; UnusableError if it cannot be read."""
+    try:
+        return record.pixels()
+    except LapsvmError as error:
+        raise UnusableError(f"picture {record.id} cannot be used: {error}") from None
+
+
+def check_unchanged(record: ImageRecord, pixels: Pixels, expected: str) -> None:
+    """Raise UnusableError if a picture has another hash than the run knows."""
+    if pixel_hash(pixels) != expected:
+        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
+
+
+def run_pixels(record: ImageRecord, expected: str) -> Pixels:
+    """Return the pixels of a picture; UnusableError if it is gone, or they have another hash than the run knows."""
+    pixels = readable_pixels(record)
+    check_unchanged(record, pixels, expected)
+    return pixels
 
 
 def windows_provenance(settings: WindowSettings) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Stage 6: write the page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from lapsvm.catalog import ImageRecord
@@ -27,7 +26,7 @@ from ..results.detectors import trained_classes
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
-from ..results.page_examples import ShownSet, class_examples, disagreements, misses, shown_set
+from ..results.page_examples import class_examples, disagreements, misses, shown_set
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
@@ -50,52 +49,31 @@ def run(context: RunContext) -> None:
 def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Mapping[str, Detector]) -> Contents:
     figures = {name: stored_entry(context, of) or set_entry(context, of) for name, of in sets.items()}
     steps, summary = _cccp_steps(context), _summary(context, sets)
-    sources = [_sources(context, name, sets, detectors[name]) for name in context.data.classes]
-    findings = [_findings(source, summary.train.labels[source.name]) for source in sources]
+    data, names = context.settings.data, context.data.classes
+    train, test = sets[data.train_set], sets.get(data.test_set)
+    held_out = {name: read_held_out(context.run, name) for name in names}
+    labels = summary.train.labels
+    findings = [
+        Findings(name, labels[name].positive, labels[name].negative, *unseen_image_ap(name, test, held_out[name]))
+        for name in names
+    ]
     missing = [left_out(context, name) for name in sets]
-    warnings = [data_warnings(source.name, provenance_value(source.detector, "result")) for source in sources]
+    warnings = [data_warnings(name, provenance_value(detectors[name], "result")) for name in names]
     return Contents(
         summary,
-        tuple(_class_result(source, steps.get(source.name, ())) for source in sources),
+        tuple(_class_result(detectors[name], train, test, held_out[name], steps.get(name, ())) for name in names),
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
         warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
         figures=figures,
         reliability={
             name: calibration.reliability
-            for name in context.data.classes
+            for name in names
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
         next_steps=next_steps(findings, summary.extractors),
         verified=tuple(verified_sentences(context, verified_classes(context), sets)),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _ClassSources:
-    """What the page says of a class comes from these; `shown` are unseen pictures if there are any."""
-
-    name: str
-    detector: Detector
-    train: SetEvaluation
-    test: SetEvaluation | None
-    held_out: HeldOut | None
-    seen: ShownSet
-    shown: ShownSet
-
-
-def _sources(context: RunContext, name: str, sets: dict[str, SetEvaluation], detector: Detector) -> _ClassSources:
-    data = context.settings.data
-    held_out = read_held_out(context.run, name)
-    train, test = sets[data.train_set], sets.get(data.test_set)
-    shown = shown_set(detector, train, test, held_out)
-    return _ClassSources(name, detector, train, test, held_out, shown_set(detector, train), shown)
-
-
-def _findings(source: _ClassSources, labels: LabelCounts) -> Findings:
-    """Return what the next steps know of a class."""
-    image_ap, chance = unseen_image_ap(source.name, source.test, source.held_out)
-    return Findings(source.name, labels.positive, labels.negative, image_ap, chance)
 
 
 def _imported(context: RunContext) -> list[str]:
@@ -181,8 +159,14 @@ def _cccp_step(row: dict[str, str]) -> CccpStep:
     return CccpStep(float(row["objective"]), float(row["gap"]), passes, seconds)
 
 
-def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSummary:
-    name, train, test, detector = source.name, source.train, source.test, source.detector
+def _class_result(
+    detector: Detector,
+    train: SetEvaluation,
+    test: SetEvaluation | None,
+    held_out: HeldOut | None,
+    steps: tuple[CccpStep, ...],
+) -> ClassSummary:
+    name, seen = detector.class_name, shown_set(detector, train)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
     result = provenance_value(detector, "result")
@@ -198,10 +182,10 @@ def _class_result(source: _ClassSources, steps: tuple[CccpStep, ...]) -> ClassSu
         duality_gap=result.get("duality_gap"),
         steps=steps,
         curve=Curve(voc.recall, voc.precision) if voc and len(voc.recall) else None,
-        misses=misses(source.seen, train),
-        disagreements=disagreements(source.seen, source.held_out),
+        misses=misses(seen, train),
+        disagreements=disagreements(seen, held_out),
         hits=int(located.hits.sum()) if located else None,
-        **class_examples(source.shown),
+        **class_examples(shown_set(detector, train, test, held_out)),
     )
 
 

@@ -21,7 +21,7 @@ from lapsvm.errors import DataError
 from ...results.boxes.picture_names import path_parts
 from ...run.limits import listed
 from ...run.verdicts import Box, Verdict, VerdictLog
-from ..session import UnusableError, run_pixels
+from ...shards.windows import UnusableError, run_pixels
 from .formats import SHARES, MendedPicture, read_mended
 
 TOLERANCE = 1.0
