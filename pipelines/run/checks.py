@@ -5,14 +5,7 @@ import numpy as np
 from lapsvm.errors import OptionError
 
 from .options import SETTINGS
-from .settings import (
-    FILE,
-    IMPORTED,
-    DataSettings,
-    RefineSettings,
-    Settings,
-    WindowSettings,
-)
+from .settings import FILE, IMPORTED, DataSettings, RefineSettings, Settings, WindowSettings
 
 
 def check_settings(settings: Settings) -> Settings:

@@ -11,14 +11,7 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import ImageError, SettingsError, ShardError
-from lapsvm.features import (
-    PictureWindows,
-    ShardHeader,
-    assemble_shard,
-    check_settings,
-    read_header,
-    write_shard,
-)
+from lapsvm.features import PictureWindows, ShardHeader, assemble_shard, check_settings, read_header, write_shard
 from lapsvm.files import write_atomically
 
 from ..run.context import RunContext

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.errors import SettingsError
-from lapsvm.features import (
-    ShardHeader,
-    assemble_shard,
-    read_header,
-    read_shard,
-    shard_name,
-    write_shard,
-)
+from lapsvm.features import ShardHeader, assemble_shard, read_header, read_shard, shard_name, write_shard
 
 IMAGES_PER_SHARD = 16
 ShardJob = tuple[Path, list[ImageRecord]]
