@@ -55,8 +55,7 @@ def run(context: RunContext) -> None:
     with context.timed("refine") as counts:
         counts |= {"nothing_to_do": not to_do, "classes": len(to_do)}
         if to_do:
-            labels = {task.name: task.y for task in tasks}
-            _refine(context, shards, to_do, detectors, labels, moves, [task.reviews.known for task in tasks])
+            _refine(context, shards, tasks, to_do, detectors, moves)
 
 
 def _check_verdicts(trained: Sequence[FitTask]) -> None:
@@ -71,28 +70,27 @@ def _refine(
     context: RunContext,
     shards: ShardSet,
     tasks: Sequence[FitTask],
+    to_do: Sequence[FitTask],
     detectors: Mapping[str, Detector],
-    labels: Mapping[str, Labels],
     moves: Mapping[Path, Path],
-    known: Sequence[Mapping[int, KnownBoxes]],
 ) -> None:
     """Move trained models out of the way, then refine class by class and write each at once."""
-    files = context.run.files
-    files.check([*moves, *moves.values(), *(task.path for task in tasks)])
-    folds = {name: _fold_models(context, name, y, detectors[name]) for name, y in labels.items()}
+    files, known = context.run.files, [task.reviews.known for task in tasks]
+    files.check([*moves, *moves.values(), *(task.path for task in to_do)])
+    folds = {task.name: _fold_models(context, task, detectors[task.name]) for task in tasks}
     memory, room = _shared_memory(context, shards)
     pictures = _stored_pictures(context, shards, memory)
     projection = projection_of(context.run, shards)
-    files.claim([*moves.values(), *(task.path for task in tasks)])  # everything is checked; from here on files change
+    files.claim([*moves.values(), *(task.path for task in to_do)])  # everything is checked; from here on files change
     for final, trained in moves.items():
         _move(final, trained)
     context.save_settings()
     drawn = _drawn(context, shards, pictures, known)
-    models = {name: _first_models(detectors[name], y, folds[name], pictures) for name, y in labels.items()}
+    models = {task.name: _first_models(detectors[task.name], task.y, folds[task.name], pictures) for task in tasks}
     borrowed, lending = borrowed_starts(models, pictures.bags)
-    if names := [task.name for task in tasks if task.name in borrowed]:
+    if names := [task.name for task in to_do if task.name in borrowed]:
         context.reporter.say(sentence(names, lending))
-    for task in tasks:
+    for task in to_do:
         first = detectors[task.name]
         added = added_windows(task.reviews.known, pictures.ids, drawn, context.settings.refine.pos_iou)
         rounds = Rounds(
@@ -140,10 +138,9 @@ def _drawn(
     return drawn_windows(context, shards, wanted)
 
 
-def _fold_models(context: RunContext, name: str, y: Labels, first: Detector) -> FoldModels:
+def _fold_models(context: RunContext, task: FitTask, first: Detector) -> FoldModels:
     """Return the fold models of a trained class, perhaps none; StageError if they belong to other weights."""
-    path = context.run.fold_models(name)
-    fold = fold_numbers(context.settings, y)
+    path, fold = context.run.fold_models(task.name), fold_numbers(context.settings, task.y)
     if not fold.any():
         return FoldModels(fold, np.empty((len(first.coef), 0)), weights_hash(first))
     if not path.is_file():
@@ -157,8 +154,9 @@ def _fold_models(context: RunContext, name: str, y: Labels, first: Detector) -> 
 
 def _first_models(first: Detector, y: Labels, folds: FoldModels, pictures: StoredPictures) -> FirstModels:
     """Return what training has learned of a class, for the features of the pictures."""
-    stored = [first.coef * first.scale, *folds.coef.T]
-    return FirstModels(y, folds.fold, np.stack([_scaled(weights, pictures.scale) for weights in stored], axis=1))
+    stored, scale = np.column_stack([first.coef * first.scale, folds.coef]), pictures.scale[:, None]
+    weights = np.divide(stored, scale, out=np.zeros_like(stored), where=scale > 0)  # 0 for a constant feature
+    return FirstModels(y, folds.fold, weights)
 
 
 def _begun(rounds: Rounds, models: FirstModels, borrowed: Float64 | None, intercept: float) -> list[Chain]:
@@ -227,11 +225,6 @@ def _last_solution(chain: Chain) -> LatentSolution:
     if chain.solution is None:
         raise AssertionError("a chain has a solution after its first round")
     return chain.solution
-
-
-def _scaled(stored: Float64, scale: Float64) -> Float64:
-    """Return weights for features of a scale, which is 0 for a constant feature, from those for stored features."""
-    return np.divide(stored, scale, out=np.zeros_like(stored), where=scale > 0)
 
 
 def _detector(
