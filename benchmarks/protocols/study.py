@@ -79,7 +79,7 @@ class Study:
             method.problem(trial.seen, trial.constants, trial.given, start) for trial in trials for start in options
         ]
         names = [trial.name for trial in trials for _ in options]
-        with training_progress(self.reporter, method.title, names, self.start.tol) as progress:
+        with training_progress(self.reporter, method.title, names) as progress:
             solved = fit_side_by_side(problems, [[problem.C] for problem in problems], bags, progress)
         solutions = [solution for (solution,) in solved]
         return [min(group, key=lambda solution: solution.objective) for group in _batches(solutions, len(options))]

@@ -63,10 +63,9 @@ def fit_requests(
     settings, paths = context.settings, _paths(context.settings.train, requests)
     problems = [problem(settings, requests[indices[0]]) for indices, _ in paths]
     classes = [names[indices[0]] for indices, _ in paths]
-    tol = None if settings.train.path else settings.train.tol
     with (
         replay_log(context, title, requests, bags) as log,
-        training_progress(context.reporter, title, classes, tol, len(requests)) as progress,
+        training_progress(context.reporter, title, classes, len(requests)) as progress,
     ):
         options = {"candidates": settings.train.candidates, "pass_counts": context.pass_counts, "log": log}
         solved = fit_side_by_side(problems, [values for _, values in paths], bags, progress, **options)

@@ -116,8 +116,8 @@ class Rounds:
     def _refined(
         self, problem: LatentProblem, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter
     ) -> Chain:
-        limits, tol = self._settings.refine, self._settings.train.tol
-        with training_progress(reporter, title, [title], tol) as progress:
+        limits = self._settings.refine
+        with training_progress(reporter, title, [title]) as progress:
             solution = refine(
                 problem,
                 pictures.bags,

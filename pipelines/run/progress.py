@@ -19,10 +19,7 @@ LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
 @dataclass
 class Bar:
-    """The progress of a stage; `total` None means unknown.
-
-    `seconds_left` is an estimate of the stage; by default the remaining work is assumed to go at the same speed.
-    """
+    """The progress of a stage; `total` None means unknown. The remaining work is assumed to go at the same speed."""
 
     title: str
     total: int | None
@@ -30,7 +27,6 @@ class Bar:
     done: int = 0
     windows: int = 0
     note: str = ""
-    seconds_left: float | None = None
     clock: Callable[[], float] = time.monotonic
     _began: float = field(init=False)
 
@@ -72,10 +68,9 @@ class Bar:
 
     def _left(self) -> str:
         """Return the time left, "" if unknown."""
-        left = self.seconds_left
-        if left is None and self.total is not None and 0 < self.done < self.total:
-            left = self.seconds * (self.total - self.done) / self.done
-        return "" if left is None else f"about {duration(left)} left"
+        if self.total is None or not 0 < self.done < self.total:
+            return ""
+        return f"about {duration(self.seconds * (self.total - self.done) / self.done)} left"
 
 
 def duration(seconds: float) -> str:
@@ -137,7 +132,6 @@ def _drawn(bar: Bar, console: Console) -> Iterator[None]:
     )
     with _StatusBar(bar, *columns, console=console):
         yield
-        bar.seconds_left = None
 
 
 @contextmanager
@@ -159,7 +153,6 @@ def _lines(bar: Bar, say: Callable[[str], None]) -> Iterator[None]:
         finished.set()
         thread.join()
     if printed:
-        bar.seconds_left = None
         say(bar.line)
 
 

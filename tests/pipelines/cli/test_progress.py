@@ -73,7 +73,7 @@ def record(step, gap, changed=3, **more):
 
 def test_outer_steps_tell_passes_and_the_largest_gap_of_each_class(clock):
     bar = Bar("train", None, clock=clock)
-    steps = TrainingProgress(bar, ["cat", "cat", "dog"], 1e-3)
+    steps = TrainingProgress(bar, ["cat", "cat", "dog"])
     for place, gap in enumerate((0.02, 0.04, 0.005)):
         steps.update(place, record(2, gap))
     assert bar.note == "pass 10, gap cat 0.04, dog 0.005"
@@ -84,39 +84,17 @@ def test_outer_steps_tell_passes_and_the_largest_gap_of_each_class(clock):
 
 def test_of_many_classes_the_largest_gaps_are_spelt_out(clock):
     bar = Bar("train", None, clock=clock)
-    steps = TrainingProgress(bar, [f"c{number}" for number in range(20)], 1e-3)
+    steps = TrainingProgress(bar, [f"c{number}" for number in range(20)])
     for place in range(20):
         steps.update(place, record(1, 0.01 * (place + 1)))
     assert bar.note == "pass 5, gap c19 0.2, c18 0.2, c17 0.2, c16 0.2 and 16 smaller"
 
 
 def test_records_are_given_the_seconds_since_the_trainings_began(clock):
-    steps, told = TrainingProgress(Bar("train", None, clock=clock), ["cat"], 1e-3), record(1, 0.1)
+    steps, told = TrainingProgress(Bar("train", None, clock=clock), ["cat"]), record(1, 0.1)
     clock.now = 2.5
     steps.update(0, told)
     assert told["seconds"] == 2.5
-
-
-def test_the_time_left_is_that_of_the_training_farthest_from_its_end(clock):
-    """Gaps fall by a factor of ten in ten seconds, to 1e-4; the changed windows are none all the time."""
-    bar = Bar("train", None, clock=clock)
-    steps = TrainingProgress(bar, ["near", "far"], 1e-4)
-    for step in range(3):
-        clock.now = 10.0 * step
-        steps.update(0, record(step, 0.1 * 10.0**-step, changed=0))
-        assert bar.seconds_left is None or step == 2
-        steps.update(1, record(step, 1.0 * 10.0**-step, changed=0))
-    assert bar.seconds_left == pytest.approx(20.0)  # from 1e-2 to 1e-4
-
-
-def test_no_time_is_foretold_where_gaps_do_not_fall_or_another_constant_follows(clock):
-    for tol, gaps in ((1e-3, (0.1, 0.1, 0.2)), (None, (0.1, 0.01, 0.001))):
-        bar = Bar("train", None, clock=clock)
-        steps = TrainingProgress(bar, ["cat"], tol)
-        for step, gap in enumerate(gaps):
-            clock.now += 1.0
-            steps.update(0, record(step, gap))
-        assert bar.seconds_left is None
 
 
 def seen_on_a_terminal(line, folder):

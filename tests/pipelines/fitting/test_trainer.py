@@ -49,7 +49,7 @@ def test_batches_change_no_solution(bags, problems, size, monkeypatch):
 
 def test_trainings_that_stop_early_are_reported_after_the_bar(bags, problems, capsys):
     short = [LatentProblem(problem.y, C=100.0, max_iter=1) for problem in problems for _ in range(2)]
-    with training_progress(Reporter(), "train", ["cat"] * 6, None) as progress:
+    with training_progress(Reporter(), "train", ["cat"] * 6) as progress:
         fit_side_by_side(short, [[problem.C] for problem in short], bags, progress)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
