@@ -117,10 +117,7 @@ class ReviewSession:
 
         Raises LookupError if there is no such class, or the picture is none of it.
         """
-        one = self.classes[index]
-        if row not in one.rows:
-            raise LookupError(row)
-        candidates, (height, width) = self.candidates(one, row)
+        one, candidates, (height, width) = self._asked(index, row)
         said = self._verdict(one, row)
         return {
             "n": row,
@@ -131,6 +128,13 @@ class ReviewSession:
             "verdict": None if said is None else said.verdict,
             "boxes": [] if said is None else [list(box) for box in said.boxes],
         }
+
+    def _asked(self, index: int, row: int) -> tuple[ClassReview, list[list[float]], tuple[int, int]]:
+        """Return a class, and the boxes and the size of a picture of it; LookupError if there is none."""
+        one = self.classes[index]
+        if row not in one.rows:
+            raise LookupError(row)
+        return one, *self.candidates(one, row)
 
     def candidates(self, one: ClassReview, row: int) -> tuple[list[list[float]], tuple[int, int]]:
         """Return the boxes to choose from in a picture, and its height and width."""
@@ -176,10 +180,7 @@ class ReviewSession:
         index, row = entry.get("class"), entry.get("n")
         if type(index) is not int or type(row) is not int or not 0 <= index < len(self.classes):
             raise LookupError(index)
-        one = self.classes[index]
-        if row not in one.rows:
-            raise LookupError(row)
-        candidates, (height, width) = self.candidates(one, row)
+        one, candidates, (height, width) = self._asked(index, row)
         given = {name: entry[name] for name in ("verdict", "boxes", "seconds") if name in entry}
         known = {"picture": self.ids[row], "class": one.name, "pixels": self.hashes[row], "order": "random"}
         verdict = Verdict.parsed({**given, **known, "candidates": candidates})

@@ -130,7 +130,5 @@ def table_files(folder: Path, name: str, suffixes: Sequence[str] = (".md",), *, 
     """
     paths = [folder / f"{name}{suffix}" for suffix in (".json", *suffixes)]
     files = OwnedFiles(folder, TABLES_MARKER)
-    files.check(paths)
-    if write:
-        files.claim(paths)
+    (files.claim if write else files.check)(paths)
     return paths

@@ -73,17 +73,15 @@ def forecast(
     if sample is None:
         return {}
     row = dim * named_type(context.settings.features.dtype).itemsize + _BOX
-    disk = n_pictures * sample.windows * row
-    times, memory = (
-        _times(context, sample, n_pictures),
-        _memory(context, sample, row, dim, min(len(records) * sample.nbytes, room)),
-    )
+    disk, free = n_pictures * sample.windows * row, _free(context.run.path)
+    memory = _memory(context, sample, row, dim, min(len(records) * sample.nbytes, room))
     most = "" if exact else "at most "
-    parts = [f"about {times}", f"{most}{size_text(disk)} of disk"]
-    if memory:
-        parts.insert(1, f"{most}{size_text(memory)} of memory")
-    free = _free(context.run.path)
-    context.reporter.say(f"before it starts, by {len(kept)} pictures: {', '.join(parts)} ({size_text(free)} free)")
+    needs = [
+        f"about {_times(context, sample, n_pictures)}",
+        *([f"{most}{size_text(memory)} of memory"] if memory else []),
+        f"{most}{size_text(disk)} of disk",
+    ]
+    context.reporter.say(f"before it starts, by {len(kept)} pictures: {', '.join(needs)} ({size_text(free)} free)")
     if disk > free:
         context.reporter.warn(
             f"the disk of {context.run.path} may become full: the shards need {most}{size_text(disk)}, and "
@@ -137,17 +135,13 @@ def _measured(
 
 
 def _times(context: RunContext, sample: Sample, n_pictures: int) -> str:
-    later = _later(context)
+    """Return the time of extraction, and of later stages if the recipe is the one that was measured."""
+    settings, data = context.settings, context.data
     text = f"{roughly(sample.seconds * n_pictures)} for the features of {n_pictures:,} pictures"
-    return text + (f" and {roughly(sample.seconds * later)} for training and detection" if later else "")
-
-
-def _later(context: RunContext) -> float:
-    """Return the seconds of later stages over those of a picture; 0 unless the recipe is the one that was measured."""
-    settings = context.settings
-    if not ({"train", "detect"} <= set(context.stages) and settings.features.pca and settings.refine.rounds):
-        return 0.0
-    return _LEARNING * len(context.data.records[settings.data.train_set]) * len(context.data.classes)
+    if {"train", "detect"} <= set(context.stages) and settings.features.pca and settings.refine.rounds:
+        later = _LEARNING * len(data.records[context.train_set]) * len(data.classes)
+        text += f" and {roughly(sample.seconds * later)} for training and detection"
+    return text
 
 
 def _memory(context: RunContext, sample: Sample, row: int, dim: int, prepared: float) -> float:

@@ -34,7 +34,7 @@ def extract_sets(context: RunContext) -> None:
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
-    extractor, projection = open_run_extractor(context, source, data.reported_new)
+    extractor, projection = open_run_extractor(context, source, data.report)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None

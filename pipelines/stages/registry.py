@@ -56,15 +56,11 @@ def run_stages(
         check_settings(old.with_values(_open_values(old, names[0], values))),
         options.get("jobs") or os.cpu_count() or 1,
         Reporter(options.get("quiet", False)),
-        options.get("redo", False),
-        options.get("shards_from"),
-        memory=options.get("memory"),
-        device=options.get("device", "auto"),
         named=named_extractors(options),
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
-        precision=options.get("precision"),
         sizes_are_open=sizes_are_open,
+        **{name: options[name] for name in ("redo", "shards_from", "memory", "device", "precision") if name in options},
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)

@@ -31,14 +31,10 @@ class CheckedData:
     n_new: int = 0
     sentences: list[str] = field(default_factory=list)
 
-    def report(self) -> None:
-        """Report the data; a second call does nothing."""
+    def report(self) -> int:
+        """Report the data, at a second call nothing, and return the number of new pictures."""
         while self.sentences:
             self.say(self.sentences.pop(0))
-
-    def reported_new(self) -> int:
-        """Report the data, and return the number of new pictures."""
-        self.report()
         return self.n_new
 
 
