@@ -18,7 +18,7 @@ from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.files import write_atomically
 
 from ..results.boxes.known import known_boxes
-from ..results.evaluation import SetEvaluation, evaluate_set
+from ..results.evaluation import evaluate_set
 from ..results.figures.draws import LEVEL, Figure, class_figures
 from ..run.checks import check_settings
 from ..run.context import RunContext
@@ -50,23 +50,14 @@ class ComparedRun:
     name: str
     context: RunContext
 
-    def set_name(self, role: str) -> str | None:
-        """Return the name of the run's "test" or "train" set; None if the data have none."""
+    def set_name(self, role: str) -> str:
+        """Return the name of the run's "test" or "train" set; the data may have none."""
         data = self.context.settings.data
-        name = data.train_set if role == "train" else data.test_set
-        return name if name in self.context.data.records else None
+        return data.train_set if role == "train" else data.test_set
 
     def records(self, role: str) -> list[ImageRecord]:
         """Return the pictures of a set; none where there is no such set."""
-        name = self.set_name(role)
-        return [] if name is None else self.context.data.records[name]
-
-    def evaluation(self, role: str) -> SetEvaluation | None:
-        """Return the figures of a set; None where there is no such set."""
-        name = self.set_name(role)
-        if name is None:
-            return None
-        return evaluate_set(self.context, name)
+        return self.context.data.records.get(self.set_name(role), [])
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds of training and refinement; None if the run has no times."""
@@ -181,10 +172,9 @@ def _check_same_pictures(runs: Sequence[ComparedRun], role: str, classes: Sequen
 
 def _pictures(run: ComparedRun, role: str, _: Sequence[str]) -> dict[str, str]:
     """Return picture -> hash of its pixels."""
-    name = run.set_name(role)
-    if name is None:
+    if not run.records(role):
         return {}
-    shards = run.context.shards(name)
+    shards = run.context.shards(run.set_name(role))
     return dict(zip(shards.image_ids, shards.pixel_hashes, strict=True))
 
 
@@ -195,8 +185,7 @@ def _labels(run: ComparedRun, role: str, classes: Sequence[str]) -> dict[str, li
 
 def _boxes(run: ComparedRun, role: str, classes: Sequence[str]) -> Any:
     """Return class -> picture -> (boxes, difficult flags) as lists; None where boxes are not known."""
-    name = run.set_name(role)
-    known = None if name is None else known_boxes(run.context, name)
+    known = known_boxes(run.context, run.set_name(role)) if run.records(role) else None
     if known is None:
         return None
     return sorted(known.pictures), {
@@ -214,11 +203,11 @@ def run_figures(runs: Sequence[ComparedRun], classes: Sequence[str], options: Co
         if not ids:
             continue
         counts = draw_pictures(len(ids), options.draws, options.seed)
-        evaluations = [run.evaluation(role) for run in runs]
-        if len({evaluation.left_out for evaluation in evaluations if evaluation is not None}) > 1:
+        evaluations = [evaluate_set(run.context, run.set_name(role)) for run in runs]
+        if len({evaluation.left_out for evaluation in evaluations}) > 1:
             raise OptionError(f"runs must leave out the same pictures, but those of the {role} set differ.")
         for evaluation in evaluations:
-            if evaluation is None or (role == "train" and evaluation.corloc is None):
+            if role == "train" and evaluation.corloc is None:
                 continue
             for name in classes:
                 for measure, figure in class_figures(evaluation, name, ids, counts).items():
