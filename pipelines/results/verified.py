@@ -75,12 +75,14 @@ def share_interval(right: int, of: int, among: int) -> tuple[float, float]:
     return max(least, (centre - half) / (1 + inverse)), min(most, (centre + half) / (1 + inverse))
 
 
-def verified(reviewed: ReviewedClass, held_out: HeldOut) -> Verified | None:
+def verified(reviewed: ReviewedClass, held_out: HeldOut | None) -> Verified | None:
     """Return the figure of a class; None without a verdict on a random picture with a held-out box.
 
     A picture that does not show the class counts neither way. One in which no box was right, and none was drawn, counts
     as wrong, whatever box it has now.
     """
+    if held_out is None:
+        return None
     box_of = dict(zip(held_out.ids, held_out.boxes, strict=True))
     said = [
         is_right(box_of[picture], one)
@@ -95,8 +97,7 @@ def verified(reviewed: ReviewedClass, held_out: HeldOut) -> Verified | None:
 def verified_classes(context: RunContext) -> dict[str, Verified]:
     """Return class -> figure, for the classes that have one."""
     reviewed = reviewed_classes(context)
-    held_out = {name: read_held_out(context.run, name) for name in reviewed}
-    figures = {name: verified(one, of) for name, one in reviewed.items() if (of := held_out[name]) is not None}
+    figures = {name: verified(one, read_held_out(context.run, name)) for name, one in reviewed.items()}
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

@@ -81,12 +81,9 @@ def _page_data(session: ReviewSession) -> dict[str, Any]:
 
 def _items(session: ReviewSession, index: int, one: ClassReview, pictures: dict[int, str]) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    for row in one.rows:
-        said = one.verdicts.get(session.ids[row])
+    for row in session.open_rows(one):
         if len(items) == FIRST:
             break
-        if said is not None and said.verdict != "skip":
-            continue
         try:
             content = session.image(row, SIDE)
         except UnusableError:

@@ -1,6 +1,6 @@
 """A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -148,19 +148,21 @@ class ReviewSession:
         """Return how many held-out boxes of a class are right; "" if that is not known."""
         one = self.classes[index]
         said = {name: verdict for name, verdict in one.verdicts.items() if verdict.verdict != "skip"}
-        figure = None if one.held_out is None else verified(ReviewedClass(one.name, said), one.held_out)
+        figure = verified(ReviewedClass(one.name, said), one.held_out)
         return "" if figure is None else str(figure)
 
     def prepare(self) -> None:
         """Make the picture that the page shows first ready, so that nobody waits for it."""
-        undecided = (
-            row
-            for one in self.classes
-            for row in one.rows
-            if (said := self._verdict(one, row)) is None or said.verdict == "skip"
-        )
+        rows = (row for one in self.classes for row in self.open_rows(one))
         with suppress(StopIteration, UnusableError):  # it is named when it is asked for
-            self.image(next(undecided))
+            self.image(next(rows))
+
+    def open_rows(self, one: ClassReview) -> Iterator[int]:
+        """Yield the pictures of a class that are undecided or skipped, in order."""
+        for row in one.rows:
+            said = self._verdict(one, row)
+            if said is None or said.verdict == "skip":
+                yield row
 
     # ---- what the page says ----
     def record(self, entry: object) -> dict[str, str]:

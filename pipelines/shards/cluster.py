@@ -31,20 +31,13 @@ _OPENING = Lock()
 
 
 @dataclass(frozen=True)
-class WorkerSettings:
-    """What a worker needs to make shards of a set; `projection` is a file, if features are projected."""
+class ShardTask:
+    """A shard for a worker to make; `projection` is a file, if features are projected."""
 
     settings: Settings
     device: str
     projection: Path | None
     provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ShardTask:
-    """A shard for a worker to make."""
-
-    common: WorkerSettings
     path: Path
     records: tuple[ImageRecord, ...]
 
@@ -62,8 +55,8 @@ def extract_on_cluster(
     n_pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": n_pictures, "windows": 0}
     projection = context.run.projection.absolute() if context.settings.features.pca else None
-    common = WorkerSettings(context.settings, context.device, projection, shards.provenance)
-    tasks = [ShardTask(common, path.absolute(), tuple(records)) for path, records in jobs]
+    common = (context.settings, context.device, projection, shards.provenance)
+    tasks = [ShardTask(*common, path.absolute(), tuple(records)) for path, records in jobs]
     n_started = PREFETCHED * sum(cluster.workers().values())
     with (
         context.reporter.bar(title, n_pictures, "pictures") as bar,
@@ -81,12 +74,12 @@ def extract_on_cluster(
 
 def make_shard(task: ShardTask) -> tuple[str, int]:
     """Make a shard in a worker; return the worker's address and the number of windows."""
-    worker, common = worker_address(), task.common
+    worker = worker_address()
     try:
         with _OPENING:
-            extractor = _extractor(common.settings.features, common.device, common.projection)
-        shards = SetExtraction(task.path.parent, task.records, common.settings, extractor)
-        difference = settings_difference(shards.provenance, common.provenance)
+            extractor = _extractor(task.settings.features, task.device, task.projection)
+        shards = SetExtraction(task.path.parent, task.records, task.settings, extractor)
+        difference = settings_difference(shards.provenance, task.provenance)
         if difference:
             raise SettingsError(f"it would make shards with {difference}.")
         threadpool_limits(1)  # for the rest of the process: other tasks may run at the same time
