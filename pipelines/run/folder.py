@@ -25,9 +25,9 @@ import shlex
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +137,8 @@ class RunFolder:
 
     def save_settings(self, settings: Settings, command: Sequence[str]) -> None:
         """Write ``run.toml``: settings, versions, and the last command line."""
-        versions = (
-            {name: version(name) for name in VERSIONS_OF} | _opencv_versions() | {"python": platform.python_version()}
-        )
+        opencv = {one.name: one.version for name in OPENCV for one in distributions(name=name)}
+        versions = {name: version(name) for name in VERSIONS_OF} | opencv | {"python": platform.python_version()}
         line = shlex.join(command).encode("utf-8", "backslashreplace").decode()  # paths may be invalid UTF-8
         text = settings.toml(versions=versions, command={"line": line})
         self.write(self.settings_file, text)
@@ -216,12 +215,3 @@ class RunFolder:
 
 def _is_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _opencv_versions() -> dict[str, str]:
-    """Return the versions of the installed wheels of OpenCV."""
-    found = {}
-    for name in OPENCV:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found

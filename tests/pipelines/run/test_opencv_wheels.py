@@ -1,6 +1,6 @@
 """Any wheel of OpenCV will do, and the run records which one it is."""
 
-from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 from lapsvm.pipelines.run import folder
@@ -10,12 +10,10 @@ from lapsvm.pipelines.run.settings import Settings
 
 @pytest.mark.parametrize("wheel", folder.OPENCV)
 def test_a_run_records_the_wheel_that_is_installed(tmp_path, monkeypatch, wheel):
-    def version(name):
-        if name in folder.OPENCV and name != wheel:
-            raise PackageNotFoundError(name)
-        return "4.12.0"
+    def distributions(name):
+        return [SimpleNamespace(name=name, version="4.12.0")] if name == wheel else []
 
-    monkeypatch.setattr(folder, "version", version)
+    monkeypatch.setattr(folder, "distributions", distributions)
     run = RunFolder(tmp_path / "run")
     run.save_settings(Settings(), ["lapsvm"])
     found = run.notes("versions")
