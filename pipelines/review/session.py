@@ -96,13 +96,11 @@ class ReviewSession:
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:
         """Return name, number of undecided pictures and figure of every class."""
+        left = [sum(self._verdict(one, row) is None for row in one.rows) for one in self.classes]
         return [
-            {"name": one.name, "left": self._undecided(one), "figure": self.figure(index)}
+            {"name": one.name, "left": left[index], "figure": self.figure(index)}
             for index, one in enumerate(self.classes)
         ]
-
-    def _undecided(self, one: ClassReview) -> int:
-        return sum(self._verdict(one, row) is None for row in one.rows)
 
     def queue(self, index: int) -> list[dict[str, Any]]:
         """Return the pictures of a class in order, with what was said; "random" marks the first ones."""

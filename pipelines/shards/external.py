@@ -209,10 +209,8 @@ def _box_text(box: Float64) -> str:
     return ", ".join(f"{value:g}" for value in box)
 
 
-@cache
-def cached_sources(settings: SourceSettings) -> Sources:
-    """Return the files that the settings name, opened once in a process; `clear_cache` when they may have changed."""
-    return open_sources(settings)
+cached_sources = cache(open_sources)
+"""`open_sources`, once in a process for the same settings; `clear_cache` when the files may have changed."""
 
 
 @cache

@@ -49,8 +49,5 @@ def _comparable(context: RunContext, set_name: str, shards: ShardSet) -> tuple[d
     }
     made_with = {part: {name: shards.provenance[part].get(name) for name in values} for part, values in wanted.items()}
     if set_name != train_set and context.run.has_shards(train_set):
-        wanted["training_set"], made_with["training_set"] = (
-            context.shards(train_set).provenance,
-            shards.provenance,
-        )
+        wanted["training_set"], made_with["training_set"] = context.shards(train_set).provenance, shards.provenance
     return made_with, wanted

@@ -85,7 +85,8 @@ def placed(
     free = (path for path in (folder / shard_name(index) for index in count()) if path not in members)
     starts = range(0, len(new), IMAGES_PER_SHARD)
     added = {path: new[start : start + IMAGES_PER_SHARD] for start, path in zip(starts, free, strict=False)}
-    changed = {path: names[path] for path in members if [*names[path].items()] != _unchanged(headers[path])}
+    unchanged = {path: [(image_id, image_id) for image_id in header.image_ids] for path, header in headers.items()}
+    changed = {path: names[path] for path in members if [*names[path].items()] != unchanged[path]}
     gone = stored_pictures(headers).keys() - renames.keys() - ids
     return Placement(sorted((members | added).items()), set(members), changed, len(new), len(gone), len(renames))
 
@@ -94,10 +95,6 @@ def stored_pictures(headers: Mapping[Path, ShardHeader]) -> dict[str, str]:
     """Return id -> pixel hash of every stored picture."""
     pairs = (zip(header.image_ids, header.pixel_hashes, strict=True) for header in headers.values())
     return dict(chain.from_iterable(pairs))
-
-
-def _unchanged(header: ShardHeader) -> list[tuple[str, str]]:
-    return [(image_id, image_id) for image_id in header.image_ids]
 
 
 def write_kept(source: Path, path: Path, names: Mapping[str, str]) -> None:

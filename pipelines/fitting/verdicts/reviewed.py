@@ -66,7 +66,8 @@ class ReviewedClass:
 
     def known(self, ids: Sequence[str], labels: Labels) -> dict[int, KnownBoxes]:
         """Return row -> known boxes of the positive pictures (n,) of which verdicts settle some."""
-        found = {row: settled_boxes(self.verdicts[ids[row]]) for row in _positives(labels) if ids[row] in self.verdicts}
+        rows = [row for row in np.flatnonzero(labels > 0).tolist() if ids[row] in self.verdicts]
+        found = {row: settled_boxes(self.verdicts[ids[row]]) for row in rows}
         return {row: boxes for row, boxes in found.items() if len(boxes.true) or len(boxes.wrong)}
 
 
@@ -116,10 +117,6 @@ def is_right(box: Float64, verdict: Verdict) -> bool:
 
 def _key(name: str, content: Sequence[object]) -> dict[str, object]:
     return {name: len(content), f"{name}_hash": content_hash(content)} if content else {}
-
-
-def _positives(labels: Labels) -> list[int]:
-    return [int(row) for row in np.flatnonzero(labels > 0)]
 
 
 def _boxes(boxes: Sequence[Sequence[float]]) -> Float64:

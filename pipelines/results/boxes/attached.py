@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.coco_files import CocoFile, Corners, fault_sentence, read_coco
+from lapsvm.coco_files import Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
@@ -123,19 +123,14 @@ def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str)
 def _coco_pictures(path: Path) -> tuple[list[AttachedPicture], str]:
     """Return the pictures of a COCO file, and what is not taken from it; crowd regions are difficult."""
     file = read_coco(path, boxes=True, strict=False)
-    _check_some_box(file)
+    if file.faults and all(one.corners is None for one in file.annotations):
+        raise AnnotationError(f"boxes {file.path} must have a usable box, but {fault_sentence(file)}.")
     objects: dict[object, Objects] = defaultdict(list)
     for one in file.annotations:
         if one.corners is not None:
             objects[one.image_id].append((file.categories[one.category_id], one.corners, one.is_crowd))
     pictures = [AttachedPicture((name or str(key),), objects[key]) for key, name in file.file_names.items()]
     return pictures, fault_sentence(file)
-
-
-def _check_some_box(file: CocoFile) -> None:
-    """Raise AnnotationError if a file has annotations, but no usable box."""
-    if file.faults and all(one.corners is None for one in file.annotations):
-        raise AnnotationError(f"boxes {file.path} must have a usable box, but {fault_sentence(file)}.")
 
 
 def _voc_pictures(folder: Path) -> list[AttachedPicture]:
