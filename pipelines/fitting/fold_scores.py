@@ -6,8 +6,6 @@ trained with have scores by both: a fold's scores are shifted and stretched unti
 deviation. These two numbers depend on all labels, because the final model does; the order within a fold does not.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
@@ -17,30 +15,9 @@ from lapsvm.detection.picture_scores import best_boxes
 from lapsvm.settings import DetectSettings
 
 
-class FoldScores(NamedTuple):
-    """Held-out scores of the m pictures that are in a fold.
-
-    Attributes
-    ----------
-    rows : (m,) intp
-        The pictures, among the n training pictures.
-    score : (m,) float64
-        Score of the best box in detection, in the scale of the final model without its intercept.
-    boxes : (m, 4) float64
-        That box, as detection has it.
-    agreement : (m,) float64
-        IoU of that box and the final model's best box.
-    """
-
-    rows: Index
-    score: Float64
-    boxes: Float64
-    agreement: Float64
-
-
 def fold_scores(
     bags: Bags, boxes: Array, fold: Index, coef: Float64, final: Float64, settings: DetectSettings
-) -> FoldScores:
+) -> tuple[Index, Float64, Float64, Float64]:
     """Return the held-out scores of all pictures that are in a fold.
 
     Parameters
@@ -54,6 +31,17 @@ def fold_scores(
     final : (d,)
         Those of the final model.
     settings : DetectSettings
+
+    Returns
+    -------
+    rows : (m,) intp
+        The pictures that are in a fold, among the n training pictures.
+    score : (m,) float64
+        Score of the best box in detection, in the scale of the final model without its intercept.
+    boxes : (m, 4) float64
+        That box, as detection has it.
+    agreement : (m,) float64
+        IoU of that box and the final model's best box.
     """
     best = bags.best(np.column_stack([final, coef])).score
     score, found = np.zeros(bags.n_bags), np.zeros((bags.n_bags, 4))
@@ -63,7 +51,7 @@ def fold_scores(
         score[own] = rescaled(scores, best[trained, number], best[trained, 0])
     rows = np.flatnonzero(fold)
     last, _ = best_boxes(bags, boxes, final, rows, settings)
-    return FoldScores(rows, score[rows], found[rows], paired_iou(found[rows], last))
+    return rows, score[rows], found[rows], paired_iou(found[rows], last)
 
 
 def rescaled(score: Float64, own: Float64, final: Float64) -> Float64:

@@ -199,17 +199,11 @@ def calibrated(
         return detector
     final, *others = weights
     coef = np.column_stack(others)
-    scores = fold_scores(pictures.bags, pictures.boxes, fold, coef, final, context.settings.detect)
-    rows = scores.rows
-    held_out = HeldOut(
-        ids=tuple(pictures.ids[row] for row in rows),
-        y=task.y[rows],
-        fold=fold[rows],
-        score=scores.score + detector.intercept,
-        boxes=scores.boxes,
-        agreement=scores.agreement,
-        model=weights_hash(detector),
-    )
+    detect = context.settings.detect
+    rows, score, boxes, agreement = fold_scores(pictures.bags, pictures.boxes, fold, coef, final, detect)
+    ids = tuple(pictures.ids[row] for row in rows)
+    score, model = score + detector.intercept, weights_hash(detector)
+    held_out = HeldOut(ids, task.y[rows], fold[rows], score, boxes, agreement, model)
     context.run.files.claim([path])
     held_out.save(path)
     return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))

@@ -219,10 +219,10 @@ def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 
 def _one_of(entry: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-    value = entry.get(name, default)
+    value = _text(entry, name, default)
     if value not in choices:
         raise DataError(f"{name} of a verdict must be one of {', '.join(choices)}, got {value!r}.")
-    return str(value)
+    return value
 
 
 def _boxes(entry: Mapping[str, Any], name: str) -> tuple[Box, ...]:
