@@ -85,15 +85,11 @@ def _places(box: Sequence[float], label: tuple[int, int], picture: tuple[int, in
     x1, y1, x2, y2 = (round(value) for value in box)
     width, height = label
     last_x, last_y = max(0, picture[0] - width), max(0, picture[1] - height)
-    found = False
-    for y in (y1 - height, y1, y2, y2 - height, *range(y1 + height, y2 - height, height)):
+    tops = (y1 - height, y1, y2, y2 - height, *range(y1 + height, y2 - height, height))
+    for y in [y for y in tops if 0 <= y <= last_y] or [min(max(y1, 0), last_y)]:
         for x in (x1, x2 - width):
-            if 0 <= y <= last_y:
-                found, left = True, min(max(x, 0), last_x)
-                yield left, y, left + width, y + height
-    if not found:
-        x, y = min(max(x1, 0), last_x), min(max(y1, 0), last_y)
-        yield x, y, x + width, y + height
+            left = min(max(x, 0), last_x)
+            yield left, y, left + width, y + height
 
 
 def _overlap(first: Rectangle, second: Rectangle) -> bool:

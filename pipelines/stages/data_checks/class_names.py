@@ -1,7 +1,7 @@
 """Names of classes that look like another one misspelled."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import islice
 
@@ -60,18 +60,16 @@ def _of_no_class(data: RunData) -> dict[str, str]:
     """Return class -> question, for folders of classes that may be of pictures without a class."""
     if data.dataset.name != "folder":
         return {}
-    near = {form: word for word in sorted(NO_CLASS) for form in (*_misspelled(word), *_longer(data, word))}
-    return {
-        name: f"class {name!r} is learned as a class; is it a misspelling of {near[_letters(name)]!r}, the folder of "
-        "pictures without a class? Then rename the folder."
-        for name in data.dataset.classes
-        if _letters(name) in near
-    }
-
-
-def _longer(data: RunData, word: str) -> Iterator[str]:
-    """Yield the classes' names of which a word is a misspelling."""
-    return (letters for letters in map(_letters, data.dataset.classes) if word in _misspelled(letters))
+    found = {}
+    for name in data.dataset.classes:
+        letters = _letters(name)
+        for word in sorted(NO_CLASS):
+            if letters in _misspelled(word) or word in _misspelled(letters):
+                found[name] = (
+                    f"class {name!r} is learned as a class; is it a misspelling of {word!r}, the folder of pictures "
+                    "without a class? Then rename the folder."
+                )
+    return found
 
 
 def _question(small: str, large: str) -> str:
