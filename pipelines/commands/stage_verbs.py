@@ -19,13 +19,10 @@ DEMO: dict[str, Any] = {
 
 def run_verb(options: Mapping[str, Any], *stages: str, **defaults: Any) -> None:
     """Run some stages with the options of a verb; `defaults` are settings that the options may override."""
-    from ..run.recipes import resolved, sizes_are_open
     from ..stages.registry import run_stages
 
     check_device(options.get("device", "auto"))
-    given = defaults | setting_values(options)
-    values, line = resolved(options, stages[0], given)
-    run_stages(options, stages, values, line, sizes_are_open=sizes_are_open(given, values))
+    run_stages(options, stages, defaults | setting_values(options))
 
 
 @add_verb("run")

@@ -18,6 +18,7 @@ from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
 from ..run.progress import Reporter
+from ..run.recipes import resolved, sizes_are_open
 from ..run.settings import Settings
 from ..run.verdicts import merge_verdicts
 from .data_checks.places import RELOCATABLE, check_places, record_places
@@ -34,19 +35,13 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
 """Stage -> the tables of settings that earlier stages have used already."""
 
 
-def run_stages(
-    options: Mapping[str, Any],
-    names: Sequence[str],
-    values: Mapping[str, Any],
-    line: str = "",
-    *,
-    sizes_are_open: bool = False,
-) -> None:
+def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:
     """Run the stages `names` on the run folder ``options["out"]``.
 
-    `values` are the dotted settings of the command line; others come from the folder's ``run.toml``, or are the
-    defaults. `line` is printed once the settings are checked. With `sizes_are_open` extraction may choose them.
+    `given` are the dotted settings of the command line; others come from its recipe, then from the folder's
+    ``run.toml``, or are the defaults.
     """
+    values, line = resolved(options, names[0], given)
     run, executor = RunFolder(options["out"]), options.get("executor") or "local"
     check_executor(executor)
     as_bytes(options.get("memory"))  # raises OptionError unless it is a size
@@ -59,7 +54,7 @@ def run_stages(
         named=named_extractors(options),
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
-        sizes_are_open=sizes_are_open,
+        sizes_are_open=sizes_are_open(given, values),
         **{name: options[name] for name in ("redo", "shards_from", "memory", "device", "precision") if name in options},
     )
     if "extract" in names:
