@@ -6,7 +6,7 @@ from typing import Any
 from lapsvm.detection.detector import Detector
 from lapsvm.errors import ModelFileError
 
-_NUMBERS = ("C", "J", "trim", "mean_probe_image_ap", "duality_gap")
+_NUMBERS = ("C", "J", "trim", "duality_gap")
 _FOLDS = "held_out_image_ap"
 
 

@@ -25,6 +25,8 @@ from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows
 from .trainer import batches
 
+PERFECT = 0.999  # image-level AP that leaves nothing to choose by
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -158,3 +160,14 @@ def best_candidate(candidates: Sequence[Mapping[str, Any]], margin: float = 0.0)
 def mean_score(values: Sequence[float]) -> float:
     """Return the mean of scores, rounded so that equal candidates compare equal."""
     return round(float(np.mean(values)), 9)
+
+
+def undecided_message(class_name: str, candidates: Sequence[Mapping[str, Any]]) -> str:
+    """Return a warning if image AP could not choose between several candidates, which have their "folds"; else ""."""
+    perfect = sum(mean_score(entry["folds"]) >= PERFECT for entry in candidates)
+    if perfect < 2:
+        return ""
+    return (
+        f"{class_name}: held-out image AP is 1.000 for {perfect} of {len(candidates)} candidates and cannot choose "
+        "between them; --set train.margin=0.05 takes the smallest C of those about as good."
+    )

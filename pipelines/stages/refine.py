@@ -19,7 +19,6 @@ from ..fitting.borrowed_start import FirstModels, borrowed_starts, sentence
 from ..fitting.fit import Constants
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
-from ..fitting.mean_probe import inherited_results
 from ..fitting.refinement import Chain, Rounds, StoredPictures
 from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored_provenance, weights_hash
 from ..fitting.training_bags import ContextPairs, stored_bags
@@ -92,14 +91,14 @@ def _refine(
         context.reporter.say(sentence(names, lending))
     for task in to_do:
         first = detectors[task.name]
+        learned = provenance_value(first, "result")
         added = added_windows(task.reviews.known, pictures.ids, drawn, context.settings.refine.pos_iou)
-        rounds = Rounds(
-            context.settings, pictures, provenance_value(first, "result").get("J"), task.reviews.known, added, room
-        )
+        rounds = Rounds(context.settings, pictures, learned.get("J"), task.reviews.known, added, room)
         begun = _begun(rounds, models[task.name], borrowed.get(task.name), first.intercept)
         chains, rows, decided = _refined_chains(context, task, rounds, pictures, begun, folds[task.name].fold)
         write_history(context.run, rows, context.reporter.say, role="round")
-        result = {"C": context.settings.refine.C, **inherited_results(provenance_value(first, "result")), **decided}
+        candidates = {"held_out_image_ap": learned.get("held_out_image_ap", [])}
+        result = {"C": context.settings.refine.C, **candidates, **decided}
         if task.name in borrowed:
             result["starts_like"] = lending
         detector = _detector(task, pictures, chains[0], result, projection)

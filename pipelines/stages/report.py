@@ -21,7 +21,7 @@ from lapsvm.report import (
 )
 
 from ..fitting.history import read_history
-from ..fitting.mean_probe import data_warnings
+from ..fitting.selection import undecided_message
 from ..results.detectors import trained_classes
 from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.figures.set_entry import set_entry, stored_entry
@@ -58,13 +58,14 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
         for name in names
     ]
     missing = [left_out(context, name) for name in sets]
-    warnings = [data_warnings(name, provenance_value(detectors[name], "result")) for name in names]
+    candidates = {name: provenance_value(detectors[name], "result").get("held_out_image_ap", ()) for name in names}
+    undecided = [undecided_message(name, of_class) for name, of_class in candidates.items()]
     return Contents(
         summary,
         tuple(_class_result(detectors[name], train, test, held_out[name], steps.get(name, ())) for name in names),
         skipped=context.data.skipped,
         left_out=dict.fromkeys(chain.from_iterable(missing), "cannot be read whole"),
-        warnings=(*_imported(context), *_partial_sets(sets), *chain.from_iterable(warnings)),
+        warnings=(*_imported(context), *_partial_sets(sets), *filter(None, undecided)),
         figures=figures,
         reliability={
             name: calibration.reliability

@@ -18,8 +18,7 @@ from lapsvm.latent import LatentSolution, PassCounts
 from ..fitting.fit import Constants, FitRequest, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
-from ..fitting.mean_probe import data_warnings, mean_probe_image_aps
-from ..fitting.selection import Choice, check_folds, choose_constants
+from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
 from ..fitting.tasks import (
     FitTask,
     decisive,
@@ -88,7 +87,6 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
         _check_whole_image(shards)
     bags, scale, pairs = training_bags(context, shards)
     projection = projection_of(context.run, shards)
-    probe_aps = mean_probe_image_aps(bags, labels, context.settings.seed)
     if context.redo:  # everything is checked; from here on files are written
         context.run.remove_training()
     context.run.files.claim(task.path for task in tasks)
@@ -105,10 +103,11 @@ def _train(context: RunContext, shards: ShardSet, tasks: Sequence[FitTask]) -> N
     pictures = ScoredPictures(bags, window_boxes(shards), shards.image_ids)
     for task in tasks:
         solution, *of_folds = solutions[task.name]
-        result = _result(choices[task.name], probe_aps.get(task.name))
+        choice = choices[task.name]
+        result = {**choice.constants.known(), "held_out_image_ap": choice.candidates}
         if not solution.coef.any():
             context.reporter.say(f"train: {task.name} ended at w = 0, which scores every window alike; raise --C.")
-        for sentence in data_warnings(task.name, result):
+        if sentence := undecided_message(task.name, choice.candidates):
             context.reporter.say(f"train: {sentence}")
         unfolded = replace(solution, coef=pairs.unfold(solution.coef))
         detector = fitted_detector(task, result, unfolded, pairs.unfold_scale(scale), projection)
@@ -191,8 +190,3 @@ def _choice_key(task: FitTask) -> str:
     """Return the hash of everything that decides a choice."""
     mended = task.reviews.labels_key
     return content_hash(json.dumps({**decisive(task.provenance), **mended}, sort_keys=True))
-
-
-def _result(choice: Choice, probe_ap: float | None) -> dict[str, Any]:
-    """Return what a model's provenance records of its constants, of the candidates, and of the mean probe."""
-    return {**choice.constants.known(), "held_out_image_ap": choice.candidates, "mean_probe_image_ap": probe_ap}
