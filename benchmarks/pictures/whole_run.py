@@ -7,10 +7,13 @@ or two striped shapes whose kind is the label. With it, the pictures of a folder
 turns. Three classes, two thirds of the pictures in trainval and one in test.
 
 Printed are wall and CPU seconds of each stage, and the CPU seconds per picture of each part of extraction: those of
-the thread that runs it, so other programs hardly change them.
+the thread that runs it, so other programs hardly change them. Floors are the parts of extraction that other libraries
+do (forward passes, decoding), and for the stages after it the time in which the bytes that they read can be summed:
+all passes of training, the windows once for each class and round in refinement, and once in detection.
 """
 
 import argparse
+import json
 import os
 import sys
 from collections import Counter
@@ -31,6 +34,7 @@ HEIGHT, WIDTH = 480, 640
 CLASSES = ("disc", "box", "wedge")
 STAGES = ("extract", "train", "refine", "detect", "evaluate", "report")
 EXTRACTOR = "efficientnet_lite0"
+ROUNDS = 2  # of refinement in recipe best
 
 
 def clouds(rng: np.random.Generator) -> np.ndarray:
@@ -170,6 +174,28 @@ def run_stage(name: str, out: Path, root: Path, options: argparse.Namespace) -> 
     return perf_counter() - wall, process_time() - cpu
 
 
+def summing_seconds() -> float:
+    """Return the CPU seconds of a sum of one gigabyte in memory."""
+    numbers = np.ones(2**27, np.uint64)
+    start = process_time()
+    for _ in range(3):
+        numbers.sum()
+    return (process_time() - start) / (3 * numbers.nbytes / 1e9)
+
+
+def floor_lines(run: Path, cpu: dict[str, float], parts: Counter[str]) -> Iterator[str]:
+    """Yield a line for each stage with a floor: its CPU seconds, those of the floor, and their ratio."""
+    timings = json.loads((run / "timings.json").read_text())
+    shards = sum(file.stat().st_size for file in (run / "shards").rglob("*.safetensors"))
+    refined = ROUNDS * len(CLASSES) * shards
+    read = {"train": timings.get("train", {}).get("bytes_read", 0), "refine": refined, "detect": shards}
+    per_byte = summing_seconds() / 1e9
+    floors = {"extract": parts["forward"] + parts["decode"]} | {name: per_byte * size for name, size in read.items()}
+    for name, floor in floors.items():
+        if name in cpu and floor:
+            yield f"{name:12} {cpu[name]:8.1f} {floor:8.1f} {cpu[name] / floor:8.1f}"
+
+
 def stage_line(name: str, wall: float, cpu: float, n: int) -> str:
     return f"{name:12} {wall:8.1f} {cpu:8.1f} {wall / n:15.3f} {cpu / n:14.3f}"
 
@@ -189,15 +215,17 @@ def main() -> None:
         patch_parts(times)
         print(f"load {os.getloadavg()[0]:.1f}, {options.pictures} pictures, {options.jobs} jobs")
         print(f"{'stage':12} {'wall s':>8} {'CPU s':>8} {'wall s/picture':>15} {'CPU s/picture':>14}")
-        total_wall = total_cpu = 0.0
+        total_wall, by_stage = 0.0, dict[str, float]()
         for name in options.stages.split(","):
             wall, cpu = run_stage(name, folder / "run", folder / "pictures", options)
-            total_wall, total_cpu = total_wall + wall, total_cpu + cpu
+            total_wall, by_stage[name] = total_wall + wall, cpu
             print(stage_line(name, wall, cpu, options.pictures), flush=True)
-        print(stage_line("all", total_wall, total_cpu, options.pictures))
+        print(stage_line("all", total_wall, sum(by_stage.values()), options.pictures))
         print(f"\n{'part':12} {'calls':>8} {'CPU s':>8} {'CPU s/picture':>14}")
         for part, cpu in times.cpu.most_common():
             print(f"{part:12} {times.calls[part]:8} {cpu:8.1f} {cpu / options.pictures:14.3f}")
+        print(f"\n{'stage':12} {'CPU s':>8} {'floor':>8} {'ratio':>8}")
+        print("\n".join(floor_lines(folder / "run", by_stage, times.cpu)))
 
 
 if __name__ == "__main__":
