@@ -25,6 +25,7 @@ import numpy as np
 
 from lapsvm.bags import Bags
 from lapsvm.bags.requests import Copies
+from lapsvm.bags.stores import remote
 from lapsvm.bags.stores.worker import Request, StaleRequest, WorkerStore, serve
 from lapsvm.features import PictureWindows, assemble_shard, open_shards, shard_name, write_shard
 from lapsvm.latent import LatentProblem, PassCounts, fit_many
@@ -258,6 +259,8 @@ def main() -> None:
     here, _ = train(Bags.open(given.folder, SET), labels)
     ranking = ranking_seconds(given.pictures)
     size = given.pictures * REAL_WINDOWS * REAL_DIM * BYTES
+    # the driver's copies of single windows are as few of the drawn ones as they are of those that these stand for
+    remote.CACHE_BYTES = max(1, int(remote.CACHE_BYTES / pictures * WINDOW / (REAL_DIM * BYTES)))
     print(f"{given.pictures:,} pictures, {size / 1e12:.1f} TB, {given.workers} workers")
     print(f"the most violated ranking of a class takes the driver {ranking:.2f} s\n")
     print(
