@@ -1,23 +1,28 @@
-"""Training of many problems on shared passes."""
+"""Training of many problems on shared passes, each for one or more values of C."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.bags import Bags, as_bags
+from lapsvm.errors import ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool, make_training
+from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool
 from lapsvm.latent.scheduling.passes import PassCounts, run_all
+from lapsvm.latent.scheduling.paths import PathTraining
 from lapsvm.latent.scheduling.replay_log import ReplayLog
+
+Progress = Callable[[int, dict[str, Any]], None]
 
 
 def fit_many(
     problems: Iterable[LatentProblem],
     bags: Bags | Sequence[ArrayLike],
-    progress: Callable[[int, dict[str, Any]], None] | None = None,
+    progress: Progress | None = None,
     *,
     candidates: int = CANDIDATES,
     pass_counts: PassCounts | None = None,
@@ -62,16 +67,87 @@ def fit_many(
     ConvergenceWarning
         For each problem that stopped at max_calls or max_iter.
     """
-    data, several = as_bags(bags), list(problems)
-    pool = make_pool(several, data, candidates)
-    trainings = [make_training(problem, data, pool) for problem in several]
-    solutions = run_all([(training, training.run()) for training in trainings], data, progress, pool, pass_counts, log)
-    warn_unless_converged(several, solutions)
-    return solutions
+    found = _fit([[problem] for problem in problems], bags, progress, candidates, pass_counts, log)
+    return [solution for (solution,) in found]
 
 
-def warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable[LatentSolution]) -> None:
-    """Warn of each solution that stopped early, with a remedy; the warning points at the caller's caller."""
+def fit_paths(
+    problems: Iterable[LatentProblem],
+    values: Iterable[Sequence[float]],
+    bags: Bags | Sequence[ArrayLike],
+    progress: Progress | None = None,
+    *,
+    candidates: int = CANDIDATES,
+    pass_counts: PassCounts | None = None,
+    log: ReplayLog | None = None,
+) -> list[list[LatentSolution]]:
+    """Train every problem for each of its values of C in turn; each pass over the windows serves all problems.
+
+    Parameters
+    ----------
+    problems : iterable of LatentProblem
+        Classes and folds, in any mixture; their `C` is ignored.
+    values : iterable of sequences of float
+        For each problem its values of C, > 0, in the order of training. The first starts as `LatentProblem` describes,
+        each later one from the weights, windows and planes of the previous one.
+    bags : Bags or sequence of (n_i, d) arrays
+        The images.
+    progress : callable, optional
+        Called with (index of the problem, its history record) after every outer step.
+    candidates, pass_counts, log
+        As for `fit_many`.
+
+    Returns
+    -------
+    list of lists of LatentSolution
+        For each problem one solution per value.
+
+    Raises
+    ------
+    InputError
+        If there is not one sequence of one or more values per problem, a value is not above 0, or labels or initial
+        windows do not fit the bags.
+
+    Warns
+    -----
+    ConvergenceWarning
+        For each training that stopped at max_calls or max_iter.
+    """
+    paths = _paths(list(problems), [list(sequence) for sequence in values])
+    return _fit(paths, bags, progress, candidates, pass_counts, log)
+
+
+def _paths(problems: Sequence[LatentProblem], values: Sequence[Sequence[float]]) -> list[list[LatentProblem]]:
+    """Return every problem at its values of C."""
+    if len(problems) != len(values) or not all(values):
+        raise ShapeError(
+            f"values must hold one or more values of C for each problem, got "
+            f"{[len(sequence) for sequence in values]} values for "
+            f"{len(problems)} problems."
+        )
+    return [[replace(problem, C=C) for C in sequence] for problem, sequence in zip(problems, values, strict=True)]
+
+
+def _fit(
+    paths: Sequence[Sequence[LatentProblem]],
+    bags: Bags | Sequence[ArrayLike],
+    progress: Progress | None,
+    candidates: int,
+    pass_counts: PassCounts | None,
+    log: ReplayLog | None,
+) -> list[list[LatentSolution]]:
+    """Train the problems of every path in turn, all paths side by side."""
+    data = as_bags(bags)
+    pool = make_pool([path[0] for path in paths], data, candidates)
+    trainings = [PathTraining(number, path, data, pool) for number, path in enumerate(paths)]
+    run_all(trainings, data, progress, pool, pass_counts, log)
+    for path, training in zip(paths, trainings, strict=True):
+        _warn_unless_converged(path, training.solutions)
+    return [training.solutions for training in trainings]
+
+
+def _warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable[LatentSolution]) -> None:
+    """Warn of each solution that stopped early, with a remedy; the warning points at the caller of this file."""
     for problem, solution in zip(problems, solutions, strict=True):
         if solution.converged:
             continue
@@ -86,5 +162,5 @@ def warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterable
             f"training stopped at a duality gap of {solution.gap:.2g} with {last['changed']} windows still changing: "
             f"{remedy}.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -1,38 +1,20 @@
-"""Shared passes: coroutines yield weight vectors and receive the best windows, from one pass for all of them."""
+"""Shared passes: trainings ask for the best windows at weight vectors, and one pass answers all of them."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.blas import one_blas_thread
+from lapsvm.latent.scheduling.paths import PathTraining
 from lapsvm.latent.scheduling.pool import Pool
 from lapsvm.latent.scheduling.replay_log import ReplayLog
-
-T = TypeVar("T")
-
-
-class PassCoroutine(Protocol):
-    """One training, or several in sequence, that the scheduler runs."""
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """The records of the outer steps so far."""
-        ...
-
-    def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return the best windows of this problem, given those of a pass over all windows."""
-        ...
-
-    def close(self) -> None:
-        """Release the candidates; nothing follows."""
-        ...
 
 
 @dataclass
@@ -64,19 +46,28 @@ class PassCounts:
 
 
 def run_all(
-    coroutines: Sequence[tuple[PassCoroutine, Generator[Float64, BestWindows, T]]],
+    trainings: Sequence[PathTraining],
     bags: Bags,
     progress: Callable[[int, dict[str, Any]], None] | None,
-    pool: Pool | None = None,
-    pass_counts: PassCounts | None = None,
-    log: ReplayLog | None = None,
-) -> list[T]:
-    """Run all coroutines on shared passes; return their results in order."""
-    running = [_Running(number, *coroutine) for number, coroutine in enumerate(coroutines)]
-    with one_blas_thread():
-        source = _PassSource(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
-        results = _drive(running, source, bags.threads, progress)
-    return [results[number] for number in range(len(coroutines))]
+    pool: Pool | None,
+    pass_counts: PassCounts | None,
+    log: ReplayLog | None,
+) -> None:
+    """Run passes until all trainings have ended."""
+    source = _PassSource(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
+    with one_blas_thread(), _thread_map(bags.threads, len(trainings)) as map_all:
+        running = list(trainings)
+        while running:
+            map_all(PathTraining.advance, running)
+            for training in running:
+                training.report(progress)
+            running = [training for training in running if not training.has_ended]
+            waiting = [training for training in running if len(training.point)]
+            if waiting:
+                answers = source.answers([training.point for training in waiting])
+                map_all(PathTraining.receive, waiting, answers)
+            source.update_candidates()
+    source.finish()
 
 
 class _PassSource:
@@ -122,30 +113,6 @@ class _PassSource:
             self._counts.bytes_read += (pool.copied_rows + pool.read_rows) * self._row_bytes
 
 
-def _drive(
-    running: list["_Running[T]"],
-    source: _PassSource,
-    threads: int,
-    progress: Callable[[int, dict[str, Any]], None] | None,
-) -> dict[int, T]:
-    """Run passes until all coroutines have returned; return their results by number."""
-    results: dict[int, T] = {}
-    with _thread_map(threads, len(running)) as map_all:
-        while running:
-            map_all(_Running.advance, running)
-            for training in running:
-                training.report(progress)
-            results |= {training.number: training.result[0] for training in running if training.result}
-            running = [training for training in running if not training.result]
-            waiting = [training for training in running if len(training.point)]
-            if waiting:
-                answers = source.answers([training.point for training in waiting])
-                map_all(_Running.receive, waiting, answers)
-            source.update_candidates()
-    source.finish()
-    return results
-
-
 @contextmanager
 def _thread_map(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
     """Yield a `map` on threads that waits for all results; an interruption cancels what has not started."""
@@ -157,44 +124,3 @@ def _thread_map(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
         yield lambda function, *arguments: deque(pool.map(function, *arguments), maxlen=0)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-class _Running(Generic[T]):
-    """A coroutine in progress.
-
-    Attributes
-    ----------
-    number : int
-        Its position among all.
-    point : (d,) or (0,)
-        The last point that it yielded; an empty one needs no pass, only the update of its candidates.
-    result : tuple
-        Its result, once it has returned.
-    """
-
-    def __init__(self, number: int, training: PassCoroutine, steps: Generator[Float64, BestWindows, T]):
-        self.number, self._steps, self._training, self._n_reported = number, steps, training, 0
-        self.point = np.zeros(0)
-        self.result: tuple[()] | tuple[T] = ()
-        self._answer: BestWindows | None = None
-
-    def receive(self, answer: BestWindows) -> None:
-        """Store the answer to the last point."""
-        self._answer = self._training.receive(self.point, answer)
-
-    def advance(self) -> None:
-        """Run to the next point, or to the end."""
-        answer, self._answer = self._answer, None
-        try:
-            self.point = next(self._steps) if answer is None else self._steps.send(answer)
-        except StopIteration as end:
-            self._training.close()
-            self.result = (end.value,)
-
-    def report(self, progress: Callable[[int, dict[str, Any]], None] | None) -> None:
-        """Pass new records of the history to `progress`."""
-        history = self._training.history
-        for record in history[self._n_reported :]:
-            if progress is not None:
-                progress(self.number, record)
-        self._n_reported = len(history)

@@ -6,113 +6,68 @@ ends: from the largest C downwards, a model that fits the labels chooses the fir
 regularised model does, and later windows stay near these.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
 
 from lapsvm.arrays import Float64
-from lapsvm.bags import Bags, BestWindows, as_bags
-from lapsvm.errors import ShapeError
+from lapsvm.bags import Bags, BestWindows
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool, make_training
-from lapsvm.latent.scheduling.many import warn_unless_converged
-from lapsvm.latent.scheduling.passes import PassCounts, run_all
+from lapsvm.latent.scheduling.candidates import make_training
 from lapsvm.latent.scheduling.pool import Pool
-from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 
-def fit_paths(
-    problems: Iterable[LatentProblem],
-    values: Iterable[Sequence[float]],
-    bags: Bags | Sequence[ArrayLike],
-    progress: Callable[[int, dict[str, Any]], None] | None = None,
-    *,
-    candidates: int = CANDIDATES,
-    pass_counts: PassCounts | None = None,
-    log: ReplayLog | None = None,
-) -> list[list[LatentSolution]]:
-    """Train every problem for each of its values of C in turn; each pass over the windows serves all problems.
+class PathTraining:
+    """The trainings of one path in progress, in sequence.
 
-    Parameters
+    Attributes
     ----------
-    problems : iterable of LatentProblem
-        Classes and folds, in any mixture; their `C` is ignored.
-    values : iterable of sequences of float
-        For each problem its values of C, > 0, in the order of training. The first starts as `LatentProblem` describes,
-        each later one from the weights, windows and planes of the previous one.
-    bags : Bags or sequence of (n_i, d) arrays
-        The images.
-    progress : callable, optional
-        Called with (index of the problem, its history record) after every outer step.
-    candidates, pass_counts, log
-        As for `fit_many`.
-
-    Returns
-    -------
-    list of lists of LatentSolution
-        For each problem one solution per value.
-
-    Raises
-    ------
-    InputError
-        If there is not one sequence of one or more values per problem, a value is not above 0, or labels or initial
-        windows do not fit the bags.
-
-    Warns
-    -----
-    ConvergenceWarning
-        For each training that stopped at max_calls or max_iter.
+    point : (d,) or (0,)
+        The last point that a training asked for; an empty one needs no pass, only the update of its candidates.
+    solutions : list of LatentSolution
+        Those of the trainings that have ended.
     """
-    data = as_bags(bags)
-    paths = _paths(list(problems), [list(sequence) for sequence in values])
-    pool = make_pool([path[0] for path in paths], data, candidates)
-    trainings = [_PathTraining(path, data, pool) for path in paths]
-    solutions = run_all([(training, training.run()) for training in trainings], data, progress, pool, pass_counts, log)
-    warn_unless_converged(
-        [problem for path in paths for problem in path], [solution for path in solutions for solution in path]
-    )
-    return solutions
 
-
-def _paths(problems: Sequence[LatentProblem], values: Sequence[Sequence[float]]) -> list[list[LatentProblem]]:
-    """Return every problem at its values of C."""
-    if len(problems) != len(values) or not all(values):
-        raise ShapeError(
-            f"values must hold one or more values of C for each problem, got "
-            f"{[len(sequence) for sequence in values]} values for "
-            f"{len(problems)} problems."
-        )
-    return [[replace(problem, C=C) for C in sequence] for problem, sequence in zip(problems, values, strict=True)]
-
-
-class _PathTraining:
-    """The trainings of one path, in sequence."""
-
-    def __init__(self, path: Sequence[LatentProblem], bags: Bags, pool: Pool | None):
-        self._path, self._bags, self._pool = path, bags, pool
+    def __init__(self, number: int, path: Sequence[LatentProblem], bags: Bags, pool: Pool | None):
+        self._number, self._path, self._bags, self._pool = number, path, bags, pool
         self._current = make_training(path[0], bags, pool)
         self._finished: list[dict[str, Any]] = []
+        self._n_reported = 0
+        self._steps = self._run()
+        self._answer: BestWindows | None = None
+        self.point = np.zeros(0)
+        self.solutions: list[LatentSolution] = []
 
     @property
-    def history(self) -> list[dict[str, Any]]:
-        """The records of all trainings so far."""
-        return self._finished + self._current.history
+    def has_ended(self) -> bool:
+        """Whether every problem has its solution."""
+        return len(self.solutions) == len(self._path)
 
-    def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
-        """Return the best windows of the current training's problem, given those of a pass."""
-        return self._current.receive(w, answer)
+    def receive(self, answer: BestWindows) -> None:
+        """Store the answer to the last point."""
+        self._answer = self._current.receive(self.point, answer)
 
-    def close(self) -> None:
-        """Release the candidates."""
-        self._current.close()
+    def advance(self) -> None:
+        """Run to the next point, or to the end, at which the candidates are released."""
+        answer, self._answer = self._answer, None
+        try:
+            self.point = next(self._steps) if answer is None else self._steps.send(answer)
+        except StopIteration:
+            self._current.close()
 
-    def run(self) -> Generator[Float64, BestWindows, list[LatentSolution]]:
-        """Yield points and receive their best windows; return the solutions."""
-        solutions = [(yield from self._current.run())]
+    def report(self, progress: Callable[[int, dict[str, Any]], None] | None) -> None:
+        """Pass new records of the history to `progress`."""
+        history = self._finished + self._current.history
+        for record in history[self._n_reported :]:
+            if progress is not None:
+                progress(self._number, record)
+        self._n_reported = len(history)
+
+    def _run(self) -> Generator[Float64, BestWindows, None]:
+        """Yield points and receive their best windows."""
+        self.solutions.append((yield from self._current.run()))
         for problem in self._path[1:]:
             previous, self._current = self._current, make_training(problem, self._bags, self._pool)
             self._finished += previous.history
-            solutions.append((yield from self._current.run(previous)))
-        return solutions
+            self.solutions.append((yield from self._current.run(previous)))
