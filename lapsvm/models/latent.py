@@ -1,14 +1,17 @@
 """Latent AP-SVM, its variants for other rank losses, and latent SVM, with the scikit-learn interface."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
 from lapsvm.latent import HingeRisk, LatentProblem, LatentSolution, RankRisk
 from lapsvm.latent.scheduling.candidates import CANDIDATES
-from lapsvm.models.latent_estimator import Callback, LatentEstimator
+from lapsvm.models.latent_estimator import LatentEstimator
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 
 
+@dataclass(eq=False, repr=False)
 class LatentRankSVM(LatentEstimator):
     """Latent AP-SVM, generalised to any rank loss.
 
@@ -80,32 +83,19 @@ class LatentRankSVM(LatentEstimator):
     array([2, 2, 2, 2, 2])
     """
 
-    def __init__(
-        self,
-        loss: "str | RankLoss | ZeroOneLoss" = "ap",
-        C: float = 1.0,
-        tol: float = 1e-3,
-        *,
-        init: "str | ArrayLike" = "mean",
-        top: float = 0.03,
-        scale: "str | float | None" = "mean_norm",
-        max_iter: int = 50,
-        max_calls: int = 1000,
-        random_state: int = 0,
-        n_init: int = 1,
-        callback: Callback | None = None,
-        candidates: int = CANDIDATES,
-    ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
-        self.candidates = candidates
-        self.loss = loss
-        self.top = top
+    loss: "str | RankLoss | ZeroOneLoss" = "ap"
+    C: float = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    top: float = 0.03
+    candidates: int = CANDIDATES
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
-        return LatentProblem(y, risk=RankRisk(self.loss), top=self.top, **self._options())
+        return LatentProblem(y, RankRisk(self.loss), self.C, tol=self.tol, top=self.top, **self._options())
 
 
+@dataclass(eq=False, repr=False)
 class LatentSVM(LatentEstimator):
     """Latent SVM with the hinge loss, also known as MI-SVM.
 
@@ -134,36 +124,22 @@ class LatentSVM(LatentEstimator):
         As for `LatentRankSVM`, but `intercept_` is 0 or learned, and the objective contains intercept_^2 / 2.
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        J: float = 1.0,
-        tol: float = 1e-3,
-        *,
-        c: float = 0.0,
-        fit_intercept: bool = False,
-        init: "str | ArrayLike" = "mean",
-        top: float = 1,
-        scale: "str | float | None" = "mean_norm",
-        max_iter: int = 50,
-        max_calls: int = 1000,
-        random_state: int = 0,
-        n_init: int = 1,
-        callback: Callback | None = None,
-        candidates: int = CANDIDATES,
-    ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
-        self.candidates = candidates
-        self.J = J
-        self.c = c
-        self.fit_intercept = fit_intercept
-        self.top = top
+    C: float = 1.0
+    J: float = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    c: float = 0.0
+    fit_intercept: bool = False
+    top: float = 1
+    candidates: int = CANDIDATES
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
         return LatentProblem(
             y,
-            risk=HingeRisk(self.J),
+            HingeRisk(self.J),
+            self.C,
+            tol=self.tol,
             top=self.top,
             fit_intercept=self.fit_intercept,
             trim=self.c,

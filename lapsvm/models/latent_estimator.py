@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -61,37 +61,19 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return as_bags(bags).best(self.coef_)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LatentEstimator(BagClassifier):
-    """Base class of the estimators that CCCP trains."""
+    """Base class of the estimators that CCCP trains, with the parameters that all of them have."""
 
     candidates = 0  # subclasses with this parameter override it
 
-    objective_: float
-    duality_gap_: float
-    n_iter_: int
-    history_: list[dict[str, Any]]
-
-    def __init__(
-        self,
-        C: float,
-        tol: float,
-        init: "str | ArrayLike",
-        scale: "str | float | None",
-        max_iter: int,
-        max_calls: int,
-        random_state: int,
-        n_init: int,
-        callback: Callback | None,
-    ):
-        self.C = C
-        self.tol = tol
-        self.init = init
-        self.scale = scale
-        self.max_iter = max_iter
-        self.max_calls = max_calls
-        self.random_state = random_state
-        self.n_init = n_init
-        self.callback = callback
+    init: "str | ArrayLike" = "mean"
+    scale: "str | float | None" = "mean_norm"
+    max_iter: int = 50
+    max_calls: int = 1000
+    random_state: int = 0
+    n_init: int = 1
+    callback: Callback | None = None
 
     @abstractmethod
     def problem(self, y: ArrayLike) -> LatentProblem:
@@ -100,9 +82,7 @@ class LatentEstimator(BagClassifier):
     def _options(self) -> dict[str, Any]:
         """Return the arguments that all problems share."""
         return {
-            "C": self.C,
             "init": self.init,
-            "tol": self.tol,
             "max_iter": self.max_iter,
             "max_calls": self.max_calls,
             "seed": check_count("random_state", self.random_state, least=0),

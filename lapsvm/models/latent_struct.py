@@ -1,12 +1,15 @@
 """The latent structural SVM for rankings, a baseline of latent AP-SVM."""
 
+from dataclasses import KW_ONLY, dataclass
+
 from numpy.typing import ArrayLike
 
 from lapsvm.latent import RankRisk, StructuralProblem
-from lapsvm.models.latent_estimator import Callback, LatentEstimator
+from lapsvm.models.latent_estimator import LatentEstimator
 from lapsvm.ranking import RankLoss
 
 
+@dataclass(eq=False, repr=False)
 class LatentStructSVM(LatentEstimator):
     """Latent structural SVM for rankings, in which every ranking chooses its own windows; a baseline.
 
@@ -64,25 +67,12 @@ class LatentStructSVM(LatentEstimator):
     array([2, 2, 2, 2, 2])
     """
 
-    def __init__(
-        self,
-        loss: "str | RankLoss" = "ap",
-        C: float = 1.0,
-        tol: float = 1e-3,
-        *,
-        truth: str = "imputed",
-        init: "str | ArrayLike" = "mean",
-        scale: "str | float | None" = "mean_norm",
-        max_iter: int = 50,
-        max_calls: int = 1000,
-        random_state: int = 0,
-        n_init: int = 1,
-        callback: Callback | None = None,
-    ):
-        super().__init__(C, tol, init, scale, max_iter, max_calls, random_state, n_init, callback)
-        self.loss = loss
-        self.truth = truth
+    loss: "str | RankLoss" = "ap"
+    C: float = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    truth: str = "imputed"
 
     def problem(self, y: ArrayLike) -> StructuralProblem:
         """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
-        return StructuralProblem(y, risk=RankRisk(self.loss), truth=self.truth, **self._options())
+        return StructuralProblem(y, RankRisk(self.loss), self.C, tol=self.tol, truth=self.truth, **self._options())

@@ -1,6 +1,7 @@
 """The supervised rank SVM (AP-SVM, NDCG-SVM and others) as a scikit-learn classifier."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -120,6 +121,7 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class RankSVM(LinearRanker):
     """Linear ranker that minimises the structured hinge of a rank loss.
 
@@ -170,22 +172,13 @@ class RankSVM(LinearRanker):
     array([0, 0, 1, 1])
     """
 
-    def __init__(
-        self,
-        loss: "str | RankLoss | ZeroOneLoss" = "ap",
-        C: float = 1.0,
-        tol: float = 1e-3,
-        *,
-        fit_intercept: bool = False,
-        J: float = 1.0,
-        max_calls: int = 1000,
-    ):
-        self.loss = loss
-        self.C = C
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.J = J
-        self.max_calls = max_calls
+    loss: "str | RankLoss | ZeroOneLoss" = "ap"
+    C: float = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    fit_intercept: bool = False
+    J: float = 1.0
+    max_calls: int = 1000
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train.

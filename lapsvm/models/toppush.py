@@ -1,6 +1,7 @@
 """TopPush, a ranker for accuracy at the top of the list, as a scikit-learn classifier."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from lapsvm.optim import TopPushSolution, top_push
 _LOSSES = ("exponential", "logistic", "squared_hinge")
 
 
+@dataclass(eq=False, repr=False)
 class TopPush(LinearRanker):
     """Linear ranker that pushes the positives above the highest negative.
 
@@ -67,11 +69,11 @@ class TopPush(LinearRanker):
     array([0, 0, 1, 1])
     """
 
-    def __init__(self, lam: float = 1.0, tol: float = 1e-4, loss: str = "squared_hinge", *, max_iter: int = 100):
-        self.lam = lam
-        self.tol = tol
-        self.loss = loss
-        self.max_iter = max_iter
+    lam: float = 1.0
+    tol: float = 1e-4
+    loss: str = "squared_hinge"
+    _: KW_ONLY
+    max_iter: int = 100
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train.

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
 
+@dataclass(eq=False, repr=False)
 class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
     """Trains a piecewise-linear network layer by layer, each layer as a structural SVM with a rank loss.
 
@@ -121,42 +123,23 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        network: torch.nn.Module,
-        loss: str | RankLoss | ZeroOneLoss = "ap",
-        lam: float = 1e-3,
-        mu: float | None = None,
-        batch_size: int = 200,
-        tol: float = 0.01,
-        max_epochs: int = 50,
-        seed: int = 0,
-        *,
-        scale: float = 1.0,
-        activations: str = "bounded",
-        layers: Sequence[str] | None = None,
-        passes: int = 1,
-        cccp_steps: int = 1,
-        method: str = "auto",
-        report_primal: bool = False,
-        callback: Callable[[Record], None] | None = None,
-    ):
-        self.network = network
-        self.loss = loss
-        self.lam = lam
-        self.mu = mu
-        self.batch_size = batch_size
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.seed = seed
-        self.scale = scale
-        self.activations = activations
-        self.layers = layers
-        self.passes = passes
-        self.cccp_steps = cccp_steps
-        self.method = method
-        self.report_primal = report_primal
-        self.callback = callback
+    network: torch.nn.Module
+    loss: str | RankLoss | ZeroOneLoss = "ap"
+    lam: float = 1e-3
+    mu: float | None = None
+    batch_size: int = 200
+    tol: float = 0.01
+    max_epochs: int = 50
+    seed: int = 0
+    _: KW_ONLY
+    scale: float = 1.0
+    activations: str = "bounded"
+    layers: Sequence[str] | None = None
+    passes: int = 1
+    cccp_steps: int = 1
+    method: str = "auto"
+    report_primal: bool = False
+    callback: Callable[[Record], None] | None = None
 
     def fit(self, inputs: Any, labels: ArrayLike) -> Self:
         """Train a copy of the network.
