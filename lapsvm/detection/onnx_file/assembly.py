@@ -113,13 +113,12 @@ def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> Te
     """Return the windows (n, 4) in pixels, float64: those of the caller, or of the picture's regions and a lattice."""
     size = Size.of(planes)
 
-    def own(branch: Graph) -> Tensor:
-        regions = grouped_windows(branch, branch.here(planes)[0], max_area)
-        shares = branch.join([regions, branch.constant(lattice(max_area))], 0)
-        inside = size.in_branch(branch)
-        return shares * branch.join([side.reshape(1) for side in (inside.width, inside.height)] * 2, 0)
+    def own() -> Tensor:
+        regions = grouped_windows(graph, planes, max_area)
+        shares = graph.join([regions, graph.constant(lattice(max_area))], 0)
+        return shares * graph.join([side.reshape(1) for side in (size.width, size.height)] * 2, 0)
 
-    return graph.choose(given.size(0) > 0, lambda branch: branch.here(given)[0].cast(np.float64), own)
+    return graph.choose(given.size(0) > 0, lambda: given.cast(np.float64), own)
 
 
 def _batch(graph: Graph, planes: Tensor, one: NetworkPass) -> Tensor:
@@ -161,6 +160,5 @@ def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored
     infos = []
     for name, (tensor, shape) in declared.items():
         graph.nodes.append(graph.onnx.helper.make_node("Identity", [tensor.name], [name]))
-        code = graph.onnx.helper.np_dtype_to_tensor_dtype(tensor.dtype)
-        infos.append(graph.onnx.helper.make_tensor_value_info(name, code, shape))
+        infos.append(graph.declared(Tensor(graph, name, tensor.dtype), shape))
     return infos

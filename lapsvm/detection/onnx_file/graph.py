@@ -1,6 +1,7 @@
 """An ONNX graph under construction: tensors with arithmetic, constants, branches and overridable inputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,15 @@ def import_onnx() -> Any:
     return onnx
 
 
+def _operator(kind: str, dtype: Any = None) -> Callable[..., "Tensor"]:
+    """Return the method of an elementwise function or operator, whose result has the tensor's type by default."""
+
+    def method(self: "Tensor", *others: "Tensor | Number") -> "Tensor":
+        return self.graph.op(kind, self, *others, dtype=dtype)
+
+    return method
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A value of a graph, with NumPy's arithmetic.
@@ -45,64 +55,23 @@ class Tensor:
     name: str
     dtype: np.dtype[Any]
 
-    def __add__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Add", self, other)
-
-    def __sub__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Sub", self, other)
-
-    def __mul__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Mul", self, other)
-
-    def __truediv__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Div", self, other)
-
-    def __matmul__(self, other: "Tensor") -> "Tensor":
-        return self.graph.op("MatMul", self, other)
-
-    def __gt__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Greater", self, other, dtype=bool)
-
-    def __lt__(self, other: "Tensor | Number") -> "Tensor":
-        return self.graph.op("Less", self, other, dtype=bool)
-
-    def __and__(self, other: "Tensor") -> "Tensor":
-        return self.graph.op("And", self, other)
-
-    def __invert__(self) -> "Tensor":
-        return self.graph.op("Not", self)
-
-    def equals(self, other: "Tensor | Number") -> "Tensor":
-        """Return where two tensors are equal."""
-        return self.graph.op("Equal", self, other, dtype=bool)
-
-    def minimum(self, other: "Tensor | Number") -> "Tensor":
-        """Return the smaller elements."""
-        return self.graph.op("Min", self, other)
-
-    def maximum(self, other: "Tensor | Number") -> "Tensor":
-        """Return the larger elements."""
-        return self.graph.op("Max", self, other)
-
-    def floor(self) -> "Tensor":
-        """Return the elements rounded down."""
-        return self.graph.op("Floor", self)
-
-    def round(self) -> "Tensor":
-        """Return the nearest whole numbers, halves to even."""
-        return self.graph.op("Round", self)
-
-    def exp(self) -> "Tensor":
-        """Return the exponentials."""
-        return self.graph.op("Exp", self)
-
-    def log(self) -> "Tensor":
-        """Return the natural logarithms."""
-        return self.graph.op("Log", self)
-
-    def sqrt(self) -> "Tensor":
-        """Return the square roots."""
-        return self.graph.op("Sqrt", self)
+    __add__ = _operator("Add")
+    __sub__ = _operator("Sub")
+    __mul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __matmul__ = _operator("MatMul")
+    __and__ = _operator("And")
+    __gt__ = _operator("Greater", bool)
+    __lt__ = _operator("Less", bool)
+    equals = _operator("Equal", bool)
+    minimum = _operator("Min")
+    maximum = _operator("Max")
+    __invert__ = _operator("Not")
+    floor = _operator("Floor")
+    round = _operator("Round")  # halves to even
+    exp = _operator("Exp")
+    log = _operator("Log")
+    sqrt = _operator("Sqrt")
 
     def cast(self, dtype: Any) -> "Tensor":
         """Return the elements in another type."""
@@ -165,14 +134,17 @@ class Graph:
     Parameters
     ----------
     onnx : module
-    root : Graph, optional
-        The graph that this is a branch of; it holds the constants.
+
+    Attributes
+    ----------
+    nodes : list
+        Those of the graph, or of the branch or loop that is under construction. What is computed before and outside of
+        a branch is known in it.
     """
 
-    def __init__(self, onnx: Any, root: "Graph | None" = None) -> None:
+    def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
         self.nodes: list[Any] = []
-        self._root = root or self
         self._count = 0
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self.initializers: list[Any] = []
@@ -192,76 +164,70 @@ class Graph:
         ]
         outputs = [Tensor(self, self.new_name(kind), np.dtype(dtype)) for dtype in dtypes]
         names = [output.name for output in outputs]
-        node = self.onnx.helper.make_node(
-            kind, inputs, names, name=names[0], **attributes
-        )  # ONNX Runtime 1.20 needs it
-        self.nodes.append(node)
+        # ONNX Runtime 1.20 needs names of nodes
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, names, name=names[0], **attributes))
         return outputs
 
     def new_name(self, kind: str) -> str:
         """Return a name that no other value has."""
-        self._root._count += 1
-        return f"{kind}_{self._root._count}"
+        self._count += 1
+        return f"{kind}_{self._count}"
 
     def constant(self, value: Any, dtype: Any = None) -> Tensor:
         """Return a constant; equal ones are stored once."""
         array = np.asarray(value, dtype=dtype)
-        root, key = self._root, (array.dtype.str, array.shape, array.tobytes())
-        if key not in root._constants:
-            root._constants[key] = self.new_name("constant")
-            root.initializers.append(self.onnx.numpy_helper.from_array(array, root._constants[key]))
-        return Tensor(self, root._constants[key], array.dtype)
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._constants:
+            self._constants[key] = self.new_name("constant")
+            self.initializers.append(self.onnx.numpy_helper.from_array(array, self._constants[key]))
+        return Tensor(self, self._constants[key], array.dtype)
 
     def input(self, name: str, dtype: Any, shape: Sequence[int | str], default: Array | None = None) -> Tensor:
         """Return an input of the graph, one that callers may leave out if it has a default."""
-        kind = np.dtype(dtype)
-        code = self.onnx.helper.np_dtype_to_tensor_dtype(kind)
-        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, code, list(shape)))
+        tensor = Tensor(self, name, np.dtype(dtype))
+        self.inputs.append(self.declared(tensor, shape))
         if default is not None:
-            self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(default, kind), name))
-        return Tensor(self, name, kind)
+            self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(default, dtype), name))
+        return tensor
 
-    def choose(
-        self, condition: Tensor, then: Callable[["Graph"], Tensor], other: Callable[["Graph"], Tensor]
-    ) -> Tensor:
-        """Return what one of two branches gives; each gets the graph to add its nodes to."""
+    def choose(self, condition: Tensor, then: Callable[[], Tensor], other: Callable[[], Tensor]) -> Tensor:
+        """Return what one of two branches gives; the nodes that each adds become its own."""
         branches, dtype = {}, None
         for name, build in (("then_branch", then), ("else_branch", other)):
-            branch = Graph(self.onnx, self._root)
-            last = build(branch)
-            dtype = last.dtype
-            output = branch.op("Identity", last).name
-            info = self.onnx.helper.make_tensor_value_info(
-                output, self.onnx.helper.np_dtype_to_tensor_dtype(last.dtype), None
-            )
-            branches[name] = self.onnx.helper.make_graph(branch.nodes, name, [], [info])
+            with self._inside() as nodes:
+                output = self.op("Identity", build())
+            dtype = output.dtype
+            branches[name] = self.onnx.helper.make_graph(nodes, name, [], [self.declared(output, None)])
         return self.op("If", condition, dtype=dtype, **branches)
 
     def loop(
         self, state: Sequence[Tensor], body: Callable[..., Sequence[Tensor]], rounds: int = _MOST_ROUNDS
     ) -> list[Tensor]:
-        """Return the state after rounds of `body`; it gets a graph and the state, and gives whether to go on and more.
+        """Return the state after rounds of `body`; it gets the state, and gives whether to go on and more.
 
         The shapes of the state may change from round to round.
         """
-        inner = Graph(self.onnx, self._root)
         types = [np.dtype(np.int64), np.dtype(bool), *(value.dtype for value in state)]
-        before = [Tensor(inner, self.new_name("state"), kind) for kind in types]
-        after = [inner.op("Identity", value) for value in body(inner, *before[2:])]
-        info = [[self._info(value, [] if place < free else None) for place, value in enumerate(values)]
+        before = [Tensor(self, self.new_name("state"), kind) for kind in types]
+        with self._inside() as nodes:
+            after = [self.op("Identity", value) for value in body(*before[2:])]
+        info = [[self.declared(value, [] if place < free else None) for place, value in enumerate(values)]
                 for values, free in ((before, 2), (after, 1))]  # fmt: skip
-        graph = self.onnx.helper.make_graph(inner.nodes, self.new_name("loop"), *info)
+        graph = self.onnx.helper.make_graph(nodes, self.new_name("loop"), *info)
         most, going = self.constant(rounds, np.int64), self.constant(True)
         return self.ops("Loop", types[2:], most, going, *state, body=graph)
 
-    def _info(self, value: Tensor, shape: Sequence[int] | None) -> Any:
+    @contextmanager
+    def _inside(self) -> Iterator[list[Any]]:
+        """Collect the nodes that are added meanwhile, for a graph inside this one."""
+        outer, self.nodes = self.nodes, []
+        yield self.nodes
+        self.nodes = outer
+
+    def declared(self, value: Tensor, shape: Sequence[int | str] | None) -> Any:
         """Return what declares an input or output of a graph."""
         helper = self.onnx.helper
         return helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(value.dtype), shape)
-
-    def here(self, *tensors: Tensor) -> list[Tensor]:
-        """Return tensors of an outer graph for use in this branch."""
-        return [Tensor(self, tensor.name, tensor.dtype) for tensor in tensors]
 
     def count(self, length: Tensor) -> Tensor:
         """Return 0, 1, ... below a length, in its type."""

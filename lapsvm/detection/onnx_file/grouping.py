@@ -54,7 +54,7 @@ def _regions(graph: Graph, segmented: list[Tensor], edges: Edges, size: Size) ->
     boxes = graph.join(_extents(graph, numbers, present, size), 1)
     labels = numbers.reshape(len(segmented), -1)
     near = [edges.between(labels.gather(graph.constant(place, np.int64), 0)) for place in range(len(segmented))]
-    joined = Edges(*(graph.join([getattr(one, name) for one in near], 0) for name in ("first", "second", "keys")))
+    joined = Edges(*(graph.join(parts, 0) for parts in zip(*near, strict=True)))
     return _Regions(boxes, pixels.gather(present, 0), joined.distinct())
 
 
@@ -85,21 +85,21 @@ def _merged(graph: Graph, regions: _Regions, by_pixels: Tensor, by_box: Tensor) 
     """Return the boxes of all regions that merging makes, int64 (m, 4)."""
     none = regions.pixels * 0 + NONE
 
-    def one_round(body: Graph, *state: Tensor) -> list[Tensor]:
+    def one_round(*state: Tensor) -> list[Tensor]:
         first, second, by_pixels, by_box, boxes, pixels, parent, found = state
         both = pixels.gather(first, 0) + pixels.gather(second, 0)
         around = _union(boxes.gather(first, 0), boxes.gather(second, 0))
         apart = both * by_pixels + areas(around).reshape(-1) * by_box
-        near = Edges(first, second, keyed(apart, body.count(apart.size(0))))
-        joined = near.mutual(near.lightest(body.here(none)[0])).places()
+        near = Edges(first, second, keyed(apart, graph.count(apart.size(0))))
+        joined = near.mutual(near.lightest(none)).places()
         into, new = first.gather(joined, 0), around.gather(joined, 0)
         parent = parent.scatter(second.gather(joined, 0), into)
-        boxes = body.op("ScatterND", boxes, into.unsqueeze(1), new)
+        boxes = graph.op("ScatterND", boxes, into.unsqueeze(1), new)
         pixels = pixels.scatter(into, both.gather(joined, 0))
         first, second = (parent.gather(end, 0) for end in (first, second))
         left = (~first.equals(second)).places()
         rest = [value.gather(left, 0) for value in (first, second, by_pixels, by_box)]
-        return [left.size(0) > 0, *rest, boxes, pixels, parent, body.join([found, new], 0)]
+        return [left.size(0) > 0, *rest, boxes, pixels, parent, graph.join([found, new], 0)]
 
     near, nothing = regions.neighbours, regions.boxes.gather(graph.constant([], np.int64), 0)
     state = [near.first, near.second, by_pixels, by_box, regions.boxes, regions.pixels, graph.count(none.size(0))]

@@ -4,7 +4,6 @@ Enlarging is bilinear in the fixed-point arithmetic of OpenCV, reducing the mean
 whole levels. A network sees differences of one level, so the rounding is part of the definition.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,22 +31,17 @@ class Size:
         """The longer side."""
         return self.height.maximum(self.width)
 
-    def in_branch(self, graph: Graph) -> "Size":
-        """Return the size for use in a branch."""
-        return Size(*graph.here(self.height, self.width))
-
 
 def reduced(graph: Graph, planes: Tensor, max_side: int) -> Tensor:
     """Return a picture (3, h, w) whose longer side is at most `max_side`, as OpenCV reduces it."""
     size = Size.of(planes)
 
-    def smaller(branch: Graph) -> Tensor:
-        own, (pixels,) = size.in_branch(branch), branch.here(planes)
-        longer = own.longer
-        sides = [((side * float(max_side)) / longer).round().maximum(1.0) for side in (own.height, own.width)]
-        return _area(branch, pixels, own, Size(*sides))
+    def smaller() -> Tensor:
+        longer = size.longer
+        sides = [((side * float(max_side)) / longer).round().maximum(1.0) for side in (size.height, size.width)]
+        return _area(graph, planes, size, Size(*sides))
 
-    return graph.choose(size.longer > float(max_side), smaller, lambda branch: branch.here(planes)[0])
+    return graph.choose(size.longer > float(max_side), smaller, lambda: planes)
 
 
 def network_size(size: Size, longest: int, multiple: int) -> Size:
@@ -64,44 +58,32 @@ def resized(graph: Graph, planes: Tensor, wanted: Size) -> Tensor:
     shrinks = wanted.height * wanted.width < size.height * size.width
     both = ~(size.height < wanted.height) & ~(size.width < wanted.width)
 
-    def other_size(branch: Graph) -> Tensor:
-        (by_area,) = branch.here(shrinks & both)
+    def other_size() -> Tensor:
+        return graph.choose(
+            shrinks & both,
+            lambda: _area(graph, planes, size, wanted),
+            lambda: _taps(graph, planes, shrinks, size, wanted),
+        )
 
-        def area(inner: Graph) -> Tensor:
-            return _area(inner, inner.here(planes)[0], size.in_branch(inner), wanted.in_branch(inner))
-
-        def taps(inner: Graph) -> Tensor:
-            pixels, by_pixels = inner.here(planes, shrinks)
-            return _taps(inner, pixels, by_pixels, size.in_branch(inner), wanted.in_branch(inner))
-
-        return branch.choose(by_area, area, taps)
-
-    return graph.choose(same, lambda branch: branch.here(planes)[0], other_size)
+    return graph.choose(same, lambda: planes, other_size)
 
 
 def _area(graph: Graph, planes: Tensor, size: Size, wanted: Size) -> Tensor:
     """Return the rounded means of a picture over the areas of fewer pixels."""
     scale = (size.height / wanted.height).maximum(size.width / wanted.width)
 
-    def by_taps(most: int) -> Callable[[Graph], Tensor]:
-        def build(branch: Graph) -> Tensor:
-            (pixels,) = branch.here(planes)
-            own, new = size.in_branch(branch), wanted.in_branch(branch)
-            rows = _axis_taps(branch, pixels, own.width, new.width, 2, most)
-            return _axis_taps(branch, rows, own.height, new.height, 1, most)
+    def by_taps(most: int) -> Tensor:
+        rows = _axis_taps(graph, planes, size.width, wanted.width, 2, most)
+        return _axis_taps(graph, rows, size.height, wanted.height, 1, most)
 
-        return build
+    def by_sums() -> Tensor:
+        turned = _axis_means(graph, planes, size.height, wanted.height).transposed(0, 2, 1)
+        return _axis_means(graph, turned, size.width, wanted.width).transposed(0, 2, 1).cast(np.float32)
 
-    def by_sums(branch: Graph) -> Tensor:
-        (pixels,) = branch.here(planes)
-        own, new = size.in_branch(branch), wanted.in_branch(branch)
-        turned = _axis_means(branch, pixels, own.height, new.height).transposed(0, 2, 1)
-        return _axis_means(branch, turned, own.width, new.width).transposed(0, 2, 1).cast(np.float32)
+    def by_more() -> Tensor:
+        return graph.choose(scale > 4.0, by_sums, lambda: by_taps(4))
 
-    def by_more(branch: Graph) -> Tensor:
-        return branch.choose(branch.here(scale)[0] > 4.0, by_sums, by_taps(4))
-
-    means = _by_whole_steps(graph, graph.choose(scale > 2.0, by_more, by_taps(2)), size, wanted)
+    means = _by_whole_steps(graph, graph.choose(scale > 2.0, by_more, lambda: by_taps(2)), size, wanted)
     half = (wanted.height * 2.0).equals(size.height) & (wanted.width * 2.0).equals(size.width)
     return graph.where(half, (means + 0.5).floor(), means.round())  # OpenCV rounds halves up where it halves
 

@@ -8,7 +8,7 @@ rounds as it is long.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ _TABLE = 2**17  # places for pairs of components
 NONE = int(np.iinfo(np.int64).max)  # the key of no edge
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(NamedTuple):
     """Edges between the nodes of a graph: int64 of shape (e,). No two keys are equal, and lighter edges have less."""
 
     first: Tensor
@@ -44,7 +43,7 @@ class Edges:
     def of(self, where: Tensor) -> "Edges":
         """Return the edges for which `where` is true."""
         kept = where.places()
-        return Edges(*(value.gather(kept, 0) for value in (self.first, self.second, self.keys)))
+        return Edges(*(value.gather(kept, 0) for value in self))
 
     def lightest(self, none: Tensor) -> Tensor:
         """Return the least key of every node's edges, (n,); `none` is the value of nodes without."""
@@ -66,8 +65,7 @@ class Edges:
         return self.of(graph.op("Or", own, ~holder.gather(slots, 0).equals(pairs)))
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(NamedTuple):
     """Components of a graph's nodes: the node that names each node's component, and sizes at these, int64 (n,)."""
 
     names: Tensor
@@ -178,34 +176,34 @@ def segmentations(graph: Graph, edges: Edges, size: Size, ks: Sequence[int]) -> 
 def _grown(graph: Graph, edges: Edges, start: Components, inner: Tensor, k: int) -> tuple[Components, Tensor]:
     """Return the components of one k, and their heaviest inner edges, (n,)."""
     none = start.names * 0 + NONE
-    state = [edges.first, edges.second, edges.keys, start.sizes, inner, start.names]
-    *ends, sizes, inner, parent = graph.loop(state, _round(none, k), _FIRST_ROUNDS)
+    state = [*edges, start.sizes, inner, start.names]
+    *ends, sizes, inner, parent = graph.loop(state, _round(graph, none, k), _FIRST_ROUNDS)
     rest = Edges(*ends)
     present = (none * 0).scatter(rest.first, rest.first * 0 + 1).scatter(rest.second, rest.second * 0 + 1)
     kept = (present > 0).places()
     own = graph.count(kept.size(0))
     rest = rest.between(none.scatter(kept, own)).distinct()
-    state = [rest.first, rest.second, rest.keys, sizes.gather(kept, 0), inner.gather(kept, 0), own]
-    *_, last_sizes, last_inner, last = graph.loop(state, _round(own * 0 + NONE, k))
+    state = [*rest, sizes.gather(kept, 0), inner.gather(kept, 0), own]
+    *_, last_sizes, last_inner, last = graph.loop(state, _round(graph, own * 0 + NONE, k))
     parent = parent.scatter(kept, kept.gather(last, 0))
     grown = Components(_roots(graph, parent), sizes.scatter(kept, last_sizes))
     return grown, inner.scatter(kept, last_inner)
 
 
-def _round(none: Tensor, k: int) -> Callable[..., list[Tensor]]:
+def _round(graph: Graph, none: Tensor, k: int) -> Callable[..., list[Tensor]]:
     """Return the body of a loop in which components join; its state is the edges, and per node sizes, inner, parent."""
 
-    def one_round(body: Graph, *state: Tensor) -> list[Tensor]:
+    def one_round(*state: Tensor) -> list[Tensor]:
         edges, (sizes, inner, parent) = Edges(*state[:3]), state[3:]
-        lightest = edges.lightest(body.here(none)[0])
-        closed = lightest > (inner + body.constant(k, np.int64) / sizes + 1) * NUMBERS - 1
-        going = ~body.op("Or", closed.gather(edges.first, 0), closed.gather(edges.second, 0))
+        lightest = edges.lightest(none)
+        closed = lightest > (inner + graph.constant(k, np.int64) / sizes + 1) * NUMBERS - 1
+        going = ~graph.op("Or", closed.gather(edges.first, 0), closed.gather(edges.second, 0))
         joined = edges.of(edges.mutual(lightest) & going)
         parent = parent.scatter(joined.second, joined.first)
         sizes = sizes.scatter(joined.first, sizes.gather(joined.second, 0), "add")
         inner = inner.scatter(joined.first, joined.keys / NUMBERS)
         left = edges.between(parent, going)
-        return [left.first.size(0) > 0, left.first, left.second, left.keys, sizes, inner, parent]
+        return [left.first.size(0) > 0, *left, sizes, inner, parent]
 
     return one_round
 
@@ -213,8 +211,8 @@ def _round(none: Tensor, k: int) -> Callable[..., list[Tensor]]:
 def _roots(graph: Graph, parent: Tensor) -> Tensor:
     """Return the last of every node's parents."""
 
-    def twice(body: Graph, own: Tensor) -> list[Tensor]:
-        after = body.op("Gather", own, own, axis=0)
+    def twice(own: Tensor) -> list[Tensor]:
+        after = own.gather(own, 0)
         return [(~after.equals(own)).places().size(0) > 0, after]
 
     return graph.loop([parent], twice)[0]
@@ -224,19 +222,17 @@ def _absorbed(graph: Graph, edges: Edges, start: Components, least: Tensor) -> T
     """Return the names after components of less than so many pixels joined the neighbours behind lightest edges."""
     none = start.names * 0 + NONE
 
-    def small(here: Graph, edges: Edges, sizes: Tensor) -> Tensor:
-        limit = here.here(least)[0]
-        return here.op("Or", sizes.gather(edges.first, 0) < limit, sizes.gather(edges.second, 0) < limit)
+    def small(edges: Edges, sizes: Tensor) -> Tensor:
+        return graph.op("Or", sizes.gather(edges.first, 0) < least, sizes.gather(edges.second, 0) < least)
 
-    def one_round(body: Graph, *state: Tensor) -> list[Tensor]:
+    def one_round(*state: Tensor) -> list[Tensor]:
         edges, (sizes, parent) = Edges(*state[:3]), state[3:]
-        joined = edges.of(edges.mutual(edges.lightest(body.here(none)[0])))
+        joined = edges.of(edges.mutual(edges.lightest(none)))
         parent = parent.scatter(joined.second, joined.first)
         sizes = sizes.scatter(joined.first, sizes.gather(joined.second, 0), "add")
         left = edges.between(parent)
-        left = left.of(small(body, left, sizes))
-        return [left.first.size(0) > 0, left.first, left.second, left.keys, sizes, parent]
+        left = left.of(small(left, sizes))
+        return [left.first.size(0) > 0, *left, sizes, parent]
 
-    first = edges.of(small(graph, edges, start.sizes))
-    state = [first.first, first.second, first.keys, start.sizes, start.names]
+    state = [*edges.of(small(edges, start.sizes)), start.sizes, start.names]
     return _roots(graph, graph.loop(state, one_round)[-1])
