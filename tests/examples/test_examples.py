@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lapsvm.detection import Calibration, Detected, Predictor
-from lapsvm.detection.onnx_file import ChoiceRules, FileContent, detector_file
+from lapsvm.detection import Calibration, Detected, Detector, Predictor
+from lapsvm.detection.onnx_file import FileContent, detector_file
 from lapsvm.detection.onnx_file.content import NetworkPass
 from lapsvm.detection.onnx_file.pooling import MapWeights
+from lapsvm.settings import DetectSettings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAST = ["--windows", "grid", "--max-windows", "30", "--C", "1", "--quiet"]
@@ -241,8 +242,10 @@ def exported(tmp_path):
     graph = onnx.helper.make_graph([node], "tiny", [picture], [found], [weights])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
     passes = (NetworkPass(64, 32, "rgb", (127.5,) * 3, (0.01,) * 3, {"map": MapWeights(np.ones((4, 2)), None, True)}),)
-    rules = tuple(ChoiceRules(0.0, 0.0, 0.0, 0.4, known) for known in (Calibration(1.5, -2.0), None))
-    content = FileContent(("square", "plain"), (0.0, 0.1), passes, rules, 0.3, 5, 2048, 0.9)
+    detectors = [
+        Detector("square", np.ones(4), 0.0, calibration=Calibration(1.5, -2.0)), Detector("plain", np.ones(4), 0.1)
+    ]  # fmt: skip
+    content = FileContent(detectors, [DetectSettings(max_detections=5)] * 2, passes, 2048, 0.9)
     file = detector_file(content, model.SerializeToString(), "tiny", {"classes": '["square", "plain"]'})
     (tmp_path / "detector.onnx").write_bytes(file)
     return tmp_path / "detector.onnx"

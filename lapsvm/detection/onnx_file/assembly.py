@@ -64,13 +64,14 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     picture = graph.input("picture", np.uint8, ["height", "width", 3])
     given = graph.input("windows", np.float32, ["given", 4], np.zeros((0, 4)))
     limits = Limits(
-        graph.input("iou_threshold", np.float32, [1], np.array([content.nms_threshold])),
+        graph.input("iou_threshold", np.float32, [1], np.array([content.rules[0].nms_threshold])),
         graph.input("score_threshold", np.float32, [1], np.array([np.finfo(np.float32).min])),
         graph.input("probability_threshold", np.float32, [1], np.zeros(1)),
-        graph.input("max_boxes", np.int64, [1], np.array([content.max_detections])),
+        graph.input("max_boxes", np.int64, [1], np.array([max(own.max_detections for own in content.rules)])),
     )
     scored = _scored_windows(graph, content, embedded, picture, given)
-    chosen = choose(graph, scored.windows, scored.scores, content.rules, limits)
+    calibrations = [detector.calibration for detector in content.detectors]
+    chosen = choose(graph, scored.windows, scored.scores, content.rules, calibrations, limits)
     outputs = _outputs(graph, content, chosen, scored)
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "lapsvm_detector", graph.inputs, outputs, graph.initializers),
@@ -105,7 +106,7 @@ def _scored_windows(
         if number == 0:
             first = finest
     assert total is not None and first is not None  # noqa: S101, PT018 - for the type checker
-    scores = total.cast(np.float64) + graph.constant(np.array(content.intercepts))
+    scores = total.cast(np.float64) + graph.constant(np.array([detector.intercept for detector in content.detectors]))
     return _Scored(windows, scores.transposed(1, 0), first)
 
 
@@ -147,7 +148,7 @@ def _score_maps(graph: Graph, scored: _Scored) -> Tensor:
 
 def _outputs(graph: Graph, content: FileContent, chosen: Chosen, scored: _Scored) -> list[Array]:
     """Name the outputs and return what declares them."""
-    k = len(content.classes)
+    k = len(content.detectors)
     declared: dict[str, tuple[Tensor, list[int | str]]] = {
         "boxes": (chosen.boxes, ["found", 4]),
         "classes": (chosen.classes, ["found"]),

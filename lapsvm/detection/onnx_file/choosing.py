@@ -11,29 +11,9 @@ import numpy as np
 from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.smoothing import BEST, MIN_IOU, TEMPERATURE
+from lapsvm.settings import DetectSettings
 
 _PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, as those of `predict`
-
-
-@dataclass(frozen=True)
-class ChoiceRules:
-    """How the scores of one class become detections; see `lapsvm.detection`.
-
-    Attributes
-    ----------
-    score_smoothing, demotion : float
-        Amounts; 0 for none.
-    box_voting : float
-        Temperature; 0 for none.
-    box_voting_iou : float
-    calibration : Calibration or None
-    """
-
-    score_smoothing: float
-    demotion: float
-    box_voting: float
-    box_voting_iou: float
-    calibration: Calibration | None
 
 
 @dataclass(frozen=True)
@@ -68,8 +48,18 @@ class Chosen:
     probabilities: Tensor
 
 
-def choose(graph: Graph, windows: Tensor, scores: Tensor, rules: Sequence[ChoiceRules], limits: Limits) -> Chosen:
-    """Return the detections among windows (n, 4), float64, with scores (k, n), float64."""
+def choose(
+    graph: Graph,
+    windows: Tensor,
+    scores: Tensor,
+    rules: Sequence[DetectSettings],
+    calibrations: Sequence[Calibration | None],
+    limits: Limits,
+) -> Chosen:
+    """Return the detections of k classes among windows (n, 4), float64, with scores (k, n), float64.
+
+    `limits` stand in place of what the classes' rules say of suppression and of the number of boxes.
+    """
     smoothed = _smoothed(graph, windows, scores, [own.score_smoothing for own in rules])
     lowered = smoothed + (smoothed - smoothed.largest(1)) * _column(graph, [own.demotion for own in rules])
     values = lowered.cast(np.float32)
@@ -79,7 +69,7 @@ def choose(graph: Graph, windows: Tensor, scores: Tensor, rules: Sequence[Choice
     )
     classes, indices = kept.column(1).reshape(-1), kept.column(2).reshape(-1)
     score = graph.op("GatherND", lowered, kept.column(1, 3))
-    probability = _probabilities(graph, score, classes, rules)
+    probability = _probabilities(graph, score, classes, calibrations)
     passes = ~(probability < limits.probability)  # NaN passes
     places = passes.places()
     classes, indices, score, probability = (value.gather(places, 0) for value in (classes, indices, score, probability))
@@ -136,7 +126,7 @@ def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[f
 
 
 def _voted(
-    graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[ChoiceRules]
+    graph: Graph, boxes: Tensor, classes: Tensor, windows: Tensor, scores: Tensor, rules: Sequence[DetectSettings]
 ) -> Tensor:
     """Return the boxes (m, 4), those of classes with a temperature moved; see `lapsvm.detection.box_voting`."""
     temperatures = _column(graph, [own.box_voting or 1.0 for own in rules])
@@ -154,9 +144,9 @@ def _voted(
     return graph.where(votes.gather(classes, 0).cast(bool), chosen, boxes)
 
 
-def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, rules: Sequence[ChoiceRules]) -> Tensor:
+def _probabilities(graph: Graph, scores: Tensor, classes: Tensor, calibrations: Sequence[Calibration | None]) -> Tensor:
     """Return the probability (m,) of each score, float32; NaN for a class without calibration."""
-    columns = [_calibrated(graph, scores, own.calibration).unsqueeze(1) for own in rules]
+    columns = [_calibrated(graph, scores, own).unsqueeze(1) for own in calibrations]
     table = graph.join(columns, 1)
     return graph.op("GatherElements", table, classes.unsqueeze(1), axis=1).reshape(-1).cast(np.float32)
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from lapsvm.detection.detector import Detector, unscaled_weights
-from lapsvm.detection.onnx_file.choosing import ChoiceRules
 from lapsvm.detection.onnx_file.pooling import MapWeights
 from lapsvm.errors import OptionError, ShapeError
 from lapsvm.features.extractors.maps.outputs import MULTIPLE
+from lapsvm.settings import DetectSettings
 
 _WHY = "so its detectors cannot become an ONNX file"
 
@@ -46,26 +46,21 @@ class FileContent:
 
     Attributes
     ----------
-    classes : tuple of str
-    intercepts : tuple of float
+    detectors : sequence of k Detector
+        Of the features before projection.
+    rules : sequence of k DetectSettings
+        How the scores of each become detections; they share the threshold of suppression. The largest number of
+        detections is the file's default for every class.
     passes : tuple of NetworkPass
-    rules : tuple of ChoiceRules
-        One per class.
-    nms_threshold : float
-    max_detections : int
-        Default of boxes per class.
     max_side : int
         Larger pictures are reduced to it first.
     max_area : float
         Area of the file's largest windows, as a share of the picture.
     """
 
-    classes: tuple[str, ...]
-    intercepts: tuple[float, ...]
+    detectors: Sequence[Detector]
+    rules: Sequence[DetectSettings]
     passes: tuple[NetworkPass, ...]
-    rules: tuple[ChoiceRules, ...]
-    nms_threshold: float
-    max_detections: int
     max_side: int
     max_area: float
 

@@ -65,13 +65,6 @@ class Edges(NamedTuple):
         return self.of(graph.op("Or", own, ~holder.gather(slots, 0).equals(pairs)))
 
 
-class Components(NamedTuple):
-    """Components of a graph's nodes: the node that names each node's component, and sizes at these, int64 (n,)."""
-
-    names: Tensor
-    sizes: Tensor
-
-
 def keyed(weights: Tensor, numbers: Tensor) -> Tensor:
     """Return the keys of edges with weights and numbers, both int64."""
     return weights * NUMBERS + weights.graph.op("Mod", numbers * SCATTER, weights.graph.constant(NUMBERS, np.int64))
@@ -166,17 +159,19 @@ def segmentations(graph: Graph, edges: Edges, size: Size, ks: Sequence[int]) -> 
     sizes, inner = nodes * 0 + 1, nodes * 0
     scale = (size.height * size.width / float(REFERENCE_PIXELS)).sqrt().minimum(1.0)
     for k in ks:
-        grown, inner = _grown(graph, edges, Components(nodes, sizes), inner, k * LEVELS)
-        names, edges, sizes = grown.names.gather(names, 0), edges.between(grown.names).distinct(), grown.sizes
+        roots, sizes, inner = _grown(graph, edges, nodes, sizes, inner, k * LEVELS)
+        names, edges = roots.gather(names, 0), edges.between(roots).distinct()
         least = (scale * float(k)).round().maximum(1.0).cast(np.int64)
-        found.append(_absorbed(graph, edges, Components(nodes, sizes), least).gather(names, 0))
+        found.append(_absorbed(graph, edges, nodes, sizes, least).gather(names, 0))
     return found
 
 
-def _grown(graph: Graph, edges: Edges, start: Components, inner: Tensor, k: int) -> tuple[Components, Tensor]:
-    """Return the components of one k, and their heaviest inner edges, (n,)."""
-    none = start.names * 0 + NONE
-    state = [*edges, start.sizes, inner, start.names]
+def _grown(
+    graph: Graph, edges: Edges, nodes: Tensor, sizes: Tensor, inner: Tensor, k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return for one k the node that names each node's component, and at these sizes and heaviest inner edges, (n,)."""
+    none = nodes * 0 + NONE
+    state = [*edges, sizes, inner, nodes]
     *ends, sizes, inner, parent = graph.loop(state, _round(graph, none, k), _FIRST_ROUNDS)
     rest = Edges(*ends)
     present = (none * 0).scatter(rest.first, rest.first * 0 + 1).scatter(rest.second, rest.second * 0 + 1)
@@ -186,8 +181,7 @@ def _grown(graph: Graph, edges: Edges, start: Components, inner: Tensor, k: int)
     state = [*rest, sizes.gather(kept, 0), inner.gather(kept, 0), own]
     *_, last_sizes, last_inner, last = graph.loop(state, _round(graph, own * 0 + NONE, k))
     parent = parent.scatter(kept, kept.gather(last, 0))
-    grown = Components(_roots(graph, parent), sizes.scatter(kept, last_sizes))
-    return grown, inner.scatter(kept, last_inner)
+    return _roots(graph, parent), sizes.scatter(kept, last_sizes), inner.scatter(kept, last_inner)
 
 
 def _round(graph: Graph, none: Tensor, k: int) -> Callable[..., list[Tensor]]:
@@ -218,9 +212,9 @@ def _roots(graph: Graph, parent: Tensor) -> Tensor:
     return graph.loop([parent], twice)[0]
 
 
-def _absorbed(graph: Graph, edges: Edges, start: Components, least: Tensor) -> Tensor:
+def _absorbed(graph: Graph, edges: Edges, nodes: Tensor, sizes: Tensor, least: Tensor) -> Tensor:
     """Return the names after components of less than so many pixels joined the neighbours behind lightest edges."""
-    none = start.names * 0 + NONE
+    none = nodes * 0 + NONE
 
     def small(edges: Edges, sizes: Tensor) -> Tensor:
         return graph.op("Or", sizes.gather(edges.first, 0) < least, sizes.gather(edges.second, 0) < least)
@@ -234,5 +228,5 @@ def _absorbed(graph: Graph, edges: Edges, start: Components, least: Tensor) -> T
         left = left.of(small(left, sizes))
         return [left.first.size(0) > 0, *left, sizes, parent]
 
-    state = [*edges.of(small(edges, start.sizes)), start.sizes, start.names]
+    state = [*edges.of(small(edges, sizes)), sizes, nodes]
     return _roots(graph, graph.loop(state, one_round)[-1])

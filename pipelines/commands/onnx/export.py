@@ -11,7 +11,7 @@ import numpy as np
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Predictor
-from lapsvm.detection.onnx_file import FORMAT, ChoiceRules, FileContent, OnnxDetector, detector_file
+from lapsvm.detection.onnx_file import FORMAT, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.errors import OptionError, SettingsError
 from lapsvm.features.extractors.efficientnet import KIND
@@ -112,20 +112,8 @@ def _content(predictor: Predictor) -> FileContent:
     thresholds = sorted({own.nms_threshold for own in detection})
     if len(thresholds) > 1:
         raise SettingsError(f"the classes must share one nms_threshold for the format onnx, got {thresholds}.")
-    rules = tuple(
-        ChoiceRules(own.score_smoothing, own.demotion, own.box_voting, own.box_voting_iou, detector.calibration)
-        for own, detector in zip(detection, detectors, strict=True)
-    )
-    return FileContent(
-        tuple(detector.class_name for detector in detectors),
-        tuple(detector.intercept for detector in detectors),
-        network_passes(predictor.extractor.describe(), detectors),
-        rules,
-        thresholds[0],
-        max(own.max_detections for own in detection),
-        predictor.windows.max_side,
-        predictor.windows.max_area,
-    )
+    passes = network_passes(predictor.extractor.describe(), detectors)
+    return FileContent(detectors, detection, passes, predictor.windows.max_side, predictor.windows.max_area)
 
 
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:

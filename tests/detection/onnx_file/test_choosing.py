@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import Calibration, box_voting, demote_scores, detect, smooth_scores
-from lapsvm.detection.onnx_file.choosing import ChoiceRules, Limits, choose
+from lapsvm.detection.onnx_file.choosing import Limits, choose
+from lapsvm.settings import DetectSettings
 
 STEEP, FLAT, CONSTANT = Calibration(2.0, -0.5), Calibration(0.25, 1.0), Calibration(0.0, -1.0)
 RULES = [
-    ChoiceRules(0.5, 1.0, 0.7, 0.45, STEEP),
-    ChoiceRules(0.0, 0.0, 0.0, 0.4, None),
-    ChoiceRules(1.0, 0.0, 0.3, 0.6, FLAT),
-    ChoiceRules(0.0, 2.0, 0.0, 0.4, CONSTANT),
+    (DetectSettings(score_smoothing=0.5, demotion=1.0, box_voting=0.7, box_voting_iou=0.45), STEEP),
+    (DetectSettings(box_voting_iou=0.4), None),
+    (DetectSettings(score_smoothing=1.0, box_voting=0.3, box_voting_iou=0.6), FLAT),
+    (DetectSettings(demotion=2.0, box_voting_iou=0.4), CONSTANT),
 ]
 
 
@@ -35,7 +36,7 @@ def run_choice(run_graph, boxes, scores, rules, threshold=0.3, limit=100, score=
         one = np.float32
         limits = Limits(*(graph.constant([value], one) for value in (threshold, score, probability)),
                         graph.constant([limit], np.int64))  # fmt: skip
-        chosen = choose(graph, windows, values, rules, limits)
+        chosen = choose(graph, windows, values, *zip(*rules, strict=True), limits)
         return chosen.boxes, chosen.classes, chosen.scores, chosen.probabilities
 
     return run_graph(build, boxes, scores)
@@ -46,15 +47,15 @@ def run_choice(run_graph, boxes, scores, rules, threshold=0.3, limit=100, score=
 def test_detections_are_those_of_the_library(run_graph, count, limit):
     boxes, scores = windows_of(count)
     found, classes, values, probabilities = run_choice(run_graph, boxes, scores, RULES, limit=limit)
-    for number, rule in enumerate(RULES):
+    for number, (rule, calibration) in enumerate(RULES):
         own = classes == number
         expected, expected_scores = expected_of(boxes, scores[number], rule, 0.3, limit)
         np.testing.assert_allclose(values[own], expected_scores, atol=1e-5)
         np.testing.assert_allclose(found[own], expected, atol=1 / 15)  # a sixteenth of a pixel may round to the next
-        if rule.calibration is None:
+        if calibration is None:
             assert np.isnan(probabilities[own]).all()
         else:
-            np.testing.assert_allclose(probabilities[own], rule.calibration.probability(expected_scores), atol=1e-5)
+            np.testing.assert_allclose(probabilities[own], calibration.probability(expected_scores), atol=1e-5)
 
 
 def test_equal_scores_of_all_windows_stay_as_they_are(run_graph):

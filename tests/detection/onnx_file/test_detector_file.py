@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from lapsvm.detection import Detector, score_many
-from lapsvm.detection.onnx_file import ChoiceRules, FileContent, OnnxDetector, detector_file, network_passes
+from lapsvm.detection.onnx_file import FileContent, OnnxDetector, detector_file, network_passes
 from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
 from lapsvm.errors import DataError, LapsvmError, OptionError, ShapeError
 from lapsvm.features import Concatenation, open_extractor
+from lapsvm.settings import DetectSettings
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 OPTIONS = ["size=64", "size=96&contrast=0.5&order=bgr&mean=10,20,30&scale=0.1", "size=64&norm=none&surroundings=beside"]
@@ -40,11 +41,8 @@ def detectors_of(extractor, classes=("a", "b")):
 
 
 def content_of(extractor, detectors, max_side=200):
-    rules = tuple(ChoiceRules(0.5, 1.0, 0.7, 0.45, None) for _ in detectors)
-    names, intercepts = (tuple(getattr(one, key) for one in detectors) for key in ("class_name", "intercept"))
-    return FileContent(
-        names, intercepts, network_passes(extractor.describe(), detectors), rules, 0.3, 20, max_side, 0.9
-    )
+    rules = [DetectSettings(max_detections=20, score_smoothing=0.5, demotion=1.0, box_voting=0.7)] * len(detectors)
+    return FileContent(detectors, rules, network_passes(extractor.describe(), detectors), max_side, 0.9)
 
 
 def exported(path, extractor, metadata=None):
