@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,18 +25,6 @@ LARGEST = 1e50
 """Largest magnitude in X: larger numbers overflow in the computation of the certificate."""
 
 _TYPES = (np.float64, np.float32)
-
-
-class Samples(Protocol):
-    """Rows of features, dense or sparse."""
-
-    def scores(self, w: Float64) -> Float64:
-        """Return X @ w (n,)."""
-        ...
-
-    def weighted_sum(self, coefficients: Float64) -> Float64:
-        """Return coefficients (n,) @ X."""
-        ...
 
 
 class DenseSamples:
@@ -68,6 +56,9 @@ class SparseSamples:
     def weighted_sum(self, coefficients: Float64) -> Float64:
         """Return coefficients @ X."""
         return np.asarray(self._X.T @ coefficients)
+
+
+Samples = DenseSamples | SparseSamples
 
 
 class GroupedRisk:

@@ -5,7 +5,6 @@ supplement, section 6). The error for another discount names the rank at which c
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,11 +18,8 @@ _ROUNDING = 16 * np.finfo(np.float64).eps
 _FIRST_CHECK = 1024
 
 
-class Discount(Protocol):
-    """The interface of a discount of `NDCGLoss`."""
-
-    def __call__(self, ranks: Index) -> Float64:
-        """Return D at the given ranks (1-based)."""
+Discount = Callable[[Index], Float64]
+"""D at ranks, 1-based."""
 
 
 def log_discount(ranks: Index) -> Float64:

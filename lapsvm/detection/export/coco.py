@@ -9,12 +9,6 @@ from typing import Any
 
 from lapsvm.arrays import Float64
 from lapsvm.detection.export.annotations import Annotations
-from lapsvm.detection.export.names import is_text
-
-
-def check_coco(annotations: Annotations) -> None:
-    """Raise InputError for a name that is not valid text."""
-    annotations.check_names("coco", is_text)
 
 
 def write_coco(annotations: Annotations, folder: Path, copy: bool = False) -> None:  # noqa: ARG001 - as all writers

@@ -5,12 +5,6 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import is_xml_line
-
-
-def check_cvat(annotations: Annotations) -> None:
-    """Raise InputError for a name that XML cannot hold."""
-    annotations.check_names("cvat", is_xml_line)
 
 
 def write_cvat(annotations: Annotations, folder: Path, copy: bool = False) -> None:  # noqa: ARG001 - as all writers

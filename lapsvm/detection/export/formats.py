@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.detection.export.annotations import Annotations
-from lapsvm.detection.export.coco import check_coco, write_coco
-from lapsvm.detection.export.cvat import check_cvat, write_cvat
+from lapsvm.detection.export.coco import write_coco
+from lapsvm.detection.export.cvat import write_cvat
 from lapsvm.detection.export.exported import write_exported
-from lapsvm.detection.export.label_studio import check_label_studio, write_label_studio
-from lapsvm.detection.export.voc import check_voc, write_voc
-from lapsvm.detection.export.yolo import check_yolo, write_yolo
+from lapsvm.detection.export.label_studio import write_label_studio
+from lapsvm.detection.export.names import is_line, is_text, is_xml_line
+from lapsvm.detection.export.voc import write_voc
+from lapsvm.detection.export.yolo import write_yolo
 from lapsvm.errors import OptionError
 from lapsvm.files import new_folder
 
@@ -21,25 +22,25 @@ class ExportFormat:
 
     Attributes
     ----------
-    check : callable
-        ``check(annotations)`` raises InputError if the format cannot hold a name.
     write : callable
         ``write(annotations, folder, copy)`` writes into an empty folder.
+    can_hold : callable
+        ``can_hold(name)`` says whether its files can hold the name of a set, class or picture.
     with_pictures : bool
         Whether the folder contains the pictures.
     """
 
-    check: Callable[[Annotations], None]
     write: Callable[[Annotations, Path, bool], None]
+    can_hold: Callable[[str], bool]
     with_pictures: bool = False
 
 
 EXPORT_FORMATS = {
-    "coco": ExportFormat(check_coco, write_coco),
-    "yolo": ExportFormat(check_yolo, write_yolo, with_pictures=True),
-    "voc": ExportFormat(check_voc, write_voc, with_pictures=True),
-    "label-studio": ExportFormat(check_label_studio, write_label_studio),
-    "cvat": ExportFormat(check_cvat, write_cvat),
+    "coco": ExportFormat(write_coco, is_text),
+    "yolo": ExportFormat(write_yolo, is_line, with_pictures=True),
+    "voc": ExportFormat(write_voc, is_xml_line, with_pictures=True),
+    "label-studio": ExportFormat(write_label_studio, is_xml_line),
+    "cvat": ExportFormat(write_cvat, is_xml_line),
 }
 
 
@@ -81,7 +82,7 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
     """
     check_export(format_name, copy)
     chosen = EXPORT_FORMATS[format_name]
-    chosen.check(annotations)
+    annotations.check_names(format_name, chosen.can_hold)
     with new_folder(folder) as temporary:
         chosen.write(annotations, temporary, copy)
         write_exported(annotations, temporary)

@@ -12,14 +12,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import is_xml_line
 
 PREFIX = "/data/local-files/?d="
-
-
-def check_label_studio(annotations: Annotations) -> None:
-    """Raise InputError for a name that an attribute of XML cannot hold."""
-    annotations.check_names("label-studio", is_xml_line)
 
 
 def write_label_studio(annotations: Annotations, folder: Path, copy: bool = False) -> None:  # noqa: ARG001 - as all

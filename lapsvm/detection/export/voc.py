@@ -13,7 +13,7 @@ import numpy as np
 from lapsvm.arrays import Float64
 from lapsvm.boxes import to_voc
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import check_unique, is_xml_line, without_suffix
+from lapsvm.detection.export.names import check_unique, without_suffix
 from lapsvm.detection.export.placing import place_picture
 
 _OBJECT = (
@@ -28,17 +28,15 @@ _ANNOTATION = (
 )
 
 
-def check_voc(annotations: Annotations) -> None:
-    """Raise InputError for a name that XML or a file name cannot hold, or two pictures that would share an id."""
-    annotations.check_names("voc", is_xml_line)
+def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> None:
+    """Write a data set in the VOC layout; its class lists say which pictures have an exported box of a class.
+
+    Raises InputError for the name of a set or class that is no file name, or two pictures that would share an id.
+    """
     without_pictures = Annotations(annotations.set_name, annotations.classes, ())
     without_pictures.check_names("voc", lambda name: not set(name) & set("/\\"))
-    check_unique(voc_ids(annotations).values(), "format voc must name each picture's file once")
-
-
-def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> None:
-    """Write a data set in the VOC layout; its class lists say which pictures have an exported box of a class."""
     ids = voc_ids(annotations)
+    check_unique(ids.values(), "format voc must name each picture's file once")
     for name in ("Annotations", "ImageSets/Main", "JPEGImages"):
         (folder / name).mkdir(parents=True)
     for picture in annotations.pictures:

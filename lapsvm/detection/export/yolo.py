@@ -20,22 +20,17 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
-from lapsvm.detection.export.names import check_unique, is_line, without_suffix
+from lapsvm.detection.export.names import check_unique, without_suffix
 from lapsvm.detection.export.placing import place_picture
 
 VAL_SHARE = 0.1
 _HEADER = "# Paths are relative to this file. Programs that look elsewhere need its folder: path: /absolute/path\n"
 
 
-def check_yolo(annotations: Annotations) -> None:
-    """Raise InputError for a name that is no line of text, or two pictures that would share a file of labels."""
-    annotations.check_names("yolo", is_line)
+def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> None:
+    """Write a YOLO data set, with a tenth of the pictures for validation; no two may share a file of labels."""
     places = (without_suffix(_place(picture)) for picture in annotations.pictures)
     check_unique(places, "format yolo must name each picture's file once")
-
-
-def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> None:
-    """Write a YOLO data set, with a tenth of the pictures for validation."""
     parts = split_pictures(annotations.pictures)
     for part, pictures in parts.items():
         for picture in pictures:

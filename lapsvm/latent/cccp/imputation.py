@@ -1,25 +1,11 @@
 """The fixed vectors of images in a convex problem: some of their windows, or the mean of all."""
 
-from typing import Protocol
-
 import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.bags import Bags
 
 _TIE = 1e-12  # relative difference of scores that is rounding
-
-
-class Imputed(Protocol):
-    """One feature vector per image."""
-
-    def scores(self, w: Float64) -> Float64:
-        """Return their scores (m,)."""
-        ...
-
-    def weighted_sum(self, coefficients: Float64) -> Float64:
-        """Return the sum (d,) of coefficients (m,) times the vectors."""
-        ...
 
 
 class ImputedWindows:
@@ -87,6 +73,10 @@ class ImputedVectors:
     def weighted_sum(self, coefficients: Float64) -> Float64:
         """Return the weighted sum of the vectors."""
         return np.asarray(coefficients @ self._vectors)
+
+
+Imputed = ImputedWindows | ImputedVectors
+"""One feature vector per image."""
 
 
 def top_counts(bags: Bags, images: Index, top: float) -> Index:
