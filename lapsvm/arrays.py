@@ -1,13 +1,13 @@
 """Checks of arguments, with one clear sentence for every broken rule."""
 
-from collections.abc import Sized
+from collections.abc import Collection, Sized
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.errors import InputError, NotFiniteError, ShapeError
+from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -175,3 +175,9 @@ def check_switch(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise OptionError unless the value is one of the choices."""
+    if value not in choices:
+        raise OptionError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")

@@ -19,8 +19,8 @@ They differ only if the recall of a detection is exactly one of these values, by
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float64, as_floats, check_same_length
-from lapsvm.errors import InputError, OptionError
+from lapsvm.arrays import Float64, as_floats, check_choice, check_same_length
+from lapsvm.errors import InputError
 
 RECALL_GRIDS: dict[str, tuple[float, ...]] = {
     "matlab": (*(i * 0.1 for i in range(6)), *(1 - i * 0.1 for i in range(4, -1, -1))),
@@ -52,7 +52,7 @@ def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str
     ShapeError, NotFiniteError, InputError
         If the arrays are not a curve.
     """
-    check_grid(grid)
+    check_choice("grid", grid, RECALL_GRIDS)
     recall, envelope = _curve(recall, precision)
     first = np.searchsorted(recall, RECALL_GRIDS[grid], side="left")
     return float(np.append(envelope, 0.0)[first].mean())
@@ -79,12 +79,6 @@ def average_precision_area(recall: ArrayLike, precision: ArrayLike) -> float:
     """
     recall, envelope = _curve(recall, precision)
     return float((np.diff(recall, prepend=0.0) * envelope).sum())
-
-
-def check_grid(grid: str) -> None:
-    """Raise OptionError unless `grid` names one of RECALL_GRIDS."""
-    if grid not in RECALL_GRIDS:
-        raise OptionError(f"grid must be one of {', '.join(RECALL_GRIDS)}, got {grid!r}.")
 
 
 def _curve(recall: ArrayLike, precision: ArrayLike) -> tuple[Float64, Float64]:

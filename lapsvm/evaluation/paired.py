@@ -20,11 +20,12 @@ from lapsvm.arrays import (
     as_floats,
     as_numbers,
     as_whole_numbers,
+    check_choice,
     check_finite,
     check_same_length,
 )
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.evaluation.average_precision import RECALL_GRIDS, check_grid
+from lapsvm.evaluation.average_precision import RECALL_GRIDS
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.signedinteger]
@@ -278,7 +279,7 @@ def detection_ap_draws(
     ShapeError, NotFiniteError, InputError, OptionError
         If an array breaks its rule, or the grid is unknown.
     """
-    check_grid(grid)
+    check_choice("grid", grid, RECALL_GRIDS)
     kinds, objects = as_floats("outcomes", outcomes, 1), as_floats("npos", npos, 1)
     image_indices = as_whole_numbers("pictures", pictures)
     drawn = _as_counts(counts, len(objects))

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from lapsvm._ext import result_lines as _kernel
+from lapsvm.arrays import check_choice
 from lapsvm.boxes import from_voc, to_voc
-from lapsvm.errors import InputError, MissingError, OptionError, ResultsError
+from lapsvm.errors import InputError, MissingError, ResultsError
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.files import read_regular, write_atomically
 
@@ -41,8 +42,7 @@ def result_name(set_name: str, class_name: str, competition: str = "comp4") -> s
     InputError
         If a name is empty or holds a slash, a NUL or a line break.
     """
-    if competition not in COMPETITIONS:
-        raise OptionError(f"competition must be one of {', '.join(COMPETITIONS)}, got {competition!r}.")
+    check_choice("competition", competition, COMPETITIONS)
     for name in (set_name, class_name):
         if not name or set(name) & set("/\\\0\r\n") or _has_surrogates(name):
             raise InputError(f"the name of a set or class must be valid in a file name, got {name!r}.")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_choice
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation.average_precision import average_precision_11point, average_precision_area, check_grid
+from lapsvm.evaluation.average_precision import RECALL_GRIDS, average_precision_11point, average_precision_area
 from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import FALSE_POSITIVE, TRUE_POSITIVE, Matches, Objects, OverlapRule, match, truth_of
 from lapsvm.evaluation.tables import Row, mean
@@ -126,7 +126,7 @@ def evaluate_voc(
         If the threshold is not in (0, 1], or an array breaks its rule.
     """
     rule = OverlapRule(iou_threshold, strict, plus_one)
-    check_grid(grid)
+    check_choice("grid", grid, RECALL_GRIDS)
     return VocReport(
         {
             name: _evaluate_class(class_detections, Objects.pack(truth_of(ground_truth, name)), rule, name, grid)

@@ -21,7 +21,7 @@ from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, iou
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution, check_windows
 from lapsvm.latent.known_boxes import KnownBoxes
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
@@ -125,7 +125,10 @@ def refine(
     """
     labels, box_array = problem.labels(bags), as_boxes(boxes)
     positives = np.flatnonzero(labels > 0)
-    chosen = _checked_windows(bags, box_array, windows, positives)
+    if len(box_array) != bags.n_windows:
+        raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(box_array)}.")
+    chosen = as_whole_numbers("windows", windows)
+    check_windows("windows", chosen, bags, positives)
     limits = _Limits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
     limits.check()
     excluded, has_far = _excluded(bags, box_array, positives, chosen, limits, known or {})
@@ -135,23 +138,6 @@ def refine(
     whole = replace(problem, y=y, init=start, fixed_windows=None)
     (solution,) = fit_many([whole], twice, progress, candidates=candidates)
     return replace(solution, windows=solution.windows[: bags.n_bags])
-
-
-def _checked_windows(bags: Bags, boxes: Float64, windows: ArrayLike, positives: Index) -> Index:
-    """Return the chosen windows, with those of positives checked to lie inside their bags."""
-    if len(boxes) != bags.n_windows:
-        raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(boxes)}.")
-    chosen = as_whole_numbers("windows", windows)
-    if chosen.shape != (bags.n_bags,):
-        raise ShapeError(f"windows must be one per bag, {bags.n_bags}, got shape {chosen.shape}.")
-    sizes = np.diff(bags.offsets)
-    outside = positives[(chosen[positives] < 0) | (chosen[positives] >= sizes[positives])]
-    if len(outside):
-        bag = outside[0]
-        raise InputError(
-            f"windows must lie inside their bags, got {chosen[bag]} for bag {bag} of {sizes[bag]} windows."
-        )
-    return chosen
 
 
 def _excluded(

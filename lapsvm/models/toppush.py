@@ -10,8 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from lapsvm.arrays import Float64, Index, check_count, check_positive
-from lapsvm.errors import OptionError
+from lapsvm.arrays import Float64, Index, check_choice, check_count, check_positive
 from lapsvm.models.supervised import LinearRanker, as_samples, check_moderate, two_classes
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import TopPushSolution, top_push
@@ -104,8 +103,7 @@ class TopPush(LinearRanker):
         checked, targets = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         lam, tol = check_positive("lam", self.lam), check_positive("tol", self.tol)
         check_count("max_iter", self.max_iter)
-        if self.loss not in _LOSSES:
-            raise OptionError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r}.")
+        check_choice("loss", self.loss, _LOSSES)
         check_moderate(checked)
         self.classes_, labels = two_classes(targets)
         solution = top_push(_Rows(checked), labels, lam, tol, self.loss, max_passes=self.max_iter)

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from lapsvm.arrays import check_positive, check_switch
+from lapsvm.arrays import check_choice, check_positive, check_switch
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn import rank_op
 from lapsvm.nn.processes import gather_batches
-from lapsvm.nn.rankings import check_choice
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index, check_binary, is_binary
-from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, ShapeError
 from lapsvm.ranking.inference import check_usable
 
 Flags = NDArray[np.bool_]
@@ -267,9 +267,3 @@ def _empty(batch: Batch, ranking: Ranking, n_pos: int, n: int) -> str:
         f"ranking{_place(batch, ranking)} must hold at least one positive and one negative, "
         f"got {n_pos} positive(s) among {n} sample(s)."
     )
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise OptionError unless the value is one of the choices."""
-    if value not in choices:
-        raise OptionError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")

@@ -95,12 +95,6 @@ class _DualSolver:
         self._alpha, self.beta = solution.variables
         return solution.w, solution.value, solution.n_steps
 
-    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
-        """Drop the negatives with beta = 0 in the last solution; return the mask of the kept ones."""
-        kept = self.beta > 0
-        self.beta = self.beta[kept]
-        return np.asarray(kept)
-
 
 class _CuttingPlaneSolver:
     """Solves the working set's problem by cutting planes; planes of a subset of negatives are valid for all."""
@@ -109,7 +103,7 @@ class _CuttingPlaneSolver:
         self._lam, self._loss, self._max_steps = lam, loss, max_steps
         self._planes: list[Plane] = []
         self._start: Float64 | None = None
-        self._size = 0
+        self.beta = np.zeros(0)
 
     def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
         """Return w, the dual value and the number of calls."""
@@ -128,12 +122,9 @@ class _CuttingPlaneSolver:
             dim, 1 / self._lam, tol, max_calls=self._max_steps, start=self._start, planes=self._planes
         )
         solution = run_with_oracle(steps, oracle)
-        self._planes, self._start, self._size = solution.planes, solution.w, negatives.shape[0]
+        self._planes, self._start = solution.planes, solution.w
+        self.beta = np.ones(negatives.shape[0])  # the planes do not show which negatives are inactive
         return solution.w, self._lam * solution.dual, solution.n_calls
-
-    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
-        """Keep all negatives, because the planes do not show which ones are inactive."""
-        return np.ones(self._size, dtype=bool)
 
 
 @dataclass
@@ -263,7 +254,8 @@ def top_push(
             violated = problem.has_violated_negative(scores)
             inner_tol = _next_tol(inner_tol, problem.gap, violated, tol)
             if violated:
-                problem.working = problem.working[solver.drop_unused()]
+                used = solver.beta > 0
+                solver.beta, problem.working = solver.beta[used], problem.working[used]
                 problem.extend_working_set(scores)
     is_zero_optimal = problem.zero_is_optimal(tol)
     if is_zero_optimal and problem.best >= problem.objective_at_zero * (1 - _ZERO_GAIN):

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from lapsvm.arrays import Float64
-from lapsvm.optim.certificate import MISSED_GAIN, NO_GAIN
+from lapsvm.optim.certificate import allowed_gap
 from lapsvm.optim.margins import Margin
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
@@ -92,9 +92,12 @@ class NewtonSolver:
         self._damping = min(_DAMPING, _DAMPING_SHARE * self._lam / max(_mean_square(positives), np.finfo(float).tiny))
         beta = np.append(self.beta, np.zeros(len(self._negatives) - len(self.beta)))
         point, dual, self.beta, steps = self._start(), -np.inf, beta, 0
-        while steps < self._max_steps and point.objective - dual > self._allowance(tol, point.objective, dual):
+        while steps < self._max_steps:
+            allowed = allowed_gap(point.objective, dual, self._at_zero, tol)
+            if point.objective - dual <= allowed:
+                break
             model = self._model(point)
-            step = self._step(point, model, beta, _QP_SHARE * self._allowance(tol, point.objective, dual))
+            step = self._step(point, model, beta, _QP_SHARE * allowed)
             beta, value, steps = step.beta, self._bound(model, point, step), steps + 1
             if value > dual:
                 dual, self.beta = value, beta
@@ -104,17 +107,6 @@ class NewtonSolver:
             point = new
         self._w = point.w
         return point.w, dual, steps
-
-    def drop_unused(self) -> "np.typing.NDArray[np.bool_]":
-        """Drop the negatives with beta = 0 in the last solution; return the mask of the kept ones."""
-        kept = self.beta > 0
-        self.beta = self.beta[kept]
-        return np.asarray(kept)
-
-    def _allowance(self, tol: float, objective: float, dual: float) -> float:
-        """Return the gap at which to stop; without a lower bound, `tol` times the objective."""
-        gain = self._at_zero - dual
-        return min(tol * objective, max(MISSED_GAIN * gain, NO_GAIN * tol * objective))
 
     def _start(self) -> _Point:
         """Return the last solution, or w = 0 if that is better."""

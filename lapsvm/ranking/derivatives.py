@@ -35,7 +35,7 @@ class DerivativeCache:
 
     Parameters
     ----------
-    loss : UserLoss
+    loss : RankLoss
     n_pos, n_neg : int
     """
 

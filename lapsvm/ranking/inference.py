@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import inference as _kernel
-from lapsvm.arrays import Array, Float32, Float64, Index, as_array, check_binary, check_finite, is_binary
+from lapsvm.arrays import Array, Float32, Float64, Index, as_array, check_binary, check_choice, check_finite, is_binary
 from lapsvm.errors import InputError, NotFiniteError, OneClassError, OptionError, ShapeError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.losses import APLoss, NDCGLoss, RankLoss, ZeroOneLoss, as_loss
@@ -91,8 +91,7 @@ def most_violated_ranking(
     array = as_scores(scores)
     positive = positive_indices(labels, len(array))
     rank_loss = as_loss(loss)
-    if method not in METHODS:
-        raise OptionError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    check_choice("method", method, METHODS)
     if isinstance(rank_loss, ZeroOneLoss):
         return _misclassified(array, positive, method)
     if method == "reference":

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm._ext import diminished as _kernel
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_choice
 from lapsvm.blas import dot
-from lapsvm.errors import OptionError
 from lapsvm.ranking import derivatives, reference
 from lapsvm.ranking.inference import as_scores, check_usable, positive_indices, raise_not_finite
 from lapsvm.ranking.losses import RankLoss, ZeroOneLoss, as_loss
@@ -103,8 +102,7 @@ def _rank(scores: ArrayLike, labels: ArrayLike, loss: object, method: str, dimin
     array = as_scores(scores)
     positive = positive_indices(labels, len(array))
     rank_loss = as_loss(loss)
-    if method not in METHODS:
-        raise OptionError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    check_choice("method", method, METHODS)
     if isinstance(rank_loss, ZeroOneLoss):
         return _labelled(array, positive, diminished)
     if method == "reference":

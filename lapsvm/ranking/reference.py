@@ -109,15 +109,9 @@ def first_violation(
 
 def most_violated(scores: Float64, positive: Index, loss: RankLoss) -> tuple[Index, Float64, Index]:
     """Return the negatives' ranks in input order, the coefficients and the negatives above each positive."""
-    is_positive = np.zeros(len(scores), dtype=bool)
-    is_positive[positive] = True
-    best_first = sorted(range(len(scores)), key=lambda k: (-scores[k], k))
-    positives = [k for k in best_first if is_positive[k]]
-    negatives = [k for k in best_first if not is_positive[k]]
+    positives, negatives = _best_first(scores, positive)
     problem = Problem([float(scores[k]) for k in positives], [float(scores[k]) for k in negatives], loss)
-    ranks = most_violated_ranks(problem)
-    above = negatives_above(ranks, len(positives))
-    return _in_input_order(negatives, ranks, is_positive), _coefficients(positives, negatives, ranks, above), above
+    return _ranking(positives, negatives, most_violated_ranks(problem))
 
 
 def diminished_ranks(problem: Problem) -> list[int]:
@@ -145,32 +139,33 @@ def diminished_ranks(problem: Problem) -> list[int]:
 
 def predicted(scores: Float64, positive: Index, diminishing: RankLoss | None) -> tuple[Index, Float64, Index]:
     """Return ranks, coefficients and negatives above of the ranking with the largest F, or F - Delta of a loss."""
-    is_positive = np.zeros(len(scores), dtype=bool)
-    is_positive[positive] = True
-    best_first = sorted(range(len(scores)), key=lambda k: (-scores[k], k))
-    positives = [k for k in best_first if is_positive[k]]
-    negatives = [k for k in best_first if not is_positive[k]]
-    ranks = [1 + sum(bool(is_positive[k]) for k in best_first[: best_first.index(n)]) for n in negatives]
-    if diminishing is not None:
+    positives, negatives = _best_first(scores, positive)
+    if diminishing is None:
+        ranks = [1 + sum((-scores[p], p) < (-scores[n], n) for p in positives) for n in negatives]
+    else:
         problem = Problem([float(scores[k]) for k in positives], [float(scores[k]) for k in negatives], diminishing)
         ranks = diminished_ranks(problem)
-    above = negatives_above(ranks, len(positives))
-    return _in_input_order(negatives, ranks, is_positive), _coefficients(positives, negatives, ranks, above), above
+    return _ranking(positives, negatives, ranks)
 
 
-def _in_input_order(negatives: list[int], ranks: list[int], is_positive: np.ndarray) -> Index:
-    """Return the rank of each negative, in the order in which the negatives came."""
-    by_sample: Index = np.zeros(len(is_positive), dtype=np.intp)
-    by_sample[negatives] = ranks
-    return np.asarray(by_sample[~is_positive])
+def _best_first(scores: Float64, positive: Index) -> tuple[list[int], list[int]]:
+    """Return the indices of the positives and of the negatives, the first of equal scores higher."""
+    order = sorted(range(len(scores)), key=lambda k: (-scores[k], k))
+    members = set(positive.tolist())
+    return [k for k in order if k in members], [k for k in order if k not in members]
 
 
-def _coefficients(positives: list[int], negatives: list[int], ranks: list[int], above: Index) -> Float64:
-    """Return Psi(R*) - Psi(R): 2 (r+_i - 1) / (P N) on positives, -2 (P + 1 - r_j) / (P N) on negatives."""
+def _ranking(positives: list[int], negatives: list[int], ranks: list[int]) -> tuple[Index, Float64, Index]:
+    """Return the negatives' ranks in input order, Psi(R*) - Psi(R), and the negatives above each positive.
+
+    The coefficients are 2 (r+_i - 1) / (P N) on positives, -2 (P + 1 - r_j) / (P N) on negatives.
+    """
     n_pos, n_neg = len(positives), len(negatives)
+    above = negatives_above(ranks, n_pos)
     coefficients = np.zeros(n_pos + n_neg)
     for k, count in zip(positives, above, strict=True):
         coefficients[k] = 2.0 * count / (n_pos * n_neg)
     for k, rank in zip(negatives, ranks, strict=True):
         coefficients[k] = -2.0 * (n_pos + 1 - rank) / (n_pos * n_neg)
-    return coefficients
+    in_order = [rank for _, rank in sorted(zip(negatives, ranks, strict=True))]
+    return np.array(in_order, dtype=np.intp), coefficients, above

@@ -127,9 +127,11 @@ def test_boxes_and_windows_must_fit_the_bags():
     bags, problem = Bags.from_arrays(windows), LatentProblem(y)
     with pytest.raises(ShapeError, match="boxes must be one per window, 360, got 15"):
         refine(problem, bags, boxes, np.zeros(len(y), dtype=int))
-    with pytest.raises(ShapeError, match=r"windows must be one per bag, 24, got shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"windows must have one window per bag, got shape \(3,\) for 24 bags"):
         refine(problem, bags, np.tile(boxes, (24, 1)), [0, 0, 0])
-    with pytest.raises(InputError, match="windows must lie inside their bags, got 15 for bag 0 of 15 windows"):
+    with pytest.raises(
+        InputError, match="windows must choose windows inside their bags, got 15 for bag 0 of 15 windows"
+    ):
         refine(problem, bags, np.tile(boxes, (24, 1)), np.full(24, 15))
 
 

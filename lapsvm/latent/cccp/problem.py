@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import (
+    Array,
     Float64,
     Index,
     as_floats,
@@ -125,15 +126,7 @@ class LatentProblem:
         if not self._init_has_kind("iu"):
             return None
         given = np.asarray(self.init)
-        if given.shape != (bags.n_bags,):
-            raise ShapeError(f"init must have one window per bag, got shape {given.shape} for {bags.n_bags} bags.")
-        sizes = np.diff(bags.offsets)
-        wrong = positives[(given[positives] < 0) | (given[positives] >= sizes[positives])]
-        if len(wrong):
-            raise InputError(
-                f"init must choose windows inside their bags, got {given[wrong[0]]} for bag {wrong[0]} of "
-                f"{sizes[wrong[0]]} windows."
-            )
+        check_windows("init", given, bags, positives)
         return given[positives].astype(np.intp)
 
     def initial_weights(self, bags: Bags) -> Float64 | None:
@@ -163,6 +156,19 @@ class LatentProblem:
             return np.asarray(self.init).dtype.kind in kinds
         except ValueError:  # rows of different lengths
             return False
+
+
+def check_windows(name: str, windows: Array, bags: Bags, images: Index) -> None:
+    """Raise ShapeError unless there is one window per bag, InputError unless those of some images are in their bags."""
+    if windows.shape != (bags.n_bags,):
+        raise ShapeError(f"{name} must have one window per bag, got shape {windows.shape} for {bags.n_bags} bags.")
+    sizes = np.diff(bags.offsets)
+    wrong = images[(windows[images] < 0) | (windows[images] >= sizes[images])]
+    if len(wrong):
+        raise InputError(
+            f"{name} must choose windows inside their bags, got {windows[wrong[0]]} for bag {wrong[0]} of "
+            f"{sizes[wrong[0]]} windows."
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float64, Index
+from lapsvm.arrays import Float64, Index, check_choice
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.errors import OptionError
 from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows
@@ -58,8 +58,7 @@ class StructuralProblem(LatentProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.truth not in TRUTHS:
-            raise OptionError(f"truth must be one of {', '.join(TRUTHS)}, got {self.truth!r}.")
+        check_choice("truth", self.truth, TRUTHS)
         if self.fit_intercept:
             raise OptionError("fit_intercept must be False, since a ranking does not depend on an intercept, got True.")
         if self.top != 1:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lapsvm.arrays import Array, Float64, check_count, check_positive, check_switch
+from lapsvm.arrays import Array, Float64, check_choice, check_count, check_positive, check_switch
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn.layerwise.activations import run
 from lapsvm.nn.layerwise.data import as_inputs, as_targets, split
@@ -19,7 +19,6 @@ from lapsvm.nn.layerwise.descent import Descent, Effort, Record
 from lapsvm.nn.layerwise.hinge import SummedHinge
 from lapsvm.nn.layerwise.network import Layer, chain, network_type, trained
 from lapsvm.nn.layerwise.problem import Blocks, LayerProblem, as_columns, as_float64
-from lapsvm.nn.rankings import check_choice
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
@@ -202,21 +201,18 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         descent = Descent(squares, blocks, hinge, float(self.lam), self._mu(), effort, rng)
         for number in range(self.passes):
             for place in places:
-                before = self._run(layers[:place], inputs)
+                before, layer = self._run(layers[:place], inputs), layers[place]
+                later = [one.module for one in layers[place + 1 :]]
                 for step in range(self.cccp_steps):
-                    problem = self._problem(layers, place, before, blocks, hinge)
+                    problem = LayerProblem(layer.module, later, before, blocks, hinge, self.activations == "bounded")
                     if not self.history_:
                         self.start_objective_ = descent.measure(problem)
-                    about = {"layer": layers[place].name, "pass": number, "step": step}
+                    about = {"layer": layer.name, "pass": number, "step": step}
                     for record in descent.improve(problem, about):
-                        self._record(record)
+                        self.history_.append(record)
+                        if self.callback is not None:
+                            self.callback(record)
         self.objective_ = descent.objective
-
-    def _problem(
-        self, layers: list[Layer], place: int, inputs: torch.Tensor, blocks: Blocks, hinge: SummedHinge
-    ) -> LayerProblem:
-        later = [layer.module for layer in layers[place + 1 :]]
-        return LayerProblem(layers[place].module, later, inputs, blocks, hinge, self.activations == "bounded")
 
     def _run(self, layers: list[Layer], inputs: torch.Tensor) -> torch.Tensor:
         """Return what the modules compute, batch by batch."""
@@ -243,11 +239,6 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
 
     def _mu(self) -> float:
         return 10 * float(self.lam) if self.mu is None else float(self.mu)
-
-    def _record(self, record: Record) -> None:
-        self.history_.append(record)
-        if self.callback is not None:
-            self.callback(record)
 
     def _check(self) -> None:
         """Raise InputError or OptionError unless each option keeps its rule."""
