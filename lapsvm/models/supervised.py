@@ -17,7 +17,7 @@ from lapsvm.errors import InputError, OneClassError, ShapeError
 from lapsvm.latent import HingeRisk, RankRisk
 from lapsvm.latent.cccp.risks import Risk, Violation
 from lapsvm.models.threshold import balanced_intercept
-from lapsvm.optim import Plane, Solution, minimise
+from lapsvm.optim import Plane, minimise
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
@@ -212,7 +212,10 @@ class RankSVM(LinearRanker):
         risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
         dim = self.n_features_in_ + learned
         solution = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
-        self._store(solution)
+        self.coef_, self.objective_ = solution.w[: self.n_features_in_], solution.objective
+        self.duality_gap_, self.n_iter_ = solution.gap, solution.n_calls
+        step = {name: getattr(solution, name) for name in ("objective", "dual", "gap")}
+        self.history_ = [{"step": 0, **step, "calls": solution.n_calls, "planes": len(solution.planes)}]
         self.intercept_ = (
             float(solution.w[-1]) if learned else balanced_intercept(samples.scores(solution.w), labels > 0)
         )
@@ -225,25 +228,6 @@ class RankSVM(LinearRanker):
         if not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(f"J must be 1 for the loss {self.loss!r}, which has no class weights, got {self.J}.")
         return WeightedZeroOneRisk(self.J)
-
-    def _store(self, solution: Solution) -> None:
-        """Set the fitted attributes."""
-        self.coef_, self.objective_, self.duality_gap_ = (
-            solution.w[: self.n_features_in_],
-            solution.objective,
-            solution.gap,
-        )
-        self.n_iter_ = solution.n_calls
-        self.history_ = [
-            {
-                "step": 0,
-                "objective": solution.objective,
-                "dual": solution.dual,
-                "gap": solution.gap,
-                "calls": solution.n_calls,
-                "planes": len(solution.planes),
-            }
-        ]
 
 
 def _oracle(risk: Risk, samples: Samples, labels: Float64) -> Callable[[Float64], Plane]:

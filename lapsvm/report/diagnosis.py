@@ -3,13 +3,14 @@
 Their numbers are entries of evaluation.json (``Contents.figures``).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lapsvm.evaluation import ErrorKind
+from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents, SetSummary
-from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal, mean_defined
+from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal
 
 MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
 CORLOCS = {"corloc_30": "CorLoc at .3", "corloc": "CorLoc at .5", "corloc_70": "CorLoc at .7"}
@@ -19,6 +20,8 @@ COCO = {
     "coco_ap": "AP", "coco_ap50": "AP50", "coco_ap75": "AP75", "coco_ar100": "AR", "coco_ap_small": "AP small",
     "coco_ap_medium": "AP medium", "coco_ap_large": "AP large",
 }  # fmt: skip
+_Part = tuple[Mapping[str, Any], Mapping[str, str]]  # a table of evaluation.json, measure -> title of its column
+_NOTHING: Mapping[str, Any] = {"classes": {}, "mean": {}}
 _ERROR_CAPTION = (
     "The best boxes of each class, as many as it has objects, by what is wrong with them. Wrong class: on an "
     "object of another class (IoU of at least .5); localisation: an IoU of .1 to .5 with an object of the class; "
@@ -111,22 +114,12 @@ def _error_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any])
         kinds = [errors[name][kind] for kind in ErrorKind]
         cells = [Cell(str(value["top"]), _gain(value["ap_gain"])) for value in kinds]
         rows.append((name, (Cell(str(n_objects[name])), Cell(str(errors[name]["correct"]["top"])), *cells)))
-    gains = [mean_defined([errors[name][kind]["ap_gain"] for name in names]) for kind in ErrorKind]
+    gains = [mean([errors[name][kind]["ap_gain"] for name in names]) for kind in ErrorKind]
     totals = [sum(int(cells[column].text) for _, cells in rows) for column in range(2 + len(ErrorKind))]
-    last = (*(Cell(str(total)) for total in totals[:2]), *map(_total_cell, totals[2:], gains))
-    return FigureTable(
-        "Kinds of errors",
-        f"on {data.name}",
-        _ERROR_CAPTION,
-        ("Objects", "Correct", *KIND_TITLES.values()),
-        tuple(rows),
-        last,
-        "total",
-    )
-
-
-def _total_cell(total: int, gain: float | None) -> Cell:
-    return Cell(str(total), _gain(gain))
+    notes = ["", "", *map(_gain, gains)]
+    last = tuple(Cell(str(total), note) for total, note in zip(totals, notes, strict=True))
+    header = ("Objects", "Correct", *KIND_TITLES.values())
+    return FigureTable("Kinds of errors", f"on {data.name}", _ERROR_CAPTION, header, tuple(rows), last, "total")
 
 
 def _gain(value: float | None) -> str:
@@ -135,19 +128,9 @@ def _gain(value: float | None) -> str:
 
 def _localisation_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
     """Return CorLoc at three thresholds and the figures of the windows."""
-    windows: Mapping[str, Any] = entry.get("windows", {"classes": {}, "mean": {}})
-    corlocs = [key for key in CORLOCS if key in entry["mean"]]
-    spans = [key for key in WINDOWS if key in windows["mean"]]
-    if not corlocs and not spans:
-        return None
-    parts = [(entry, corlocs), (windows, spans)]
-    return _decimal_table(
-        contents,
-        ("How well boxes fit" if corlocs else "Windows", f"on {data.name}"),
-        _fit_caption(bool(corlocs)),
-        (*(CORLOCS[key] for key in corlocs), *(WINDOWS[key] for key in spans)),
-        parts,
-    )
+    corlocs, windows = _known(entry, CORLOCS), _known(entry.get("windows", _NOTHING), WINDOWS)
+    heading = "How well boxes fit" if corlocs[1] else "Windows", f"on {data.name}"
+    return _figures(contents, heading, _fit_caption(bool(corlocs[1])), [corlocs, windows])
 
 
 def _fit_caption(with_corloc: bool) -> str:
@@ -161,47 +144,43 @@ def _fit_caption(with_corloc: bool) -> str:
 
 def _coco_table(contents: Contents, data: SetSummary, entry: Mapping[str, Any]) -> FigureTable | None:
     """Return COCO's figures."""
-    if "coco_ap" not in entry["mean"]:
-        return None
     caption = "COCO's figures: AP over IoU .5 to .95, at .5 and at .75, recall with 100 boxes a picture, AP by size."
-    where = ("COCO", f"on {data.name}")
-    return _decimal_table(contents, where, caption, tuple(COCO.values()), [(entry, list(COCO))])
-
-
-def _decimal_table(
-    contents: Contents,
-    heading: tuple[str, str],
-    caption: str,
-    header: tuple[str, ...],
-    parts: list[tuple[Mapping[str, Any], list[str]]],
-) -> FigureTable:
-    """Return a table of figures per class and their means, side by side from several tables of evaluation.json."""
-
-    def cells(row_of: list[Mapping[str, Any]]) -> tuple[Cell, ...]:
-        return tuple(Cell(decimal(row.get(key))) for row, (_, keys) in zip(row_of, parts, strict=True) for key in keys)
-
-    rows = [(one.name, cells([part["classes"].get(one.name, {}) for part, _ in parts])) for one in contents.classes]
-    return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))
+    return _figures(contents, ("COCO", f"on {data.name}"), caption, [_known(entry, COCO)])
 
 
 def _interval_table(contents: Contents, where: str, entry: Mapping[str, Any]) -> FigureTable | None:
     """Return the intervals of each class."""
-    intervals: Mapping[str, Any] = entry.get("intervals", {"classes": {}, "mean": {}})
-    measures = [measure for measure in MEASURES if measure in intervals["mean"]]
-    if not measures:
+    if "intervals" not in entry:
+        return None
+    intervals = entry["intervals"]
+    caption = (
+        f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
+        f"the same kind ({intervals['draws']} bootstrap draws)."
+    )
+    heading = "Intervals", where[0].lower() + where[1:]
+    table = _figures(contents, heading, caption, [_known(intervals, MEASURES)], interval_text)
+    return table and replace(table, folded=True)
+
+
+def _known(table: Mapping[str, Any], titles: Mapping[str, str]) -> _Part:
+    """Return a table of evaluation.json with the titles of the measures that it has."""
+    return table, {measure: title for measure, title in titles.items() if measure in table["mean"]}
+
+
+def _figures(
+    contents: Contents,
+    heading: tuple[str, str],
+    caption: str,
+    parts: list[_Part],
+    text: Callable[[Any], str] = decimal,
+) -> FigureTable | None:
+    """Return a table of figures per class and their means, side by side from several parts; None without a measure."""
+    header = tuple(title for _, titles in parts for title in titles.values())
+    if not header:
         return None
 
-    def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-        return tuple(Cell(interval_text(row.get(measure))) for measure in measures)
+    def cells(row_of: list[Mapping[str, Any]]) -> tuple[Cell, ...]:
+        return tuple(Cell(text(row.get(key))) for row, (_, keys) in zip(row_of, parts, strict=True) for key in keys)
 
-    rows = [(one.name, cells(intervals["classes"].get(one.name, {}))) for one in contents.classes]
-    return FigureTable(
-        "Intervals",
-        where[0].lower() + where[1:],
-        f"{intervals['level']:.0%} intervals over pictures: how far a figure would differ on other pictures of "
-        f"the same kind ({intervals['draws']} bootstrap draws).",
-        tuple(MEASURES[measure] for measure in measures),
-        tuple(rows),
-        cells(intervals["mean"]),
-        folded=True,
-    )
+    rows = [(one.name, cells([part["classes"].get(one.name, {}) for part, _ in parts])) for one in contents.classes]
+    return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))

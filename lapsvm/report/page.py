@@ -72,7 +72,8 @@ def write_page(path: str | Path, contents: Contents, *, max_pictures: int = MAX_
 def render_page(contents: Contents, *, max_pictures: int = MAX_PICTURES) -> str:
     """Return the page as HTML text; see `write_page`."""
     page = _environment().get_template("page.html")
-    columns, views = class_columns(contents), _views(contents, max_pictures)
+    galleries = class_galleries(contents.classes, max_pictures)
+    columns, views = class_columns(contents), list(map(_view, contents.classes, galleries))
     return page.render(
         contents=contents,
         summary=contents.summary,
@@ -103,11 +104,6 @@ def _environment() -> "Environment":
     style = Markup(package.joinpath("page.css").read_text(encoding="utf-8"))  # noqa: S704 our own file
     environment.globals["style"] = style
     return environment
-
-
-def _views(contents: Contents, max_pictures: int) -> list[ClassView]:
-    galleries = class_galleries(contents.classes, max_pictures)
-    return [_view(result, pictures) for result, pictures in zip(contents.classes, galleries, strict=True)]
 
 
 def _view(result: ClassSummary, galleries: ClassGalleries) -> ClassView:

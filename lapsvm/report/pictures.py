@@ -18,6 +18,7 @@ from lapsvm.report.tables import decimal
 LONGEST_SIDE = 320
 JPEG_QUALITY = 65
 MAX_PER_GALLERY = 6
+_Groups = dict[str, Sequence[Example]]  # of one class, by title
 _SECOND = "window of the model of all pictures"
 
 
@@ -83,7 +84,7 @@ class ClassGalleries:
 
 def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple[ClassGalleries, ...]:
     """Return the galleries of every class with at most `max_pictures` thumbnails in total, or one per gallery."""
-    examples = [(_detections(result), _misses(result), _disagreements(result)) for result in results]
+    examples = [_examples(result) for result in results]
     n_galleries = sum(bool(group) for kinds in examples for groups in kinds for group in groups.values())
     limit = min(MAX_PER_GALLERY, max(1, max_pictures // max(1, n_galleries)))
     return tuple(
@@ -96,30 +97,27 @@ def class_galleries(results: Sequence[ClassSummary], max_pictures: int) -> tuple
     )
 
 
-def _detections(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    galleries: dict[str, Sequence[Example]] = {
+def _examples(result: ClassSummary) -> tuple[_Groups, _Groups, _Groups]:
+    """Return detections, misses and disagreements by the titles of their galleries.
+
+    Groups are not empty; but if a window misses, there is a group for each `MissKind`, in this order.
+    """
+    detections: _Groups = {
         "Best detections": result.best,
         "Highest-scored false positives": result.false_positives,
         "Highest-scored boxes in pictures without the class": result.false_alarms,
         "Pictures with the class that score lowest": result.weak_positives,
     }
-    return {title: examples for title, examples in galleries.items() if examples}
+    misses: _Groups = {str(kind).capitalize(): group for kind, group in by_kind(result.misses).items() if result.misses}
+    disagreements: _Groups = {"A model that did not see the picture chooses another box": result.disagreements}
+    return _filled(detections), misses, _filled(disagreements)
 
 
-def _disagreements(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    """Return the gallery of disagreements, if there is any."""
-    title = "A model that did not see the picture chooses another box"
-    return {title: result.disagreements} if result.disagreements else {}
+def _filled(groups: _Groups) -> _Groups:
+    return {title: group for title, group in groups.items() if group}
 
 
-def _misses(result: ClassSummary) -> dict[str, Sequence[Example]]:
-    """Return the misses by kind, in the order of `MissKind`; empty if no window misses."""
-    return {str(kind).capitalize(): examples for kind, examples in by_kind(result.misses).items() if result.misses}
-
-
-def _galleries(
-    name: str, groups: dict[str, Sequence[Example]], limit: int, *, list_unshown: bool
-) -> tuple[Gallery, ...]:
+def _galleries(name: str, groups: _Groups, limit: int, *, list_unshown: bool) -> tuple[Gallery, ...]:
     """Return one gallery of at most `limit` figures per group."""
 
     def unshown_ids(examples: Sequence[Example]) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from lapsvm.detection import Reliability
+from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents
 from lapsvm.report.diagnosis import Cell, FigureTable
 from lapsvm.report.plots import Plot, reliability_plot
-from lapsvm.report.tables import UNDEFINED, decimal, mean_defined
+from lapsvm.report.tables import UNDEFINED, decimal
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def reliability_view(contents: Contents) -> ReliabilityView | None:
     entry = contents.figures.get(summary.test.name, {}) if summary.test is not None else {}
     thresholds: Mapping[str, Any] = entry.get("thresholds", {})
     rows = tuple((name, _row(name, one, thresholds)) for name, one in known.items())
-    means = [mean_defined([getattr(one, field) for one in known.values()]) for field in ("ece", "brier")]
+    means = [mean([getattr(one, field) for one in known.values()]) for field in ("ece", "brier")]
     blank = Cell("")
     more = ("Best F1", f"Recall at precision {thresholds['wanted']:g}") if thresholds else ()
     header = ("With the class", "Without", "ECE", "Brier score", *more)

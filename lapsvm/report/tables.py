@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from lapsvm.errors import ShapeError
+from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import ClassSummary, Contents, SetSummary
 from lapsvm.report.misses import by_kind
 
@@ -84,6 +84,7 @@ _TRAIN = (
 )
 _TRAINING = (
     _Spec("C", "C", short),
+    _Spec("Duality gap", "duality_gap", scientific),
     _Spec("CCCP steps", "cccp_steps", short),
 )
 
@@ -102,14 +103,11 @@ def class_columns(contents: Contents) -> tuple[Column, ...]:
     A set without boxes has no columns that need boxes. Without a test set, the test columns are left out.
     """
     summary, classes = contents.summary, contents.classes
-    constant, steps = (_column("Training", spec, classes) for spec in _TRAINING)
     return (
         *_set_columns(_TEST, "On", summary.test, classes),
         *_held_out_columns(contents),
         *_set_columns(_TRAIN, IN_SAMPLE, summary.train, classes),
-        constant,
-        Column("Training", "Duality gap", tuple(scientific(result.duality_gap) for result in classes), ""),
-        steps,
+        *(_column("Training", spec, classes) for spec in _TRAINING),
     )
 
 
@@ -130,7 +128,7 @@ def _held_out_columns(contents: Contents) -> list[Column]:
         values = [figures.get(result.name, {}).get(key) for result in contents.classes]
         if any(value is not None for value in values):
             cells = tuple(decimal(value) for value in values)
-            columns.append(Column(f"{HELD_OUT} {train}", title, cells, decimal(mean_defined(values)), key))
+            columns.append(Column(f"{HELD_OUT} {train}", title, cells, decimal(mean(values)), key))
     return columns
 
 
@@ -142,14 +140,8 @@ def headline(columns: Sequence[Column]) -> list[Column]:
 
 def _column(group: str, spec: _Spec, classes: Sequence[ClassSummary]) -> Column:
     values: list[float | None] = [getattr(result, spec.field) for result in classes]
-    mean = spec.form(mean_defined(values)) if spec.averaged else ""
-    return Column(group, spec.title, tuple(spec.form(value) for value in values), mean, spec.field)
-
-
-def mean_defined(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if all are."""
-    defined = [value for value in values if value is not None]
-    return fmean(defined) if defined else None
+    last = spec.form(mean(values)) if spec.averaged else ""
+    return Column(group, spec.title, tuple(spec.form(value) for value in values), last, spec.field)
 
 
 @dataclass(frozen=True)
