@@ -28,6 +28,9 @@ sentence that names the object, the rule and the actual value. The command line 
         └── DependencyError                an optional package that is not installed
 """
 
+from importlib import import_module
+from typing import Any
+
 
 class LapsvmError(Exception):
     """Base of all expected failures."""
@@ -116,3 +119,11 @@ class DependencyError(MissingError):
 def install_extra(extra: str) -> str:
     """Return the command that installs an optional dependency, in words that hold for a folder of the source."""
     return f'pip install ".[{extra}]" in the folder of the source'
+
+
+def import_extra(module: str, extra: str, needs: str) -> Any:
+    """Return an optional module; without it, DependencyError says what needs it, and which extra it belongs to."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise DependencyError(f"{needs}, which is not installed; {install_extra(extra)}.") from None

@@ -111,13 +111,20 @@ def image_average_precision(scores: ArrayLike, labels: ArrayLike) -> float | Non
     ShapeError, NotFiniteError, InputError
         If an array breaks its rule.
     """
-    values, signs = as_floats("scores", scores, 1), as_floats("labels", labels, 1)
-    check_same_length("scores", values, "labels", signs)
-    if not np.isin(signs, (-1, 0, 1)).all():
-        raise InputError(f"labels must be +1, -1 or 0, got {signs[~np.isin(signs, (-1, 0, 1))][0]}.")
+    values, signs = labelled_scores(scores, labels)
     if not (signs > 0).any():
         return None
     from sklearn.metrics import average_precision_score
 
     labelled = signs != 0
     return float(average_precision_score(signs[labelled] > 0, values[labelled]))
+
+
+def labelled_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Float64]:
+    """Return the checked scores and labels (n,) of pictures."""
+    values, signs = as_floats("scores", scores, 1), as_floats("labels", labels, 1)
+    check_same_length("scores", values, "labels", signs)
+    wrong = signs[~np.isin(signs, (-1, 0, 1))]
+    if len(wrong):
+        raise InputError(f"labels must be +1, -1 or 0, got {wrong[0]}.")
+    return values, signs

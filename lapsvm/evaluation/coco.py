@@ -14,7 +14,7 @@ from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
 from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
-from lapsvm.errors import DependencyError, install_extra
+from lapsvm.errors import import_extra
 from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import truth_of
 from lapsvm.evaluation.tables import Row
@@ -166,14 +166,11 @@ def _entry(item: Any, images: dict[Any, int], categories: dict[Any, int]) -> dic
 
 def _accumulate(dataset: dict[str, Any], results: list[dict[str, Any]]) -> tuple[Array, Array]:
     """Return precision (IoU, recall, category, size, limit) and recall (IoU, category, size, limit); -1: undefined."""
-    try:
-        from faster_coco_eval import COCO, COCOeval_faster
-    except ImportError:
-        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.") from None
+    package = import_extra("faster_coco_eval", "coco", "COCO's figures need faster-coco-eval")
     logging.getLogger("faster_coco_eval").setLevel(logging.WARNING)
-    truth = COCO(dataset)
-    detections = truth.loadRes(results) if results else COCO({**dataset, "annotations": []})
-    evaluation = COCOeval_faster(truth, detections, "bbox")
+    truth = package.COCO(dataset)
+    detections = truth.loadRes(results) if results else package.COCO({**dataset, "annotations": []})
+    evaluation = package.COCOeval_faster(truth, detections, "bbox")
     evaluation.params.maxDets = list(MAX_DETECTIONS)
     evaluation.evaluate()
     evaluation.accumulate()

@@ -25,7 +25,7 @@ from lapsvm.arrays import (
     check_same_length,
 )
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.evaluation.average_precision import RECALL_GRIDS
+from lapsvm.evaluation.average_precision import RECALL_GRIDS, labelled_scores
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.signedinteger]
@@ -104,7 +104,10 @@ def paired_t_test(first: ArrayLike, second: ArrayLike, overlap: float = 0.0) -> 
     ShapeError, NotFiniteError, InputError
         If the values are not n >= 2 finite pairs, or `overlap` is negative.
     """
-    before, after = _pairs("first", first, "second", second, least=2)
+    before, after = as_floats("first", first, 1), as_floats("second", second, 1)
+    check_same_length("first", before, "second", after)
+    if len(before) < 2:
+        raise InputError(f"first and second must have at least 2 values, got {len(before)}.")
     if not overlap >= 0:
         raise InputError(f"overlap must be 0 or more, got {overlap}.")
     differences, n = after - before, len(before)
@@ -234,9 +237,7 @@ def image_ap_draws(scores: ArrayLike, labels: ArrayLike, counts: ArrayLike) -> F
     ShapeError, NotFiniteError, InputError
         If an array breaks its rule.
     """
-    values, signs = _pairs("scores", scores, "labels", labels)
-    if not np.isin(signs, (-1, 0, 1)).all():
-        raise InputError(f"labels must be +1, -1 or 0, got {signs[~np.isin(signs, (-1, 0, 1))][0]}.")
+    values, signs = labelled_scores(scores, labels)
     drawn = _as_counts(counts, len(values))
     order = np.argsort(-values, kind="stable")
     order = order[signs[order] != 0]
@@ -374,12 +375,3 @@ def _as_counts(counts: ArrayLike, n: int) -> Counts:
     if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "iu":
         raise ShapeError(f"counts must be whole numbers of shape (draws, {n}), got {array.shape} of {array.dtype}.")
     return array if array.dtype == np.int32 else array.astype(np.int64, copy=False)
-
-
-def _pairs(name: str, first: ArrayLike, other: str, second: ArrayLike, least: int = 0) -> tuple[Float64, Float64]:
-    """Return two checked arrays of equal length."""
-    before, after = as_floats(name, first, 1), as_floats(other, second, 1)
-    check_same_length(name, before, other, after)
-    if len(before) < least:
-        raise InputError(f"{name} and {other} must have at least {least} values, got {len(before)}.")
-    return before, after

@@ -150,12 +150,10 @@ class LatentEstimator(BagClassifier):
         if self.n_init > 1 and not (isinstance(self.init, str) and self.init == "random"):
             raise InputError(f"n_init must be 1 unless init is 'random', got {self.n_init}.")
         restarts = [replace(problem, seed=problem.seed + i) for i in range(self.n_init)]
-        return min(self._solve(restarts, bags), key=lambda solution: solution.objective)
-
-    def _solve(self, problems: list[LatentProblem], bags: Bags) -> list[LatentSolution]:
         callback = self.callback
         report = None if callback is None else lambda restart, record: callback({"restart": restart, **record})
-        return fit_many(problems, bags, report, candidates=self.candidates)
+        solutions = fit_many(restarts, bags, report, candidates=self.candidates)
+        return min(solutions, key=lambda solution: solution.objective)
 
 
 def feature_scale(scale: "str | float | None", bags: Bags) -> float:

@@ -1,6 +1,5 @@
 """The supervised rank SVM (AP-SVM, NDCG-SVM and others) as a scikit-learn classifier."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -210,8 +209,12 @@ class RankSVM(LinearRanker):
         self.classes_, labels = two_classes(targets)
         samples = as_samples(_with_ones(checked) if learned else checked)
         risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
-        dim = self.n_features_in_ + learned
-        solution = minimise(_oracle(risk, samples, labels), dim, self.C, self.tol, max_calls=self.max_calls)
+
+        def oracle(w: Float64) -> Plane:
+            violation = risk.violation(samples.scores(w), labels)
+            return Plane(-samples.weighted_sum(violation.coefficients), violation.offset)
+
+        solution = minimise(oracle, self.n_features_in_ + learned, self.C, self.tol, max_calls=self.max_calls)
         self.coef_, self.objective_ = solution.w[: self.n_features_in_], solution.objective
         self.duality_gap_, self.n_iter_ = solution.gap, solution.n_calls
         step = {name: getattr(solution, name) for name in ("objective", "dual", "gap")}
@@ -228,16 +231,6 @@ class RankSVM(LinearRanker):
         if not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(f"J must be 1 for the loss {self.loss!r}, which has no class weights, got {self.J}.")
         return WeightedZeroOneRisk(self.J)
-
-
-def _oracle(risk: Risk, samples: Samples, labels: Float64) -> Callable[[Float64], Plane]:
-    """Return the function that maps w to the plane of the most violated constraint."""
-
-    def oracle(w: Float64) -> Plane:
-        violation = risk.violation(samples.scores(w), labels)
-        return Plane(-samples.weighted_sum(violation.coefficients), violation.offset)
-
-    return oracle
 
 
 def as_samples(X: Any) -> Samples:

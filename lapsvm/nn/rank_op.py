@@ -120,12 +120,9 @@ def _ranking_weights(
 
 def _gradient(solved: Solved, scores: Array, factors: Array | float) -> Array:
     """Return the coefficients times the factor, or the factors (K,), in the type and shape of the scores."""
+    coefficients = solved.coefficients[0] if scores.ndim == 1 else solved.coefficients.T
     gradient = np.empty(scores.shape, dtype=scores.dtype)
-    if scores.ndim == 1:
-        np.multiply(solved.coefficients[0], factors, out=gradient, casting="same_kind")
-    else:
-        np.multiply(solved.coefficients.T, factors, out=gradient, casting="same_kind")
-    return gradient
+    return np.multiply(coefficients, factors, out=gradient, casting="same_kind")
 
 
 def _as_shape(values: Array, ndim: int, grouped: bool) -> Array:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lapsvm.arrays import Array, Float64
-from lapsvm.optim.certificate import CutPlanes
+
+_EPS = float(np.finfo(float).eps)
 
 
 class Plane(NamedTuple):
@@ -71,11 +72,6 @@ class Bundle:
         return self._gram[: self._size, : self._size]
 
     @property
-    def cut_planes(self) -> CutPlanes:
-        """The planes as the argument of `dual_bound`."""
-        return CutPlanes(self.gradients, self.offsets, np.sqrt(np.diagonal(self.gram)))
-
-    @property
     def max_norm(self) -> float:
         """The largest norm of a gradient."""
         return float(np.sqrt(np.diagonal(self.gram).max()))
@@ -109,6 +105,17 @@ class Bundle:
         """Return the w (d,) of a dual solution: minus the weighted sum of the gradients."""
         used = np.flatnonzero(weights)
         return np.asarray(-weights[used] @ self.gradients[used])
+
+    def dual_bound(self, weights: Float64) -> float:
+        """Return the dual value of `weights` (m,) >= 0 minus a bound of its rounding error."""
+        used = np.flatnonzero(weights)
+        a, offsets, norms = weights[used], self.offsets[used], np.sqrt(np.diagonal(self.gram))[used]
+        w = a @ self.gradients[used]
+        size = float(w @ w)
+        unit = (len(used) + 2) * _EPS  # includes the rounding of sum(a) to C
+        error = unit * float(a @ norms)  # of |w|
+        of_size, of_w = (len(w) + 2) * _EPS * size, error * (float(np.sqrt(size)) + error)
+        return float(a @ offsets) - 0.5 * size - (unit * float(a @ np.abs(offsets)) + of_w + of_size)
 
     def _append(self, plane: Plane) -> None:
         self._gradients[self._size], self._offsets[self._size] = plane.gradient, plane.offset

@@ -10,14 +10,11 @@ rounding error of the sums is bounded by their lengths (Higham, Accuracy and Sta
 3.1) and subtracted, so that the returned number is a lower bound for the stored planes.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from lapsvm.arrays import Float64
 from lapsvm.errors import CertificateError
 
-_EPS = float(np.finfo(float).eps)
 MISSED_GAIN = 0.02
 """Largest gap at convergence, as a share of the decrease from w = 0."""
 
@@ -28,34 +25,6 @@ NO_GAIN = 1e-6
 """Share of the tolerance: if the relative decrease from w = 0 is smaller, w = 0 is optimal."""
 
 _ORACLE_ROUNDING = 1e-10  # relative rounding error of the oracle's sums over samples; worst case eps times samples
-
-
-class CutPlanes(NamedTuple):
-    """The planes of a dual bound.
-
-    Attributes
-    ----------
-    gradients : (m, d) float64
-    offsets : (m,) float64
-    norms : (m,) float64
-        Euclidean norms of the gradients.
-    """
-
-    gradients: Float64
-    offsets: Float64
-    norms: Float64
-
-
-def dual_bound(planes: CutPlanes, weights: Float64) -> float:
-    """Return the dual value of `weights` (m,) >= 0 minus a bound of its rounding error."""
-    used = np.flatnonzero(weights)
-    a, offsets = weights[used], planes.offsets[used]
-    w = a @ planes.gradients[used]
-    size = float(w @ w)
-    unit = (len(used) + 2) * _EPS  # includes the rounding of sum(a) to C
-    error = unit * float(a @ planes.norms[used])  # of |w|
-    rounding = unit * float(a @ np.abs(offsets)) + error * (float(np.sqrt(size)) + error) + (len(w) + 2) * _EPS * size
-    return float(a @ offsets) - 0.5 * size - rounding
 
 
 def objective_rounding(w: Float64, C: float, max_norm: float, max_offset: float) -> float:

@@ -13,7 +13,6 @@ by side and compute all their planes in one pass over the data.
 
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lapsvm.arrays import Float64, check_positive
 from lapsvm.blas import one_blas_thread
 from lapsvm.optim.bundle import Bundle, Plane
-from lapsvm.optim.certificate import allowed_gap, dual_bound, objective_rounding, relative_gap
+from lapsvm.optim.certificate import allowed_gap, objective_rounding, relative_gap
 from lapsvm.optim.simplex_qp import solve_simplex_qp
 
 TARGET_DECREASE = 0.5
@@ -78,25 +77,14 @@ def objective_at(w: Float64, plane: Plane, C: float) -> float:
     return 0.5 * float(w @ w) + C * max(0.0, plane.value(w))
 
 
-@dataclass
 class _State:
-    """The planes, the best point and the bounds of the minimum."""
+    """The planes with their weights in the two small problems, the best point and the bounds of the minimum."""
 
-    C: float
-    bundle: Bundle
-    proximity: float
-    best_w: Float64
-    best: float = np.inf
-    dual: float = 0.0
-    max_norm: float = 0.0
-    plain: Float64 = field(default_factory=lambda: np.zeros(0))
-    proximal: Float64 = field(default_factory=lambda: np.zeros(0))
-    unused_calls: Float64 = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        m = len(self.bundle)
-        self.plain, self.unused_calls = np.zeros(m), np.zeros(m)
-        self.plain[0] = self.C
+    def __init__(self, C: float, bundle: Bundle, proximity: float, w: Float64):
+        self.C, self.bundle, self.proximity = C, bundle, proximity
+        self.best_w, self.best, self.dual, self.max_norm = w, np.inf, 0.0, 0.0
+        self.plain, self.unused_calls = np.zeros(len(bundle)), np.zeros(len(bundle))
+        self.plain[0] = C
         self.proximal = self.plain.copy()
 
     def add(self, w: Float64, plane: Plane) -> None:
@@ -113,7 +101,7 @@ class _State:
         self.plain = solve_simplex_qp(
             self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack
         ).weights
-        self.dual = max(self.dual, dual_bound(self.bundle.cut_planes, self.plain))
+        self.dual = max(self.dual, self.bundle.dual_bound(self.plain))
         self.max_norm = max(self.max_norm, self.bundle.max_norm)
 
     @property

@@ -172,7 +172,7 @@ def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
 
     Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
     """
-    if _passed.contains(loss.identity, (n_pos, n_neg)):
+    if (n_pos, n_neg) in _passed.get(id(loss.identity), ()):
         return
     positions = _sampled_positions(n_pos, n_neg)
     cache = evaluated(loss, n_pos, n_neg, positions)
@@ -180,7 +180,7 @@ def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
     cache.check_sign()
     if len(positions) == n_neg:
         cache.check_value()
-    _passed.add(loss.identity, (n_pos, n_neg))
+    _remember(loss.identity, (n_pos, n_neg))
 
 
 def _sampled_positions(n_pos: int, n_neg: int) -> list[int]:
@@ -201,24 +201,15 @@ def _shown(result: object) -> str:
     return f"an array of shape {shape}" if shape else f"{type(result).__name__} {str(result)[:40]!r}"
 
 
-class _PassedChecks:
-    """The sizes for which each living loss object passed `check_loss`."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[int, set[tuple[int, int]]] = {}
-
-    def contains(self, loss: object, size: tuple[int, int]) -> bool:
-        """Return whether the loss passed for this size."""
-        return size in self._sizes.get(id(loss), ())
-
-    def add(self, loss: object, size: tuple[int, int]) -> None:
-        """Record that the loss passed; objects without weak references are checked again each time."""
-        if id(loss) not in self._sizes:
-            try:
-                weakref.finalize(loss, self._sizes.pop, id(loss), None).atexit = False
-            except TypeError:
-                return
-        self._sizes.setdefault(id(loss), set()).add(size)
+# the sizes for which each living loss object passed `check_loss`, by its id
+_passed: dict[int, set[tuple[int, int]]] = {}
 
 
-_passed = _PassedChecks()
+def _remember(loss: object, size: tuple[int, int]) -> None:
+    """Record that a loss passed; objects without weak references are checked again each time."""
+    if id(loss) not in _passed:
+        try:
+            weakref.finalize(loss, _passed.pop, id(loss), None).atexit = False
+        except TypeError:
+            return
+    _passed.setdefault(id(loss), set()).add(size)

@@ -111,18 +111,23 @@ def as_scores(scores: ArrayLike) -> Float64:
     return array
 
 
-def positive_indices(labels: ArrayLike, n: int) -> Index:
-    """Return the indices of the positive labels in ascending order, after all checks of the labels."""
+def as_labels(labels: ArrayLike, n: int) -> Array:
+    """Return the labels (n,) as an array after all checks of each of them."""
     array = as_array("labels", labels)
     if array.shape != (n,):
         raise ShapeError(f"labels must have shape ({n},) like scores, got {array.shape}.")
-    kind = array.dtype.kind
-    if kind not in "biuf":
+    if array.dtype.kind not in "biuf":
         raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
     if not is_binary(array):
         check_finite("labels", array)
         check_binary("labels", array)
-    positive: Index = (array if kind == "b" else array > 0).nonzero()[0]
+    return array
+
+
+def positive_indices(labels: ArrayLike, n: int) -> Index:
+    """Return the indices of the positive labels in ascending order, after all checks of the labels."""
+    array = as_labels(labels, n)
+    positive: Index = (array if array.dtype.kind == "b" else array > 0).nonzero()[0]
     if not 0 < len(positive) < n:
         missing = "negative" if n and len(positive) == n else "positive"
         raise OneClassError(

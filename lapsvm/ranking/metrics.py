@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, check_binary, check_finite
-from lapsvm.errors import InputError, OneClassError, ShapeError
+from lapsvm.arrays import Array, Float64, Index, as_floats
+from lapsvm.errors import OneClassError
 from lapsvm.ranking.discounts import as_discount, tabulate
+from lapsvm.ranking.inference import as_labels
 
 
 def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
@@ -149,16 +150,9 @@ def positives_at_top(scores: ArrayLike, labels: ArrayLike) -> float:
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Float64, Array]:
     """Return the checked scores, and a mask of the positive samples."""
     values = as_floats("scores", scores, ndim=1)
-    array = as_array("labels", labels)
-    if array.shape != values.shape:
-        raise ShapeError(f"labels must have shape {values.shape} like scores, got {array.shape}.")
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"labels must be numbers or booleans, got dtype {array.dtype}.")
-    check_finite("labels", array)
-    check_binary("labels", array)
-    positive = np.asarray(array > 0)
+    positive = np.asarray(as_labels(labels, len(values)) > 0)
     if not positive.any():
-        raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(array)}.")
+        raise OneClassError(f"labels must hold at least one positive (> 0), got none among {len(values)}.")
     return values, positive
 
 

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
-from lapsvm.detection.onnx_file.graph import Graph, Tensor, import_onnx
+from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.grouping import grouped_windows
 from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
 from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
+from lapsvm.errors import import_extra
 
 FORMAT = "lapsvm onnx detector 1"
 _IR_VERSION = 8
@@ -58,7 +61,7 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     DataError, OptionError
         If the network cannot be read, or be part of another file.
     """
-    onnx = import_onnx()
+    onnx = import_extra("onnx", "photos", "the ONNX format needs the package onnx")
     embedded = EmbeddedNetwork.read(onnx, network, name)
     graph = Graph(onnx)
     picture = graph.input("picture", np.uint8, ["height", "width", 3])
@@ -95,19 +98,16 @@ def _scored_windows(
     windows = _windows(graph, planes, given, content.max_area)
     inside = clipped(windows, size.height, size.width)
     seen = reduced(graph, planes, content.max_side)
-    total, finest = None, None
+    found: list[tuple[Cells, Tensor]] = []
     for number, one in enumerate(content.passes):
         maps = network.run(graph, _batch(graph, seen, one), list(one.maps), f"pass{number}")
         for name, weights in one.maps.items():
             cells = as_cells(maps[name], inside, size.height, size.width)
-            part = map_scores(cells, weights)
-            total = part if total is None else total + part
-            finest = cells  # the last map of the first pass, unless there is another rule below
-        if number == 0:
-            first = finest
-    assert total is not None and first is not None  # noqa: S101, PT018 - for the type checker
-    scores = total.cast(np.float64) + graph.constant(np.array([detector.intercept for detector in content.detectors]))
-    return _Scored(windows, scores.transposed(1, 0), first)
+            found.append((cells, map_scores(cells, weights)))
+    finest = found[len(content.passes[0].maps) - 1][0]  # the last map of the first pass
+    intercepts = graph.constant(np.array([detector.intercept for detector in content.detectors]))
+    scores = reduce(add, [part for _, part in found]).cast(np.float64) + intercepts
+    return _Scored(windows, scores.transposed(1, 0), finest)
 
 
 def _windows(graph: Graph, planes: Tensor, given: Tensor, max_area: float) -> Tensor:

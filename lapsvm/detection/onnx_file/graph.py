@@ -8,27 +8,9 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import DependencyError, install_extra
 
 Number = int | float
 _MOST_ROUNDS = 10_000  # of a loop
-
-
-def import_onnx() -> Any:
-    """Return the package onnx.
-
-    Raises
-    ------
-    DependencyError
-        If it is not installed.
-    """
-    try:
-        import onnx
-    except ImportError:
-        raise DependencyError(
-            f"the ONNX format needs the package onnx, which is not installed; {install_extra('photos')}."
-        ) from None
-    return onnx
 
 
 def _operator(kind: str, dtype: Any = None) -> Callable[..., "Tensor"]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.errors import DataError, DependencyError, install_extra
+from lapsvm.errors import DataError, import_extra
 from lapsvm.features.extractors.networks import one_line
 
 _QUIET = 4  # fatal messages only: failures are raised as errors
@@ -31,12 +31,7 @@ class OnnxDetector:
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        try:
-            import onnxruntime
-        except ImportError:
-            raise DependencyError(
-                f"an exported detector needs ONNX Runtime, which is not installed; {install_extra('onnx')}."
-            ) from None
+        onnxruntime = import_extra("onnxruntime", "onnx", "an exported detector needs ONNX Runtime")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
         options.enable_mem_pattern = False  # pictures differ in size

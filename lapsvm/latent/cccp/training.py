@@ -26,7 +26,7 @@ from lapsvm.optim import Plane, Solution, cutting_plane, objective_at, run_with_
 from lapsvm.optim.certificate import allowed_fall
 
 Passes = Generator[Float64, BestWindows, LatentSolution]
-Start = tuple[ImputedWindows, list[Plane], float]  # the first windows, planes and proximity
+Start = tuple[ImputedWindows, list[Plane]]
 
 FIRST_GAP = 0.1  # gap of the first outer step
 _INITIAL_GAP = 0.01  # gap of the problem whose weights choose the first windows
@@ -89,16 +89,15 @@ class Training:
 
         A `previous` training, of the same problem at another C, supplies the start.
         """
-        imputed, planes, proximity = yield from self._start(previous)
-        self._end = yield from self._descend(imputed, planes, proximity, self._problem.tol)
+        imputed, planes = yield from self._start(previous)
+        self._end = yield from self._descend(imputed, planes, 1.0, self._problem.tol)
         return self._solution()
 
     def _start(self, previous: "Training | None") -> Generator[Float64, BestWindows, Start]:
-        """Return the first windows, planes and proximity."""
+        """Return the first windows and planes."""
         if previous is not None:
-            return *self._take_over(previous), 1.0
-        imputed = yield from self._initialise()
-        return imputed, [], 1.0
+            return self._take_over(previous)
+        return (yield from self._initialise()), []
 
     def _descend(
         self, imputed: ImputedWindows, planes: list[Plane], proximity: float, final: float
@@ -130,7 +129,7 @@ class Training:
         """The objective at w = 0, where all windows score alike."""
         return self._problem.C * self._problem.risk.violation(np.zeros(len(self._signs)), self._signs).offset
 
-    def _take_over(self, previous: "Training") -> tuple[ImputedWindows, list[Plane]]:
+    def _take_over(self, previous: "Training") -> Start:
         """Return the last windows and planes of another training, and start from its best point."""
         self._w, self._answer, self._trimming = previous._w, previous._answer, previous._trimming
         end = previous._end
@@ -180,10 +179,7 @@ class Training:
         steps = cutting_plane(self._dim, C, tol, max_calls=self._problem.max_calls, exact=exact, **options)
         w = next(steps)
         while True:
-            if w is self._w:
-                answer = self._answer
-            else:
-                answer = yield from self._query(w)
+            answer = self._answer if w is self._w else (yield from self._query(w))
             plane = self._plane(w, answer, imputed)
             if (objective := objective_at(w, plane, C)) < best:
                 best, self._w, self._answer = objective, w, answer

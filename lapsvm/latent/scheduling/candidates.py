@@ -168,9 +168,9 @@ class CandidateTraining(Training):
 
     def run(self, previous: Training | None = None) -> Passes:
         """Yield points and receive the best windows of passes; return the solution."""
-        imputed, planes, proximity = yield from self._start(previous)
+        imputed, planes = yield from self._start(previous)
         yield from self._load_candidates(imputed)
-        final, last = self._problem.tol, np.inf
+        proximity, final, last = 1.0, self._problem.tol, np.inf
         goal = max(final, FIRST_GAP)
         while True:
             end = yield from self._solve_on_candidates(imputed, planes, proximity, _FINER * goal)

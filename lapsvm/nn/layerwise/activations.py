@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call
-from torch.nn.functional import relu
 
 from lapsvm.nn.layerwise.network import MAX_POOLS, NORMS, TRAINED
 
@@ -48,13 +47,11 @@ def bounded_scores(modules: Sequence[nn.Module], at: Tensor, values: Tensor) -> 
 
 
 def _bounds(module: nn.Module, at: Tensor, upper: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
-    if isinstance(module, nn.ReLU):
-        return relu(upper), _chosen(module, at, lower)
-    if isinstance(module, MAX_POOLS):
+    if isinstance(module, (nn.ReLU, *MAX_POOLS)):
         return module(upper), _chosen(module, at, lower)
     if upper is lower:  # no choice so far
-        upper = lower = module(upper)
-        return upper, lower
+        both = module(upper)
+        return both, both
     if not isinstance(module, (*TRAINED, *NORMS)):
         return module(upper), module(lower)
     centre: Tensor = module((upper + lower) / 2)

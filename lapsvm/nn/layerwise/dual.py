@@ -4,8 +4,6 @@ The primal is ``lam/2 |w|^2 + mu/2 |w - w_0|^2 + sum_b share_b H_b(w)``, where e
 plane below each H_b is a point of the dual; w is the minimiser with the planes in place of the H_b.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from lapsvm.arrays import Float64
@@ -101,15 +99,13 @@ class BlockDual:
 
     def _update(self) -> None:
         self.w = (self._mu * self._start - self._gradient) / (self._lam + self._mu)
-        self._terms = list(self._summands())
+        self._terms = [  # of the primal at w, the planes in place of H_b
+            self._offset,
+            float(self._gradient @ self.w),
+            0.5 * self._lam * float(self.w @ self.w),
+            0.5 * self._mu * float(np.sum((self.w - self._start) ** 2)),
+        ]
         self.value = float(sum(self._terms))
-
-    def _summands(self) -> Iterator[float]:
-        """Yield the terms of the primal at w, the planes in place of H_b."""
-        yield self._offset
-        yield float(self._gradient @ self.w)
-        yield 0.5 * self._lam * float(self.w @ self.w)
-        yield 0.5 * self._mu * float(np.sum((self.w - self._start) ** 2))
 
     def _check(self, before: float) -> None:
         rounding = _ROUNDING * len(self._shares) * sum(map(abs, self._terms))

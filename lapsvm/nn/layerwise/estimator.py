@@ -198,7 +198,8 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         hinge = SummedHinge(as_loss(self.loss), float(self.scale), self.method)
         squares = {layers[place].name: _square(layers[place].module) for place in places}
         effort = Effort(float(self.tol), int(self.max_epochs), self.report_primal)
-        descent = Descent(squares, blocks, hinge, float(self.lam), self._mu(), effort, rng)
+        mu = 10 * float(self.lam) if self.mu is None else float(self.mu)
+        descent = Descent(squares, blocks, hinge, float(self.lam), mu, effort, rng)
         for number in range(self.passes):
             for place in places:
                 before, layer = self._run(layers[:place], inputs), layers[place]
@@ -236,9 +237,6 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
                 f"{tuple(probe.shape)}."
             )
         return found.numel() // len(probe)
-
-    def _mu(self) -> float:
-        return 10 * float(self.lam) if self.mu is None else float(self.mu)
 
     def _check(self) -> None:
         """Raise InputError or OptionError unless each option keeps its rule."""
