@@ -6,7 +6,7 @@ from lapsvm.latent.cccp.structural import StructuralProblem
 from lapsvm.latent.known_boxes import KnownBoxes
 from lapsvm.latent.refinement import refine
 from lapsvm.latent.scheduling.many import fit_many, fit_paths
-from lapsvm.latent.scheduling.passes import PassCounts
+from lapsvm.latent.scheduling.pool import PassCounts
 from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 __all__ = [

@@ -12,8 +12,9 @@ from lapsvm.bags import Bags, as_bags
 from lapsvm.errors import ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
 from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool
-from lapsvm.latent.scheduling.passes import PassCounts, run_all
+from lapsvm.latent.scheduling.passes import run_all
 from lapsvm.latent.scheduling.paths import PathTraining
+from lapsvm.latent.scheduling.pool import PassCounts
 from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 Progress = Callable[[int, dict[str, Any]], None]

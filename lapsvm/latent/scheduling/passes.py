@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,36 +12,8 @@ from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
 from lapsvm.blas import one_blas_thread
 from lapsvm.latent.scheduling.paths import PathTraining
-from lapsvm.latent.scheduling.pool import Pool
+from lapsvm.latent.scheduling.pool import PassCounts, Pool
 from lapsvm.latent.scheduling.replay_log import ReplayLog
-
-
-@dataclass
-class PassCounts:
-    """The cost of training; counts of several calls add up.
-
-    Attributes
-    ----------
-    passes : int
-        Passes over all windows, each shared by all problems; not those that a log answered.
-    vectors : int
-        Weight vectors of these passes.
-    bytes_read : int
-        Bytes of features that were read by passes, by passes over positives alone, and to copy candidates.
-    candidate_calls : int
-        How often one problem's candidates were scored.
-    candidate_bytes : int
-        Bytes of candidates that this read.
-    peak_candidate_bytes : int
-        Most bytes of candidates in memory at once.
-    """
-
-    passes: int = 0
-    vectors: int = 0
-    bytes_read: int = 0
-    candidate_calls: int = 0
-    candidate_bytes: int = 0
-    peak_candidate_bytes: int = 0
 
 
 def run_all(
@@ -54,7 +25,10 @@ def run_all(
     log: ReplayLog | None,
 ) -> None:
     """Run passes until all trainings have ended."""
-    source = _PassSource(bags, pool, PassCounts() if pass_counts is None else pass_counts, log)
+    counts = PassCounts() if pass_counts is None else pass_counts
+    source = _PassSource(bags, pool, counts, log)
+    if pool is not None:
+        pool.counts = counts
     with one_blas_thread(), _thread_map(bags.threads, len(trainings)) as map_all:
         running = list(trainings)
         while running:
@@ -66,16 +40,15 @@ def run_all(
             if waiting:
                 answers = source.answers([training.point for training in waiting])
                 map_all(PathTraining.receive, waiting, answers)
-            source.update_candidates()
-    source.finish()
+            if pool is not None:
+                pool.update()
 
 
 class _PassSource:
-    """Answers weight vectors by passes over all windows, and supplies a pool with its candidates."""
+    """Answers weight vectors by passes over all windows."""
 
     def __init__(self, bags: Bags, pool: Pool | None, pass_counts: PassCounts, log: ReplayLog | None):
         self._bags, self._pool, self._counts, self._log = bags, pool, pass_counts, log
-        self._row_bytes = bags.dim * bags.dtype.itemsize
 
     def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
         """Return every bag's best window at each point, from the log or from one pass."""
@@ -91,26 +64,11 @@ class _PassSource:
         """Return the best windows for each column of `weights` from one pass."""
         self._counts.passes += 1
         self._counts.vectors += weights.shape[1]
-        self._counts.bytes_read += self._bags.n_windows * self._row_bytes
+        self._counts.bytes_read += self._bags.n_windows * self._bags.dim * self._bags.dtype.itemsize
         if self._pool is not None:
             return self._pool.best(weights)
         best = self._bags.best(weights)
         return [best.column(j) for j in range(weights.shape[1])]
-
-    def update_candidates(self) -> None:
-        """Copy the candidates that were requested since the last pass."""
-        if self._pool is None:
-            return
-        self._pool.update()
-        self._counts.peak_candidate_bytes = max(self._counts.peak_candidate_bytes, self._pool.n_rows * self._row_bytes)
-
-    def finish(self) -> None:
-        """Add the cost of the candidates to the counts."""
-        if self._pool is not None:
-            pool = self._pool
-            self._counts.candidate_calls += pool.calls
-            self._counts.candidate_bytes += pool.scored_rows * self._row_bytes
-            self._counts.bytes_read += (pool.copied_rows + pool.read_rows) * self._row_bytes
 
 
 @contextmanager

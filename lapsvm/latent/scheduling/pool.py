@@ -21,6 +21,34 @@ MOST_BYTES = 2 << 30
 _MOST_SHARE = 0.5  # of all windows; with more of them, passes over all would cost less
 
 
+@dataclass
+class PassCounts:
+    """The cost of training; counts of several calls add up.
+
+    Attributes
+    ----------
+    passes : int
+        Passes over all windows, each shared by all problems; not those that a log answered.
+    vectors : int
+        Weight vectors of these passes.
+    bytes_read : int
+        Bytes of features that were read by passes, by passes over positives alone, and to copy candidates.
+    candidate_calls : int
+        How often one problem's candidates were scored.
+    candidate_bytes : int
+        Bytes of candidates that this read.
+    peak_candidate_bytes : int
+        Most bytes of candidates in memory at once.
+    """
+
+    passes: int = 0
+    vectors: int = 0
+    bytes_read: int = 0
+    candidate_calls: int = 0
+    candidate_bytes: int = 0
+    peak_candidate_bytes: int = 0
+
+
 @dataclass(frozen=True)
 class PassAnswer(BestWindows):
     """Every bag's best window, and the best ones of its sections.
@@ -53,17 +81,24 @@ class Pool:
     most_bytes : int, default 2 GiB
         Limit for the copies, which never exceed half of the windows either. Beyond it each problem receives fewer
         optional windows; the needed ones are always copied.
+
+    Attributes
+    ----------
+    bags : Bags
+    counts : PassCounts
+        To which the cost of the candidates is added.
     """
 
     def __init__(self, bags: Bags, count: int, most_bytes: int = MOST_BYTES):
-        self._bags, self._sections = bags, bags.subdivided(count)
+        self.bags, self._sections = bags, bags.subdivided(count)
+        self.counts = PassCounts()
         self._first = self._sections.offsets[:-1]  # of each section, its first window among all
         self._owner = np.searchsorted(bags.offsets, self._first, side="right") - 1
         self._rank = np.arange(len(self._first)) - np.searchsorted(self._owner, self._owner)
         self.count = int(self._rank.max()) + 1  # most sections of a bag
         self._empty = self._sections.n_competing == 0
-        row_bytes = max(1, bags.dim * bags.dtype.itemsize)
-        self._most = int(min(most_bytes // row_bytes, _MOST_SHARE * bags.n_windows))
+        self._row_bytes = max(1, bags.dim * bags.dtype.itemsize)
+        self._most = int(min(most_bytes // self._row_bytes, _MOST_SHARE * bags.n_windows))
         self._requests: dict[Hashable, WindowRequest] = {}
         self._available: dict[Hashable, Index] = {}
         self._slots = np.full(bags.n_windows, -1, dtype=np.int32)
@@ -71,12 +106,6 @@ class Pool:
         self._held = np.empty(0, dtype=np.intp)  # the window in each slot
         self._copies = bags.subset([0])  # replaced once windows are copied
         self._counting = Lock()
-        self.calls = self.scored_rows = self.copied_rows = self.read_rows = 0
-
-    @property
-    def bags(self) -> Bags:
-        """The images."""
-        return self._bags
 
     @property
     def n_rows(self) -> int:
@@ -90,10 +119,10 @@ class Pool:
 
     def _answer(self, best: BestWindows) -> PassAnswer:
         """Return the best windows of the bags, given those of their sections; the first of equal scores."""
-        shape = self._bags.n_bags, self.count
+        shape = self.bags.n_bags, self.count
         scores, windows = np.full(shape, -np.inf), np.full(shape, -1)
         scores[self._owner, self._rank] = np.where(self._empty, -np.inf, best.score)
-        inside = self._first - self._bags.offsets[self._owner] + best.index
+        inside = self._first - self.bags.offsets[self._owner] + best.index
         windows[self._owner, self._rank] = np.where(self._empty, -1, inside)
         order = np.argsort(-scores, axis=1, kind="stable")
         others = np.take_along_axis(windows, order, axis=1)
@@ -102,8 +131,8 @@ class Pool:
     @cached_property
     def at_zero(self) -> PassAnswer:
         """The answer at w = 0, where the first competing window of each section is best."""
-        zeros = np.zeros(self._bags.dim)
-        if np.array_equal(self._bags.n_competing, np.diff(self._bags.offsets)):
+        zeros = np.zeros(self.bags.dim)
+        if np.array_equal(self.bags.n_competing, np.diff(self.bags.offsets)):
             return self._answer(BestWindows(np.zeros(len(self._first), dtype=np.intp), np.zeros(len(self._first))))
         return self.best(zeros[:, None])[0]
 
@@ -132,6 +161,7 @@ class Pool:
                 break
             most //= 2
         self._replace(windows)
+        self.counts.peak_candidate_bytes = max(self.counts.peak_candidate_bytes, self.n_rows * self._row_bytes)
 
     def _union(self, arrays: Iterable[Index]) -> Index:
         """Return all distinct windows, sorted, without -1; marks are faster than to sort those of many classes."""
@@ -141,7 +171,7 @@ class Pool:
 
     def _marks(self, arrays: Iterable[Index]) -> Array:
         """Return the mask (n_windows + 1,) of these windows, of which the last stands for -1."""
-        marked = np.zeros(self._bags.n_windows + 1, dtype=np.bool_)
+        marked = np.zeros(self.bags.n_windows + 1, dtype=np.bool_)
         for windows in arrays:
             marked[windows] = True
         return marked
@@ -162,13 +192,13 @@ class Pool:
         held = np.empty(len(windows), dtype=np.intp)
         held[: len(stay)][stay[: len(windows)]] = self._held[stay]
         self._rows[slots[: len(moved)]] = self._rows[self._slots[moved]]
-        owners = np.searchsorted(self._bags.offsets, new, side="right") - 1
-        self._rows[slots[len(moved) :]] = self._bags.stored_rows(owners, new - self._bags.offsets[owners])
+        owners = np.searchsorted(self.bags.offsets, new, side="right") - 1
+        self._rows[slots[len(moved) :]] = self.bags.stored_rows(owners, new - self.bags.offsets[owners])
         held[slots] = np.append(moved, new)
         self._held, self._slots[held] = held, np.arange(len(held), dtype=np.int32)
-        self.copied_rows += len(new)
+        self.count_work(read_rows=len(new))
         if len(held):
-            self._copies = Bags(self._rows[: len(held)], [0, len(held)], self._bags.scale, threads=self._bags.threads)
+            self._copies = Bags(self._rows[: len(held)], [0, len(held)], self.bags.scale, threads=self.bags.threads)
 
     def _grow(self, rows: int) -> None:
         """Allocate memory for `rows` rows."""
@@ -179,8 +209,9 @@ class Pool:
     def count_work(self, *, calls: int = 0, scored_rows: int = 0, read_rows: int = 0) -> None:
         """Add to the counts; safe to call from several threads."""
         with self._counting:
-            self.calls, self.scored_rows = self.calls + calls, self.scored_rows + scored_rows
-            self.read_rows += read_rows
+            self.counts.candidate_calls += calls
+            self.counts.candidate_bytes += scored_rows * self._row_bytes
+            self.counts.bytes_read += read_rows * self._row_bytes
 
     def scores(self, weights: ArrayLike, windows: Index) -> Float64:
         """Return the score (m,) of windows in the pool, summed in float64."""

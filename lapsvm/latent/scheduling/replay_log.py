@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -61,9 +60,7 @@ class ReplayLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def remove(self) -> None:
