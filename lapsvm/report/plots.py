@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
+from lapsvm.detection import Reliability
 from lapsvm.report.contents import CccpStep, ClassSummary, Curve
 
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
@@ -114,9 +115,12 @@ def precision_recall_plot(name: str, curve: Curve) -> Plot:
     return _plots([_Series(label, ("Recall", "Precision"), axes, recall, precision, dotted=False)])[0]
 
 
-def reliability_plot(name: str, probabilities: Float64, shares: Float64, ece: float) -> Plot:
+def reliability_plot(name: str, reliability: Reliability) -> Plot:
     """Return the plot of the share of pictures that show a class over their probability, and the diagonal."""
-    label = f"Share of pictures with {name} over their probability; expected calibration error {ece:.3f}."
+    probabilities, shares = (
+        np.array([getattr(point, axis) for point in reliability.curve]) for axis in ("probability", "share")
+    )
+    label = f"Share of pictures with {name} over their probability; expected calibration error {reliability.ece:.3f}."
     series = _Series(label, ("Probability", "Share with the class"), (_UNIT, _UNIT), probabilities, shares)
     plot = _plots([series])[0]
     return replace(plot, guide=f"{plot.left:g},{plot.bottom:g} {plot.right:g},{plot.top:g}")

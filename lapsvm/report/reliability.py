@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lapsvm.detection import Reliability
 from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents
@@ -39,8 +37,7 @@ def reliability_view(contents: Contents) -> ReliabilityView | None:
     table = FigureTable(
         "Probabilities", f"held out on {summary.train.name}", _caption(bool(thresholds)), header, rows, last
     )
-    plots = tuple((name, _plot(name, one)) for name, one in known.items())
-    return ReliabilityView(table, plots)
+    return ReliabilityView(table, tuple((name, reliability_plot(name, one)) for name, one in known.items()))
 
 
 def _caption(has_thresholds: bool) -> str:
@@ -66,9 +63,3 @@ def _threshold_cell(found: Mapping[str, float | None] | None, figure: str) -> Ce
         return Cell(UNDEFINED)
     probability = f"probability {decimal(found['probability'])}, " if found["probability"] is not None else ""
     return Cell(decimal(found[figure]), f"{probability}score {found['score']:.4g}")
-
-
-def _plot(name: str, reliability: Reliability) -> Plot:
-    probabilities = np.array([point.probability for point in reliability.curve])
-    shares = np.array([point.share for point in reliability.curve])
-    return reliability_plot(name, probabilities, shares, reliability.ece)

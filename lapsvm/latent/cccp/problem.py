@@ -115,11 +115,9 @@ class LatentProblem:
 
     def fixed(self, bags: Bags) -> Index:
         """Return the fixed windows (n_bags,), -1 where all windows compete."""
-        return (
-            np.full(bags.n_bags, -1)
-            if self.fixed_windows is None
-            else as_whole_numbers("fixed_windows", self.fixed_windows)
-        )
+        if self.fixed_windows is None:
+            return np.full(bags.n_bags, -1)
+        return as_whole_numbers("fixed_windows", self.fixed_windows)
 
     def initial_windows(self, bags: Bags, positives: Index) -> Index | None:
         """Return the positives' first windows if `init` holds windows, else None."""
