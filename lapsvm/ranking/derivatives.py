@@ -9,16 +9,13 @@ evaluated derivatives. Only `check_loss` with few negatives, or :class:`lapsvm.t
 import math
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from lapsvm._ext import inference as _kernel
 from lapsvm.arrays import Float64, Index
 from lapsvm.errors import InputError
-
-if TYPE_CHECKING:
-    from lapsvm.ranking.losses import RankLoss
 
 # limits of the complete check; each row costs one call of the user's method, once per object and size
 _ROWS, _VALUES = 1 << 14, 1 << 22
@@ -30,16 +27,30 @@ _LARGEST = 1e290
 _ROUNDING = 1e-12
 
 
+class UserLoss(Protocol):
+    """The part of `lapsvm.ranking.RankLoss` that the checks use."""
+
+    @property
+    def identity(self) -> object:
+        """The object that defines the loss."""
+
+    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> Any:
+        """Return d_j(i) for ranks i."""
+
+    def value(self, above: Index, n_neg: int) -> Any:
+        """Return Delta."""
+
+
 class DerivativeCache:
     """Evaluates derivatives for the kernels and stores them for the checks.
 
     Parameters
     ----------
-    loss : RankLoss
+    loss : UserLoss
     n_pos, n_neg : int
     """
 
-    def __init__(self, loss: "RankLoss", n_pos: int, n_neg: int) -> None:
+    def __init__(self, loss: UserLoss, n_pos: int, n_neg: int) -> None:
         self._loss, self._n_pos, self._n_neg = loss, n_pos, n_neg
         self._rows: list[Float64] = []
         self._starts: list[tuple[int, int]] = []
@@ -141,7 +152,7 @@ class DerivativeCache:
         )
 
 
-def value(loss: "RankLoss", above: Index, n_neg: int) -> float:
+def value(loss: UserLoss, above: Index, n_neg: int) -> float:
     """Return Delta from the loss's `value` method.
 
     Raises
@@ -159,7 +170,7 @@ def value(loss: "RankLoss", above: Index, n_neg: int) -> float:
     return delta
 
 
-def evaluated(loss: "RankLoss", n_pos: int, n_neg: int, positions: Iterable[int]) -> DerivativeCache:
+def evaluated(loss: UserLoss, n_pos: int, n_neg: int, positions: Iterable[int]) -> DerivativeCache:
     """Return the derivatives of all ranks at the positions."""
     cache = DerivativeCache(loss, n_pos, n_neg)
     for j in positions:
@@ -167,7 +178,7 @@ def evaluated(loss: "RankLoss", n_pos: int, n_neg: int, positions: Iterable[int]
     return cache
 
 
-def check_loss(loss: "RankLoss", n_pos: int, n_neg: int) -> None:
+def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
     """Raise InputError if the loss violates C2 or falls below 0 with so many samples; runs once per object and size.
 
     Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
