@@ -8,13 +8,13 @@ The pickles may name only what a state dict needs, in place of which stands what
 import pickle
 from collections.abc import Callable
 from io import BytesIO
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.errors import DataError
+from lapsvm.features.extractors.networks import one_line
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _COUNT_BYTES = 8
@@ -38,9 +38,11 @@ class _View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-
-class _FormatError(Exception):
-    """The content is not what this reader knows; the argument says why."""
+    def of(self, elements: Array) -> Array:
+        """Return a contiguous copy of the part; ValueError if it reaches out of the storage."""
+        size = elements.itemsize
+        strides = [stride * size for stride in self.strides]
+        return np.ndarray(self.shape, elements.dtype, elements.data, self.offset * size, strides).copy()
 
 
 def read_legacy_checkpoint(content: bytes) -> dict[str, Array]:
@@ -49,7 +51,8 @@ def read_legacy_checkpoint(content: bytes) -> dict[str, Array]:
     Parameters
     ----------
     content : bytes
-        Of a file that ``torch.save`` wrote without a zip file, on a little-endian machine.
+        Of a file that ``torch.save`` wrote without a zip file, on a little-endian machine. Its hash is what shows that
+        it is undamaged.
 
     Returns
     -------
@@ -62,57 +65,29 @@ def read_legacy_checkpoint(content: bytes) -> dict[str, Array]:
         If the content is something else, or is cut short.
     """
     try:
-        return _tensors(content)
-    except _FormatError as reason:
-        raise DataError(f"a checkpoint must be a state dict in torch's legacy format, but {reason}.") from None
+        return _tensors(BytesIO(content))
+    except Exception as error:  # noqa: BLE001 - what is no state dict may lead the reader of pickles anywhere
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise DataError(f"a checkpoint must be a state dict in torch's legacy format, but gave {reason}.") from None
 
 
-def _tensors(content: bytes) -> dict[str, Array]:
-    """Return the tensors, or raise _FormatError."""
-    file = BytesIO(content)
-    magic, protocol, machine, state, keys = (_read_pickle(file) for _ in range(5))
-    if (magic, protocol) != (_MAGIC, _PROTOCOL) or not isinstance(machine, dict):
-        raise _FormatError("it does not begin as one")
-    if machine.get("little_endian") is not True:
-        raise _FormatError("it is big-endian")
-    if not (isinstance(state, dict) and all(isinstance(view, _View) for view in state.values())):
-        raise _FormatError("it does not hold tensors by name")
+def _tensors(file: BytesIO) -> dict[str, Array]:
+    """Return the tensors."""
+    magic, protocol, machine, state, keys = (_StateReader(file, fix_imports=False).load() for _ in range(5))
+    if (magic, protocol, machine["little_endian"]) != (_MAGIC, _PROTOCOL, True):
+        raise ValueError("it does not begin as one of a little-endian machine")
     known = {view.storage.key: view.storage for view in state.values()}
-    if any(known[view.storage.key] != view.storage for view in state.values()):
-        raise _FormatError("it gives a storage two sizes")
-    storages = _read_storages(content, file.tell(), keys, known)
-    return {str(name): _as_array(view, storages[view.storage.key]) for name, view in state.items()}
+    storages = {key: _elements(file, known[key]) for key in keys}
+    return {name: view.of(storages[view.storage.key]) for name, view in state.items()}
 
 
-def _read_storages(content: bytes, place: int, keys: Any, known: dict[str, _Storage]) -> dict[str, Array]:
-    """Return the elements of every storage by its key."""
-    if not isinstance(keys, list) or len(keys) != len(set(keys)) or set(keys) != set(known):
-        raise _FormatError("its storages are not those of its tensors")
-    storages = {}
-    for key in keys:
-        begin = place + _COUNT_BYTES
-        count = int.from_bytes(content[place:begin], "little")
-        place = begin + known[key].size * np.dtype(known[key].kind).itemsize
-        if len(content) < place or count != known[key].size:
-            raise _FormatError("it is cut short, or its storages have other sizes than it says")
-        storages[key] = np.frombuffer(content[begin:place], known[key].kind)
-    if place != len(content):
-        raise _FormatError("something follows its storages")
-    return storages
-
-
-def _as_array(view: _View, elements: Array) -> Array:
-    """Return a contiguous copy of what a tensor sees of its storage."""
-    numbers = (view.offset, *view.shape, *view.strides)
-    if len(view.shape) != len(view.strides) or any(type(number) is not int or number < 0 for number in numbers):
-        raise _FormatError("a tensor has an impossible shape")
-    if prod(view.shape) == 0:
-        return np.empty(view.shape, elements.dtype)
-    last = view.offset + sum((side - 1) * stride for side, stride in zip(view.shape, view.strides, strict=True))
-    if last >= len(elements):
-        raise _FormatError("a tensor reaches out of its storage")
-    strides = [stride * elements.itemsize for stride in view.strides]
-    return np.lib.stride_tricks.as_strided(elements[view.offset :], view.shape, strides, writeable=False).copy()
+def _elements(file: BytesIO, storage: _Storage) -> Array:
+    """Return the elements of the next storage of a file."""
+    count = int.from_bytes(file.read(_COUNT_BYTES), "little")
+    elements = np.frombuffer(file.read(storage.size * np.dtype(storage.kind).itemsize), storage.kind)
+    if not count == len(elements) == storage.size:
+        raise ValueError("it is cut short, or its storages have other sizes than it says")
+    return elements
 
 
 class _StateReader(pickle.Unpickler):
@@ -122,38 +97,18 @@ class _StateReader(pickle.Unpickler):
     """
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for a name, or raise _FormatError."""
+        """Return what stands for a name; ValueError for one that no state dict needs."""
         text = f"{module} {name}"
-        known: dict[str, str | Callable[..., Any]] = {**_TYPES, _DICT: type("State", (dict,), {}), _TENSOR: _tensor()}
+        known: dict[str, str | Callable[..., Any]] = {
+            **_TYPES,
+            _DICT: type("State", (dict,), {}),
+            _TENSOR: lambda storage, offset, shape, strides, *_: _View(storage, offset, shape, strides),
+        }
         if text not in known:
-            raise _FormatError(f"its pickle names {text}, which no state dict needs")
+            raise ValueError(f"its pickle names {text}, which no state dict needs")
         return known[text]
 
     def persistent_load(self, pid: Any) -> _Storage:
         """Return the storage that a tuple names."""
-        word, kind, key, _device, size, whole = pid
-        is_known = word == "storage" and whole is None and kind in _TYPES.values()
-        if not (is_known and isinstance(key, str) and type(size) is int and size >= 0):
-            raise _FormatError("its pickle is malformed")
+        _word, kind, key, _device, size, _whole = pid
         return _Storage(key, kind, size)
-
-
-def _tensor() -> Callable[..., _View]:
-    """Return the function that pickles call to make a tensor."""
-
-    def tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _View:
-        if not (isinstance(storage, _Storage) and isinstance(shape, tuple) and isinstance(strides, tuple)):
-            raise _FormatError("its pickle is malformed")
-        return _View(storage, offset, shape, strides)
-
-    return tensor
-
-
-def _read_pickle(file: BytesIO) -> Any:
-    """Return the value of the next pickle."""
-    try:
-        return _StateReader(file, fix_imports=False).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
-        raise _FormatError("its pickle is malformed") from None
-    except MemoryError:
-        raise _FormatError("its pickle says that it is larger than memory") from None
