@@ -5,7 +5,7 @@ Pickled objects are refused, because reading them may run code.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +14,26 @@ import numpy as np
 from lapsvm.arrays import Index
 from lapsvm.errors import ExternalFileError, MissingError
 from lapsvm.features.external.numpy_files import load_npy, opened_npz
-from lapsvm.features.external.windows import (
-    TRUTH_NAME,
-    ArrayNames,
-    BoxConvention,
-    ExternalSource,
-    ExternalWindows,
-    checked_windows,
-)
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import NOT_PARSED, is_named, read_regular
 
 INDEX = "index.json"
 
 
 def files_below(path: Path, suffix: str) -> dict[str, Path]:
-    """Return the files with a suffix in a folder by name, sorted; for a file, that file alone."""
+    """Return the files with a suffix in a folder by name, sorted; for a file, that file alone.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    """
     if path.is_file():
         return {path.stem: path}
     files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))
+    if not files:
+        raise MissingError(f"folder {path} holds no {suffix} file.")
     return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
-
-
-def file_per_picture(
-    path: Path, files: Mapping[str, Path], load: Callable[[Path, ArrayNames, bool], ExternalWindows],
-    has_features: bool, names: ArrayNames, convention: BoxConvention,
-) -> ExternalSource:  # fmt: skip
-    """Return the source of a folder whose `files` by picture's name `load` reads: (file, names, features or not)."""
-
-    def read(key: str, features: bool) -> ExternalWindows:
-        return load(files[key], names, features)
-
-    return ExternalSource(str(path), tuple(files), convention, has_features, read)
 
 
 def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
@@ -60,23 +49,15 @@ def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
         If the first one is none, or lacks its boxes.
     """
     files = files_below(path, ".npz")
-    if not files:
-        raise MissingError(f"folder {path} holds no .npz file.")
     first = next(iter(files.values()))
     with opened_npz(first) as archive:
         has_features = names.features_in(archive, str(first)) is not None
-    return file_per_picture(path, files, read_npz, has_features, names, BoxConvention())
 
+    def read(key: str, features: bool) -> ExternalWindows:
+        with opened_npz(files[key]) as archive:
+            return names.windows(str(files[key]), archive, features)
 
-def read_npz(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
-    """Return the windows of one ``.npz`` file."""
-    where = str(path)
-    with opened_npz(path) as archive:
-        boxes = archive[names.boxes_in(archive, where)]
-        name = names.features_in(archive, where) if features else None
-        values = None if name is None else archive[name]
-        truth = archive.get(TRUTH_NAME)
-    return checked_windows(where, boxes, values, truth)
+    return ExternalSource(str(path), tuple(files), BoxConvention(), has_features, read)
 
 
 def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 - every format takes it

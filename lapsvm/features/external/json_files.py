@@ -7,14 +7,7 @@ from typing import Any
 
 from lapsvm.errors import ExternalFileError
 from lapsvm.features.external.arrays import is_index, open_npy
-from lapsvm.features.external.windows import (
-    TRUTH_NAME,
-    ArrayNames,
-    BoxConvention,
-    ExternalSource,
-    ExternalWindows,
-    checked_windows,
-)
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.files import NOT_PARSED, read_regular
 
 
@@ -29,9 +22,7 @@ def _source(
             entry = {names.boxes or "boxes": entry}
         if not isinstance(entry, dict):
             raise ExternalFileError(f"{place} must be an object or a list of boxes, got {type(entry).__name__}.")
-        boxes = entry[names.boxes_in(entry, place)]
-        name = names.features_in(entry, place) if features else None
-        return checked_windows(place, boxes, None if name is None else entry[name], entry.get(TRUTH_NAME))
+        return names.windows(place, entry, features)
 
     return ExternalSource(where, tuple(entries), convention, has_features, read)
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import ExternalFileError, MissingError
-from lapsvm.features.external.arrays import check_different, file_per_picture, files_below
+from lapsvm.errors import ExternalFileError
+from lapsvm.features.external.arrays import check_different, files_below
 from lapsvm.features.external.matlab import read_mat_variables
 from lapsvm.features.external.windows import (
     BOX_NAMES,
     FEATURE_NAMES,
-    TRUTH_NAME,
     ArrayNames,
     BoxConvention,
     ExternalSource,
@@ -44,8 +43,6 @@ def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
         If the first one is of version 7.3, truncated, or lacks its boxes.
     """
     files = files_below(path, ".mat")
-    if not files:
-        raise MissingError(f"folder {path} holds no .mat file.")
     first = next(iter(files.values()))
     content = read_mat_variables(first, lambda name: name == IMAGES or not _is_features(name, names))
     if IMAGES in content:
@@ -58,16 +55,12 @@ def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
     has_features = names.features_in(fields, str(first)) is not None
     boxes = names.boxes_in(fields, str(first))
     convention = CACHE if has_features else EDGE_BOXES if boxes == "bbs" else LIST
-    return file_per_picture(path, files, read_mat, has_features, names, convention)
 
+    def read(key: str, features: bool) -> ExternalWindows:
+        content = read_mat_variables(files[key], lambda name: features or not _is_features(name, names))
+        return names.windows(str(files[key]), _fields(content, names), features)
 
-def read_mat(path: Path, names: ArrayNames, features: bool) -> ExternalWindows:
-    """Return the windows of one picture's file."""
-    where = str(path)
-    fields = _fields(read_mat_variables(path, lambda name: features or not _is_features(name, names)), names)
-    boxes = fields[names.boxes_in(fields, where)]
-    name = names.features_in(fields, where) if features else None
-    return checked_windows(where, boxes, None if name is None else fields[name], fields.get(TRUTH_NAME))
+    return ExternalSource(str(path), tuple(files), convention, has_features, read)
 
 
 def _is_features(name: str, names: ArrayNames) -> bool:

@@ -5,11 +5,11 @@ the file's size before memory is asked for.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -52,7 +52,7 @@ def load_npy(path: Path, mapped: bool = False) -> Array:
     return np.asarray(array)
 
 
-class Archive:
+class Archive(Mapping[str, Array]):
     """An ``.npz`` file: its arrays by name, each checked before it is read.
 
     Parameters
@@ -69,9 +69,8 @@ class Archive:
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
-    def get(self, name: str) -> Array | None:
-        """Return an array; None if there is none of this name."""
-        return self[name] if name in self._names else None
+    def __len__(self) -> int:
+        return len(self._names)
 
     def __getitem__(self, name: str) -> Array:
         entry = self._packed.getinfo(self._names[name])
@@ -106,31 +105,17 @@ def opened_npz(path: Path) -> Iterator[Archive]:
 
 def _check_header(stream: Any, size: int) -> None:
     """Raise ValueError unless an array's header agrees with its number of bytes."""
-    counted = _Counted(stream)
-    version = np.lib.format.read_magic(counted)  # type: ignore[arg-type]
+    version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"its header is of version {version}, which plain arrays do not have")
-    shape, _, dtype = readers[version](counted)  # type: ignore[arg-type]
+    shape, _, dtype = readers[version](stream)
     if dtype.hasobject:
         raise ValueError("Python objects")
     if len(shape) > _MOST_DIMENSIONS or any(type(side) is not int or side < 0 for side in shape) or not dtype.itemsize:
         raise ValueError(f"its header claims the shape {shape} of {dtype}")
-    if prod(shape) * dtype.itemsize > size - counted.count:
+    if prod(shape) * dtype.itemsize > size - stream.tell():
         raise ValueError(f"its header claims an array of shape {shape} and {dtype}, for which the file is too short")
-
-
-class _Counted:
-    """A stream that counts the bytes read from it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self.count = stream, 0
-
-    def read(self, size: int) -> bytes:
-        """Return up to so many bytes."""
-        found = self._stream.read(size)
-        self.count += len(found)
-        return found
 
 
 def _unreadable(path: Path, error: Exception) -> ExternalFileError:

@@ -1,14 +1,15 @@
 """Windows, with or without features, from files of other programs, and the conversion of their boxes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float64
-from lapsvm.errors import ExternalFileError, OptionError
+from lapsvm.arrays import Array, Float64, as_array, check_finite, check_same_length
+from lapsvm.errors import ExternalFileError, InputError, OptionError, ShapeError
 
 ORDERS = ("xyxy", "yxyx", "xywh")
 EDGES = ("exclusive", "inclusive")
@@ -143,26 +144,30 @@ class ArrayNames:
 
     def boxes_in(self, names: Iterable[str], where: str) -> str:
         """Return the name of the boxes; ExternalFileError if there is none."""
-        present = sorted(names)
-        wanted = (self.boxes,) if self.boxes else BOX_NAMES
-        for name in wanted:
-            if name in present:
-                return name
-        raise ExternalFileError(
-            f"{where} must hold an array named {' or '.join(wanted)}, got {', '.join(present) or 'nothing'}."
-        )
+        return _found((self.boxes,) if self.boxes else BOX_NAMES, names, where)
 
     def features_in(self, names: Iterable[str], where: str) -> str | None:
         """Return the name of the features, or None; ExternalFileError if the given one is missing."""
-        present = sorted(names)
-        for name in (self.features,) if self.features else FEATURE_NAMES:
-            if name in present:
-                return name
-        if self.features:
-            raise ExternalFileError(
-                f"{where} must hold an array named {self.features}, got {', '.join(present) or 'nothing'}."
-            )
-        return None
+        if not self.features and not set(FEATURE_NAMES).intersection(names):
+            return None
+        return _found((self.features,) if self.features else FEATURE_NAMES, names, where)
+
+    def windows(self, where: str, arrays: Mapping[str, Any], features: bool) -> ExternalWindows:
+        """Return the windows of one picture's arrays, checked; with features only if `features`."""
+        boxes = arrays[self.boxes_in(arrays, where)]
+        name = self.features_in(arrays, where) if features else None
+        return checked_windows(where, boxes, None if name is None else arrays[name], arrays.get(TRUTH_NAME))
+
+
+def _found(wanted: Sequence[str], names: Iterable[str], where: str) -> str:
+    """Return the first of the wanted names that is there; ExternalFileError if none is."""
+    present = sorted(names)
+    for name in wanted:
+        if name in present:
+            return name
+    raise ExternalFileError(
+        f"{where} must hold an array named {' or '.join(wanted)}, got {', '.join(present) or 'nothing'}."
+    )
 
 
 def checked_windows(
@@ -187,62 +192,35 @@ def checked_windows(
         If an array is not numeric, has another shape, or holds NaN or infinity; if there is no box, or if the numbers
         of features or flags and of boxes differ.
     """
-    rows = _numbers(where, "boxes", boxes).astype(np.float64)
-    if rows.ndim != 2 or rows.shape[1] < 4 or not len(rows):
-        raise ExternalFileError(f"{where}: boxes must have shape (n, 4) with n at least 1, got {rows.shape}.")
-    rows = rows[:, :4]
-    _check_finite(where, "boxes", rows)
-    flags = np.zeros(len(rows), dtype=bool) if truth is None else _flags(where, truth, len(rows))
-    if features is None:
-        return ExternalWindows(where, rows, None, flags)
-    values = _numbers(where, "features", features)
-    if values.ndim != 2 or not values.shape[1]:
-        raise ExternalFileError(f"{where}: features must have shape (n, d) with d at least 1, got {values.shape}.")
-    if len(values) != len(rows):
-        raise ExternalFileError(
-            f"{where}: there must be as many features as boxes, got {len(values)} rows for {len(rows)} boxes."
-        )
-    _check_finite(where, "features", values)
-    return ExternalWindows(where, rows, values, flags)
-
-
-def _numbers(where: str, what: str, values: ArrayLike) -> Array:
-    """Return an array of real numbers."""
-    if values is None:
-        raise ExternalFileError(f"{where}: {what} must be a table of numbers, got another kind of value.")
-    array = _array(where, what, values)
-    if array.dtype.kind in "iuf":
-        return array
-    if array.size:
-        raise ExternalFileError(f"{where}: {what} must be a table of numbers, got {array.dtype}.")
-    return np.empty(array.shape)
-
-
-def _array(where: str, what: str, values: ArrayLike) -> Array:
-    """Return values as an array of any type."""
     try:
-        return np.asarray(values)
-    except (ValueError, OverflowError, RecursionError):
-        raise ExternalFileError(f"{where}: {what} must be a table of numbers, got rows of different lengths.") from None
+        rows = _table("boxes", boxes, 4, "(n, 4) with n at least 1")[:, :4].astype(np.float64)
+        check_finite("boxes", rows)
+        values = None if features is None else _table("features", features, 1, "(n, d) with d at least 1")
+        if values is not None:
+            check_same_length("features", values, "boxes", rows)
+            check_finite("features", values)
+        return ExternalWindows(where, rows, values, _flags(truth, len(rows)))
+    except InputError as error:
+        raise ExternalFileError(f"{where}: {error}") from None
 
 
-def _check_finite(where: str, what: str, array: Array) -> None:
-    """Raise ExternalFileError, with the first row and column, unless all values are finite."""
-    finite = np.isfinite(array)
-    if not finite.all():
-        row, column = (int(i) for i in np.unravel_index(int(np.argmin(finite)), array.shape))
-        raise ExternalFileError(
-            f"{where}: {what} must be finite, got {array[row, column]} in row {row}, column {column}."
-        )
+def _table(name: str, values: ArrayLike, columns: int, shape: str) -> Array:
+    """Return rows of real numbers, one or more, with at least as many columns; `shape` is for the message."""
+    array = as_array(name, values, "a table of numbers")
+    if array.size and array.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be a table of numbers, got {array.dtype}.")
+    if array.ndim != 2 or array.shape[1] < columns or not len(array):
+        raise ShapeError(f"{name} must have shape {shape}, got {array.shape}.")
+    return array
 
 
-def _flags(where: str, truth: ArrayLike, count: int) -> NDArray[np.bool_]:
+def _flags(truth: ArrayLike | None, count: int) -> NDArray[np.bool_]:
     """Return one flag per row; an empty array, as some caches hold, flags nothing."""
-    values = _array(where, TRUTH_NAME, truth).ravel()
+    values = as_array(TRUTH_NAME, () if truth is None else truth).ravel()
     if not values.size:
         return np.zeros(count, dtype=bool)
     if len(values) != count or values.dtype.kind not in "biuf":
-        raise ExternalFileError(
-            f"{where}: {TRUTH_NAME} must have one flag per box, got {len(values)} of {values.dtype} for {count} boxes."
+        raise InputError(
+            f"{TRUTH_NAME} must have one flag per box, got {len(values)} of {values.dtype} for {count} boxes."
         )
     return np.asarray(values != 0)

@@ -78,9 +78,9 @@ def test_equal_content_has_an_equal_hash_wherever_it_lies(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"boxes": BOXES, "features": FEATURES[:1]}, "as many features as boxes, got 1 rows for 2 boxes"),
-        ({"boxes": BOXES, "features": FEATURES * np.nan}, "features must be finite, got nan in row 0, column 0"),
-        ({"boxes": BOXES + np.inf}, "boxes must be finite, got inf in row 0, column 0"),
+        ({"boxes": BOXES, "features": FEATURES[:1]}, "features and boxes must have the same length, got 1 and 2"),
+        ({"boxes": BOXES, "features": FEATURES * np.nan}, "features must be finite, got nan at index \\(0, 0\\)"),
+        ({"boxes": BOXES + np.inf}, "boxes must be finite, got inf at index \\(0, 0\\)"),
         ({"boxes": BOXES[:, :3]}, r"boxes must have shape \(n, 4\) with n at least 1, got \(2, 3\)"),
         ({"boxes": BOXES[:0]}, "with n at least 1"),
         ({"boxes": BOXES, "features": FEATURES[:, :0]}, "with d at least 1"),
@@ -160,8 +160,8 @@ def test_a_companion_that_is_not_there_is_named(tmp_path):
         ('{"one": [[0, 0, 1, 1]], "one": [[0, 0, 1, 1]]}', "must name each picture once, got 'one' twice"),
         ('{"images": [], "annotations": []}', "holds annotations, which are ground truth"),
         ('{"one": 3}', "must be an object or a list of boxes, got int"),
-        ('{"one": [[0, 0, 1, 1], [0, 0, 1]]}', "got rows of different lengths"),
-        ('{"one": [[0, 0, NaN, 1]]}', "boxes must be finite, got nan in row 0, column 2"),
+        ('{"one": [[0, 0, 1, 1], [0, 0, 1]]}', "boxes must be a table of numbers; setting an array"),
+        ('{"one": [[0, 0, NaN, 1]]}', "boxes must be finite, got nan at index \\(0, 2\\)"),
         ('[{"image_id": 1}]', "entry 0 must have an image_id and a bbox"),
         ("3", "must hold an object or a list of pictures, got int"),
         ("{}", "must hold an object or a list of pictures"),
