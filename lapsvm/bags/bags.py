@@ -24,12 +24,13 @@ from lapsvm.bags.appending import appended
 from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
 from lapsvm.bags.passes import Pass, split_into_chunks
+from lapsvm.bags.requests import Copies, Norms, Scores
 from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import MemoryPart
 from lapsvm.bags.stores.reading import ReadOptions, Visitor
-from lapsvm.bags.totals import bag_means, copies, mean_norm, top_mask, window_scores
+from lapsvm.bags.totals import bag_means, top_mask
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster
 from lapsvm.errors import InputError, ShapeError
@@ -212,8 +213,9 @@ class Bags:
 
     def copied(self, windows: NDArray[np.bool_]) -> "Bags":
         """Return bags of copies of the windows of a mask (n_windows,), which must hold one or more of each bag."""
-        features, offsets = copies(self._pass, windows)
-        return type(self)(features, offsets, self.scale, threads=self.threads)
+        chosen = Selection(self._selection.starts, self._selection.stops, ~windows)
+        (features,) = Pass(self._store, chosen, self._chunks, self.threads).run(Copies())
+        return type(self)(features, Copies().offsets(chosen), self.scale, threads=self.threads)
 
     def appended(self, windows: Mapping[int, ArrayLike]) -> "Bags":
         """Return these bags, some with more windows at their end; of these bags alone the windows are copied.
@@ -333,7 +335,7 @@ class Bags:
         Scores are summed in float64; that of an excluded window is -inf.
         """
         folded = self._folded(weights)
-        scores = window_scores(self._pass, np.ascontiguousarray(np.atleast_2d(folded.T)))
+        (scores,) = self._pass.run(Scores(np.ascontiguousarray(np.atleast_2d(folded.T))))
         return scores[:, 0] if folded.ndim == 1 else scores
 
     def rows(self, bags: ArrayLike, index: ArrayLike) -> Float64:
@@ -373,7 +375,8 @@ class Bags:
 
     def mean_norm(self) -> float:
         """Return the mean Euclidean norm of the scaled windows."""
-        return mean_norm(self._pass, np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,))))
+        (sums,) = self._pass.run(Norms(np.ascontiguousarray(np.broadcast_to(self.scale, (self.dim,)))))
+        return float(sums.sum()) / self.n_windows
 
     def _features_of(self, rows: Index) -> tuple[Array, Index]:
         """Return an array for the kernels that holds these rows, and their indices in it."""

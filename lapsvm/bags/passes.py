@@ -6,7 +6,6 @@ work, and the answer to a chunk depends on that chunk alone, so the order of exe
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import Empty, Queue
@@ -19,7 +18,7 @@ from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.requests import Answer, Best, PassQuery
 from lapsvm.bags.scoring import BestWindows, Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.local import Store
+from lapsvm.bags.stores.local import Device, Store
 from lapsvm.bags.stores.parts import Buffer
 
 CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
@@ -62,7 +61,6 @@ class Pass:
         """Return the answer to `work`: that of all bags, in order."""
         if self.store.remote is not None:
             return self.store.remote.run(self.selection, work)
-        on_device = self._on_device(work)
         offsets, kernel = work.offsets(self.selection), work.kernel(self.store.dtype)
         answer = work.allocate(int(offsets[-1]), self.store.dim, self.store.dtype)
 
@@ -73,31 +71,30 @@ class Pass:
         def compute(chunk: Chunk, block: Block) -> None:
             rows = kernel(block, _excluded(self.selection, chunk))
             write(chunk, rows)
-            if work.best_of is not None and not self.store.parts[chunk.part].resident:
+            if isinstance(work, Best) and not self.store.parts[chunk.part].resident:
                 self._cache_best(chunk, block, rows[0])
 
-        with _device_thread(bool(on_device)) as pool:
-            running = pool.submit(self._run_on_device, on_device, work, write) if pool is not None else None
-            on_cpu = [chunk for chunk in self.chunks if chunk not in on_device]
-            self._run_on_cpu(compute, on_cpu, work.products(self.store.dim))
-            if running is not None:
+        device = self.store.device
+        if device is not None and isinstance(work, Best):
+            with ThreadPoolExecutor(1) as pool:  # waits for the device while others compute
+                held = self._held_by(device)
+                running = pool.submit(self._run_on_device, device, held, work.weights, write)
+                self._run_on_cpu(compute, [chunk for chunk in self.chunks if chunk not in held], work)
                 running.result()
+        else:
+            self._run_on_cpu(compute, self.chunks, work)
         return answer
 
-    def _on_device(self, work: PassQuery) -> frozenset[Chunk]:
-        """Return the chunks whose windows lie on a device that can do the work."""
-        device = self.store.device
-        if device is None or work.best_of is None:
-            return frozenset()
+    def _held_by(self, device: Device) -> frozenset[Chunk]:
+        """Return the chunks whose windows lie on a device."""
         stops = np.maximum.reduceat(self.selection.stops, [chunk.first for chunk in self.chunks])
         ends = (stops - self.store.bounds[[chunk.part for chunk in self.chunks]]).tolist()
         return frozenset(chunk for chunk, end in zip(self.chunks, ends, strict=True) if device.holds(chunk.part, end))
 
-    def _run_on_device(self, chunks: frozenset[Chunk], work: PassQuery, write: Callable[[Chunk, Answer], None]) -> None:
+    def _run_on_device(
+        self, device: Device, chunks: frozenset[Chunk], weights: Float64, write: Callable[[Chunk, Answer], None]
+    ) -> None:
         """Find the best windows of chunks on the device; the processor sums their scores, as it does for all others."""
-        device, weights = self.store.device, work.best_of
-        if device is None or weights is None:
-            return
         for chunk, index in device.best(self.selection, self.store.bounds, sorted(chunks), weights):
             rows, inverse = np.unique(
                 index + self.selection.starts[chunk.first : chunk.last, None], return_inverse=True
@@ -106,21 +103,16 @@ class Pass:
             self.store.cache(chunk.part, rows, features)
             write(chunk, (index, row_scores(features, inverse.reshape(index.shape), weights)))
 
+    def _run_on_cpu(self, compute: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], work: PassQuery) -> None:
+        """Compute on one thread, or on all where the work's products are worth it."""
+        worth = int(self.selection.offsets[-1]) * work.products(self.store.dim) >= WORTH_THREADS
+        run_chunks(self.store, self.selection, chunks, compute, self.threads if worth else 1)
+
     def _cache_best(self, chunk: Chunk, block: Block, index: Index) -> None:
         """Cache the best windows of a chunk that was read from a file, because callers take these next."""
         starts = self.selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
         self.store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
-
-    def _run_on_cpu(self, compute: Callable[[Chunk, Block], None], chunks: Sequence[Chunk], products: int) -> None:
-        """Compute on one thread, or on all where `products` per window are worth it."""
-        worth = int(self.selection.offsets[-1]) * products >= WORTH_THREADS
-        run_chunks(self.store, self.selection, chunks, compute, self.threads if worth else 1)
-
-
-def _device_thread(needed: bool) -> AbstractContextManager[ThreadPoolExecutor | None]:
-    """Return a thread that waits for the device while others compute, or none."""
-    return ThreadPoolExecutor(1) if needed else nullcontext()
 
 
 def run_chunks(

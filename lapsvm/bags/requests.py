@@ -24,9 +24,6 @@ Kernel = Callable[[Block, Mask | None], Answer]
 class PassQuery(ABC):
     """What a pass computes for every bag; by default one row per bag, for one product per feature of each window."""
 
-    best_of: Float64 | None = None
-    """The weight vectors (d, k) whose best windows are the answer, for work that finds these."""
-
     def products(self, dim: int) -> int:
         """Return the number of products per window."""
         return dim
@@ -39,9 +36,13 @@ class PassQuery(ABC):
     def allocate(self, count: int, dim: int, dtype: np.dtype[Any]) -> Answer:
         """Return empty arrays of `count` rows, for a store of `dim` features of type `dtype`."""
 
-    @abstractmethod
-    def kernel(self, dtype: np.dtype[Any]) -> Kernel:
+    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002 - for work that prepares itself
         """Return the function that maps a block of this type, and the mask of its excluded windows, to the answer."""
+        return self.answer
+
+    def answer(self, block: Block, excluded: Mask | None) -> Answer:
+        """Return the answer for a block."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +50,6 @@ class Best(PassQuery):
     """The best window of each bag for the columns of `weights` (d, k), whose scale is folded in: index and score."""
 
     weights: Float64
-
-    @property
-    def best_of(self) -> Float64:  # type: ignore[override]
-        """The weight vectors (d, k)."""
-        return self.weights
 
     def products(self, dim: int) -> int:
         """Return the number of products per window."""
@@ -88,11 +84,8 @@ class Scores(PassQuery):
         """Return the number of products per window."""
         return dim * len(self.weights)
 
-    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
-        """Return the function that scores windows."""
-        return self._scores
-
-    def _scores(self, block: Block, excluded: Mask | None) -> Answer:
+    def answer(self, block: Block, excluded: Mask | None) -> Answer:
+        """Return the scores."""
         scores = np.empty((int((block.stops - block.starts).sum()), len(self.weights)))
         offset = 0
         for start, stop in zip(*runs_of(block.starts, block.stops), strict=True):
@@ -112,12 +105,8 @@ class Means(PassQuery):
         """Return an array of means."""
         return (np.empty((count, dim)),)
 
-    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
-        """Return the function that computes means."""
-        return self._means
-
-    @staticmethod
-    def _means(block: Block, _: Mask | None) -> Answer:
+    def answer(self, block: Block, excluded: Mask | None) -> Answer:  # noqa: ARG002
+        """Return the means."""
         means, stored = np.zeros((len(block.starts), block.features.shape[1])), as_stored(block.features)
         for mean, start, stop in zip(means, block.starts, block.stops, strict=True):
             rows = np.arange(start, stop)
@@ -135,11 +124,8 @@ class Norms(PassQuery):
         """Return an array of sums."""
         return (np.empty(count),)
 
-    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
-        """Return the function that sums norms."""
-        return self._norms
-
-    def _norms(self, block: Block, _: Mask | None) -> Answer:
+    def answer(self, block: Block, excluded: Mask | None) -> Answer:  # noqa: ARG002
+        """Return the sums."""
         sums = np.empty(len(block.starts))
         _kernel.sums_of_norms(as_stored(block.features), block.starts, block.stops, self.scale, sums)
         return (sums,)
@@ -157,11 +143,7 @@ class Copies(PassQuery):
         """Return an array of windows."""
         return (np.empty((count, dim), dtype=dtype),)
 
-    def kernel(self, dtype: np.dtype[Any]) -> Kernel:  # noqa: ARG002
-        """Return the function that copies windows."""
-        return self._copies
-
-    @staticmethod
-    def _copies(block: Block, excluded: Mask | None) -> Answer:
+    def answer(self, block: Block, excluded: Mask | None) -> Answer:
+        """Return the copies."""
         rows = rows_of(block.starts, block.stops)
         return (block.features[rows if excluded is None else rows[~excluded]],)

@@ -1,18 +1,12 @@
-"""What a pass over the windows computes besides the best ones: scores, means, norms and copies, in float64."""
+"""What follows from a pass over the windows besides the best ones: the highest of each bag, and means."""
 
 import numpy as np
 
-from lapsvm.arrays import Array, Float64, Index
+from lapsvm.arrays import Float64, Index
 from lapsvm.bags.passes import Pass, split_into_chunks
-from lapsvm.bags.requests import Copies, Means, Norms, Scores
+from lapsvm.bags.requests import Means
 from lapsvm.bags.selection import Mask, Selection
 from lapsvm.bags.stores.local import Store
-
-
-def window_scores(over: Pass, weights: Float64) -> Float64:
-    """Return the scores (n_windows, k) of every window by `weights` (k, d); -inf for those that do not compete."""
-    (scores,) = over.run(Scores(weights))
-    return scores
 
 
 def top_mask(scores: Float64, offsets: Index, count: int | Index) -> Mask:
@@ -27,32 +21,15 @@ def top_mask(scores: Float64, offsets: Index, count: int | Index) -> Mask:
 
 
 def bag_means(store: Store, selection: Selection, threads: int) -> Float64:
-    """Return the mean (n_bags, d) of the windows of each bag; a store that caches means reads each bag once."""
-    if store.means is None:
-        return _bag_means(store, selection, threads)
+    """Return the mean (n_bags, d) of all windows of each bag, excluded ones included.
+
+    A store that caches means reads each bag once.
+    """
     bags = list(zip(selection.starts.tolist(), selection.stops.tolist(), strict=True))
-    missing = [index for index, bag in enumerate(bags) if bag not in store.means]
+    known = {} if store.means is None else store.means
+    missing = [index for index, bag in enumerate(bags) if bag not in known]
     if missing:
-        means = _bag_means(store, selection.subset(np.array(missing)), threads)
-        store.means |= {bags[index]: mean for index, mean in zip(missing, means, strict=True)}
-    return np.array([store.means[bag] for bag in bags])
-
-
-def _bag_means(store: Store, selection: Selection, threads: int) -> Float64:
-    """Return the mean (n_bags, d) of all windows of each bag, excluded ones included."""
-    every = Selection(selection.starts, selection.stops)
-    (means,) = Pass(store, every, split_into_chunks(store, every), threads).run(Means())
-    return means
-
-
-def mean_norm(over: Pass, scale: Float64) -> float:
-    """Return the mean Euclidean norm of the windows times `scale` (d,)."""
-    (sums,) = over.run(Norms(scale))
-    return float(sums.sum()) / int(over.selection.offsets[-1])
-
-
-def copies(over: Pass, windows: Mask) -> tuple[Array, Index]:
-    """Return copies of the windows of a mask (n_windows,), and the offsets of their bags."""
-    chosen = Selection(over.selection.starts, over.selection.stops, ~windows)
-    (features,) = Pass(over.store, chosen, over.chunks, over.threads).run(Copies())
-    return features, Copies().offsets(chosen)
+        chosen = Selection(selection.starts[missing], selection.stops[missing])
+        (means,) = Pass(store, chosen, split_into_chunks(store, chosen), threads).run(Means())
+        known |= {bags[index]: mean for index, mean in zip(missing, means, strict=True)}
+    return np.array([known[bag] for bag in bags])

@@ -52,20 +52,20 @@ def second(box):
 @pytest.mark.parametrize(
     ("name", "function", "sentence"),
     [
-        ("features", lambda f: f * np.nan, "features must be finite, got nan in row 0, column 0"),
+        ("features", lambda f: f * np.nan, "features must be finite, got nan at index (0, 0)"),
         (
             "features",
             lambda f: f + 1e5,
             "features must be at most 65504 in size to fit float16, got 100001; give --set features.dtype=float32",
         ),
         ("features", lambda f: -1e5 * f, "must be at most 65504"),
-        ("features", lambda f: f[:1], "as many features as boxes, got 1 rows for 2 boxes"),
+        ("features", lambda f: f[:1], "features and boxes must have the same length, got 1 and 2"),
         ("features", lambda f: f[:, :2], "a window must have 3 features as in "),
         ("boxes", second([5, 6, 300, 40]), "the box of row 1 must lie in the picture of "),
         ("boxes", second([-5, 6, 30, 40]), "got -5, 6, 30, 40 as x1, y1, x2, y2"),
         ("boxes", second([30, 6, 5, 40]), "the box of row 1 must have an area, got 30, 6, 5, 40"),
         ("boxes", second([5, 6, 5, 40]), "must have an area"),
-        ("boxes", second([5, 6, np.inf, 40]), "boxes must be finite, got inf in row 1, column 2"),
+        ("boxes", second([5, 6, np.inf, 40]), "boxes must be finite, got inf at index (1, 2)"),
     ],
 )
 def test_a_picture_that_breaks_a_rule_is_named_with_the_value(source, line, refused, name, function, sentence):
