@@ -4,12 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from lapsvm.boxes import from_voc
-from lapsvm.catalog import GroundTruth
+from lapsvm.catalog import GroundTruth, truth_by_class
 from lapsvm.errors import AnnotationError
-from lapsvm.voc_files import VocObject, read_objects
+from lapsvm.voc_files import read_objects
 
 
 def has_annotations(folder: Path, image_ids: Sequence[str]) -> bool:
@@ -32,13 +30,8 @@ def read_ground_truth(
     for image_id in image_ids:
         if f"{image_id}.xml" not in names:
             raise AnnotationError(f"annotation {folder / image_id}.xml is not there.")
-    empty = _ground_truth([])
-    truth: dict[str, dict[str, GroundTruth]] = {name: dict.fromkeys(image_ids, empty) for name in classes}
-    for image_id in image_ids:
-        objects = read_objects(folder / f"{image_id}.xml")
-        for name in {item.name for item in objects}.intersection(truth):
-            truth[name][image_id] = _ground_truth([item for item in objects if item.name == name])
-    return truth
+    objects = {image_id: _objects(folder / f"{image_id}.xml") for image_id in image_ids}
+    return truth_by_class(objects, classes)
 
 
 def _names(folder: Path) -> set[str]:
@@ -46,7 +39,6 @@ def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
-def _ground_truth(objects: Sequence[VocObject]) -> GroundTruth:
-    """Return objects of one class as arrays."""
-    boxes = from_voc([item.corners for item in objects])
-    return GroundTruth(boxes, np.array([item.difficult for item in objects], dtype=bool))
+def _objects(path: Path) -> list[tuple[str, object, bool]]:
+    """Return the class, the corners and the difficulty of each object of a file."""
+    return [(item.name, from_voc([item.corners])[0], item.difficult) for item in read_objects(path)]

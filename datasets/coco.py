@@ -16,7 +16,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import CocoFile, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import is_named
@@ -109,17 +109,11 @@ class CocoDataset:
         if file.annotations and all(annotation.corners is None for annotation in file.annotations):
             return None
         ids = {key: image_id_of(name) for key, name in _picture_names(file).items()}
-        truth: dict[str, dict[str, list[tuple[object, bool]]]] = {
-            name: {image_id: [] for image_id in ids.values()} for name in self.classes
-        }
-        for annotation in file.annotations:
-            name = file.categories[annotation.category_id]
-            if name in truth and annotation.corners is not None:
-                truth[name][ids[annotation.image_id]].append((annotation.corners, annotation.is_crowd))
-        return {
-            name: {image_id: GroundTruth.of_objects(rows) for image_id, rows in of_class.items()}
-            for name, of_class in truth.items()
-        }
+        objects: dict[str, list[tuple[str, object, bool]]] = {image_id: [] for image_id in ids.values()}
+        for one in file.annotations:
+            if one.corners is not None:
+                objects[ids[one.image_id]].append((file.categories[one.category_id], one.corners, one.is_crowd))
+        return truth_by_class(objects, self.classes)
 
     def unusable_boxes(self, set_name: str) -> str:
         """Return what is not taken from the annotations of a set, as the end of a sentence, or ""."""

@@ -8,19 +8,17 @@ different samples. Small or half-hidden digits are marked difficult.
 The same parameters give the same bytes (with the same releases of NumPy, scikit-learn and OpenCV).
 """
 
-import shutil
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
-from lapsvm.arrays import Float32
-from lapsvm.errors import InputError, SettingsError
-from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
+from lapsvm.arrays import Array, Float32, check_count
+from lapsvm.errors import SettingsError
+from lapsvm.files import NOT_PARSED, SMALL_FILE, new_folder, read_regular
 from lapsvm.voc_files import VocObject
 
 from . import digits_scene as scene
@@ -48,6 +46,9 @@ DIFFICULT_SIZE = 30
 
 MIN_VISIBLE_SHARE = 0.6
 """A digit with a smaller visible share is difficult."""
+
+Samples = Mapping[str | None, Float32]
+"""Digits to paste, (n, 8, 8), by class name; None: of the other kinds."""
 
 _SETTINGS = "digits.toml"
 _HEIGHTS, _WIDTHS = (120, 161), (120, 201)
@@ -92,7 +93,7 @@ def open_digits(
         write_digits(root, seed=seed, n_train=n_train, n_test=n_test)
     _check_settings(root, settings)
     dataset = open_voc(root, classes=classes, train_set=train_set, test_set=test_set)
-    return VocDataset(root, dataset.classes, dataset.lists, name="digits")
+    return replace(dataset, name="digits")
 
 
 def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:
@@ -113,33 +114,16 @@ def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test:
         If a parameter breaks its rule.
     SettingsError
         If the folder is not empty.
+    WriteError
+        If the system fails to write, for instance because the disk is full.
     """
     root = Path(root)
     settings = _settings(seed, n_train, n_test)
     if not _is_vacant(root):
         raise SettingsError(f"folder {root} must be absent or empty to generate digits in it.")
-    root.parent.mkdir(parents=True, exist_ok=True)
-    partial = root.parent / f".{root.name}.{token_hex(4)}.partial"
-    partial.mkdir()  # an existing one belongs to another process
-    try:
+    with new_folder(root) as partial:
         _write(partial, seed, n_train, n_test)
         (partial / _SETTINGS).write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
-        partial.replace(root)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class _Samples:
-    """Digits to paste: those of classes by class name, and the others."""
-
-    by_class: dict[str, Float32]
-    others: Float32
-
-    def draw(self, rng: np.random.Generator, name: str | None) -> Float32:
-        """Return a sample of a class, or of no class, shape (8, 8)."""
-        pool = self.others if name is None else self.by_class[name]
-        return np.asarray(pool[rng.integers(len(pool))])
 
 
 def _write(root: Path, seed: int, n_train: int, n_test: int) -> None:
@@ -154,22 +138,19 @@ def _write(root: Path, seed: int, n_train: int, n_test: int) -> None:
         write_lists(root, set_name, objects, list(CLASSES))
 
 
-def _samples(seed: int) -> tuple[_Samples, _Samples]:
+def _samples(seed: int) -> list[Samples]:
     """Return the digits of trainval and of test, a random half of every kind each."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     order = np.random.default_rng([seed, 2]).permutation(len(digits.target))
     images, kinds = digits.images[order].astype(np.float32), digits.target[order]
-
-    def part(start: int) -> _Samples:
-        by_class = {name: images[kinds == kind][start::2] for name, kind in CLASSES.items()}
-        return _Samples(by_class, images[~np.isin(kinds, list(CLASSES.values()))][start::2])
-
-    return part(0), part(1)
+    pools: dict[str | None, Array] = {name: kinds == kind for name, kind in CLASSES.items()}
+    pools[None] = ~np.isin(kinds, list(CLASSES.values()))
+    return [{name: images[members][start::2] for name, members in pools.items()} for start in (0, 1)]
 
 
-def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -> Iterator[VocPicture]:
+def _pictures(samples: Samples, seed: int, part: int, count: int, first: int) -> Iterator[VocPicture]:
     """Yield pictures in random order; a fifth has no class, the others have each class equally often."""
     mains = [*CLASSES, None] * (count // (len(CLASSES) + 1) + 1)
     order = np.random.default_rng([seed, 3, part]).permutation(count)
@@ -178,7 +159,7 @@ def _pictures(samples: _Samples, seed: int, part: int, count: int, first: int) -
         yield _picture(rng, samples, f"{first + number:06d}", mains[order[number]])
 
 
-def _picture(rng: np.random.Generator, samples: _Samples, image_id: str, main: str | None) -> VocPicture:
+def _picture(rng: np.random.Generator, samples: Samples, image_id: str, main: str | None) -> VocPicture:
     """Return one picture: clutter and digits in a random order, so that any may hide any other."""
     height, width = int(rng.integers(*_HEIGHTS)), int(rng.integers(*_WIDTHS))
     canvas = scene.Canvas(scene.background(rng, height, width))
@@ -193,7 +174,7 @@ def _picture(rng: np.random.Generator, samples: _Samples, image_id: str, main: s
     return VocPicture(image_id, canvas.finish(rng), [_object(canvas, name, glyph) for name, glyph in placed])
 
 
-def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
+def _glyph(rng: np.random.Generator, samples: Samples, kind: str) -> Float32:
     """Return a glyph of a class, or of a kind of clutter."""
     size = int(rng.uniform(*SIZES))
     if kind == "stroke":
@@ -202,11 +183,16 @@ def _glyph(rng: np.random.Generator, samples: _Samples, kind: str) -> Float32:
         return scene.blob_glyph(rng, size)
     if kind == "piece":
         name = str(rng.choice(list(CLASSES))) if rng.random() < 0.5 else None
-        return scene.piece_glyph(rng, scene.digit_glyph(rng, samples.draw(rng, name), size))
-    return scene.digit_glyph(rng, samples.draw(rng, kind if kind in CLASSES else None), size)
+        return scene.piece_glyph(rng, _digit(rng, samples[name], size))
+    return _digit(rng, samples[kind if kind in CLASSES else None], size)
 
 
-def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: _Samples, kind: str) -> scene.Placed | None:
+def _digit(rng: np.random.Generator, pool: Float32, size: int) -> Float32:
+    """Return the glyph of one of some digits."""
+    return scene.digit_glyph(rng, np.asarray(pool[rng.integers(len(pool))]), size)
+
+
+def _place(rng: np.random.Generator, canvas: scene.Canvas, samples: Samples, kind: str) -> scene.Placed | None:
     """Paint a new glyph at a free position; None if three glyphs of different sizes fit nowhere."""
     overlap = rng.choice(OVERLAPS)
     for _ in range(3):
@@ -228,10 +214,9 @@ def _object(canvas: scene.Canvas, name: str, placed: scene.Placed) -> VocObject:
 
 def _settings(seed: int, n_train: int, n_test: int) -> dict[str, int]:
     """Return the checked parameters as in the settings file."""
-    for name, value, least in (("seed", seed, 0), ("n_train", n_train, MIN_PICTURES), ("n_test", n_test, MIN_PICTURES)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return {"version": VERSION, "seed": int(seed), "n_train": int(n_train), "n_test": int(n_test)}
+    pictures = {"n_train": n_train, "n_test": n_test}
+    counts = {name: check_count(name, value, MIN_PICTURES) for name, value in pictures.items()}
+    return {"version": VERSION, "seed": check_count("seed", seed, 0), **counts}
 
 
 def _is_vacant(root: Path) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import corners_of_bbox
 from lapsvm.errors import AnnotationError, LabelsError, MissingError
 from lapsvm.files import NOT_PARSED, is_named, read_regular
@@ -108,12 +108,9 @@ class ImageFolder:
         """
         check_set(set_name, self.sets)
         _, rows = self.tables[set_name]
-        if not any(_has_boxes(row) for row in rows):
+        if not any("bbox" in (row.objects or {}) for row in rows):
             return None
-        objects = {image_id_of(row.file_name): _boxes(row) for row in rows}
-        return {
-            name: {image_id: _of_class(listed, name) for image_id, listed in objects.items()} for name in self.classes
-        }
+        return truth_by_class({image_id_of(row.file_name): _boxes(row) for row in rows}, self.classes)
 
 
 def open_imagefolder(
@@ -217,16 +214,12 @@ def _row(where: str, values: Any) -> MetadataRow:
         raise LabelsError(f"{where}: objects must be an object with categories and bbox, got {str(objects)[:60]!r}.")
     several = values.get("labels") or []
     listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
-    raw = [*_single(values.get("label")), *_list(where, "labels", listed), *_categories(where, objects)]
+    single = [label for label in [values.get("label")] if label not in (None, "")]
+    raw = [*single, *_list(where, "labels", listed), *_categories(where, objects)]
     labels = tuple(_name(where, label) for label in raw)
     for label in labels:
         check_file_name("class", label, where)
     return MetadataRow(where, name, labels, objects)
-
-
-def _single(label: Any) -> list[Any]:
-    """Return a list of the label; an empty list for a picture of no class."""
-    return [] if label is None or label == "" else [label]
 
 
 def _list(where: str, what: str, values: Any) -> list[Any]:
@@ -255,19 +248,14 @@ def _name(where: str, label: Any) -> str:
     raise LabelsError(f"{where}: a label must be a name or a whole number, got {label!r}.")
 
 
-def _has_boxes(row: MetadataRow) -> bool:
-    """Return whether a row has boxes."""
-    return row.objects is not None and "bbox" in row.objects
-
-
-def _boxes(row: MetadataRow) -> list[tuple[str, tuple[float, ...]]]:
-    """Return the class and the corners of each object of a row."""
+def _boxes(row: MetadataRow) -> list[tuple[str, object, bool]]:
+    """Return the class and the corners of each object of a row, none of which is difficult."""
     if row.objects is None or "bbox" not in row.objects:
         raise AnnotationError(f"{row.where}: a row must have boxes because other rows of its set have, got none.")
     names, boxes = [_name(row.where, label) for label in _categories(row.where, row.objects)], row.objects["bbox"]
     if not isinstance(boxes, list) or len(boxes) != len(names):
         raise AnnotationError(f"{row.where}: bbox must be a list of one box per category, got {str(boxes)[:60]}.")
-    return [(name, _corners(row.where, box)) for name, box in zip(names, boxes, strict=True)]
+    return [(name, _corners(row.where, box), False) for name, box in zip(names, boxes, strict=True)]
 
 
 def _corners(where: str, box: Any) -> tuple[float, ...]:
@@ -276,8 +264,3 @@ def _corners(where: str, box: Any) -> tuple[float, ...]:
     if corners is not None and corners[0] < corners[2] and corners[1] < corners[3]:
         return corners
     raise AnnotationError(f"{where}: a box must be x, y and a width and a height above 0, got {str(box)[:60]}.")
-
-
-def _of_class(objects: Sequence[tuple[str, tuple[float, ...]]], name: str) -> GroundTruth:
-    """Return the objects of one class."""
-    return GroundTruth.of_objects((corners, False) for label, corners in objects if label == name)

@@ -13,15 +13,13 @@ One row per picture and class; the label is empty for a picture of no class. The
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from io import TextIOWrapper
-from itertools import chain
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lapsvm.errors import LabelsError, MissingError
-from lapsvm.files import open_regular
+from lapsvm.errors import LabelsError
+from lapsvm.files import read_regular
 
 from .folder import SUFFIXES
 from .ignored import count_unnamed
@@ -39,14 +37,6 @@ class _Row(NamedTuple):
     image: str
     label: str
     set_name: str
-
-
-@dataclass
-class _Picture:
-    """A picture: its first row and the labels of all its rows."""
-
-    first: _Row
-    labels: set[str] = field(default_factory=set)
 
 
 def open_csv(
@@ -92,14 +82,12 @@ def open_csv(
     root = Path(root)
     check_folder("data folder", root)
     sets = _sets(_rows(root / TABLE, train_set))
-    labels = {label for pictures in sets.values() for picture in pictures.values() for label in picture.labels}
+    labels = {label for pictures in sets.values() for positive in pictures.values() for label in positive}
     if not labels:
         raise LabelsError(f"table {root / TABLE} gives no picture a label.")
     chosen = choose_classes(classes, labels)
     records = {
-        set_name: labelled_records(
-            ((image, root / image, picture.labels) for image, picture in pictures.items()), chosen
-        )
+        set_name: labelled_records(((image, root / image, own) for image, own in pictures.items()), chosen)
         for set_name, pictures in sets.items()
     }
     named = [record.path for of_set in records.values() for record in of_set]
@@ -109,13 +97,10 @@ def open_csv(
 def _rows(path: Path, default_set: str) -> Iterator[_Row]:
     """Yield the checked rows below the header."""
     try:
-        with TextIOWrapper(open_regular(path, "table of labels"), newline="", encoding="utf-8-sig") as file:
-            first = next(file, "")
-            reader = csv.reader(chain([first], file), strict=True, delimiter=delimiter(first))
-            yield from _parsed(path, reader, default_set)
-    except MissingError:
-        raise
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        text = read_regular(path, "table of labels").decode("utf-8-sig")
+        separator = delimiter(text.partition("\n")[0])
+        yield from _parsed(path, csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator), default_set)
+    except (UnicodeDecodeError, csv.Error) as error:
         raise LabelsError(f"table {path} cannot be read: {error}.") from None
 
 
@@ -153,27 +138,27 @@ def _checked(row: _Row) -> _Row:
     return row._replace(image=path)
 
 
-def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, _Picture]]:
-    """Return set -> path -> picture; LabelsError if rows contradict each other."""
-    pictures: dict[str, _Picture] = {}
+def _sets(rows: Iterator[_Row]) -> dict[str, dict[str, set[str]]]:
+    """Return set -> path of a picture -> its labels; LabelsError if rows contradict each other."""
+    pictures: dict[str, tuple[_Row, set[str]]] = {}
     for row in rows:
-        picture = pictures.setdefault(row.image, _Picture(row))
-        _check_repeated(row, picture)
-        picture.labels |= {row.label} - {""}
-    sets: dict[str, dict[str, _Picture]] = {}
-    for image, picture in pictures.items():
-        sets.setdefault(picture.first.set_name, {})[image] = picture
+        first, labels = pictures.setdefault(row.image, (row, set()))
+        _check_repeated(row, first, labels)
+        labels |= {row.label} - {""}
+    sets: dict[str, dict[str, set[str]]] = {}
+    for image, (first, labels) in pictures.items():
+        sets.setdefault(first.set_name, {})[image] = labels
     return sets
 
 
-def _check_repeated(row: _Row, picture: _Picture) -> None:
+def _check_repeated(row: _Row, first: _Row, labels: set[str]) -> None:
     """Raise LabelsError if a row contradicts or repeats an earlier row of its picture."""
-    first, where = picture.first, f"{row.where}: {row.image!r}"
+    where = f"{row.where}: {row.image!r}"
     if row.set_name != first.set_name:
         raise LabelsError(f"{where} must be in one set, got {row.set_name!r} after {first.set_name!r}.")
     if row is first:
         return
     if "" in (row.label, first.label):
         raise LabelsError(f"{where} must have an empty label in its only row, got {row.label!r} after {first.label!r}.")
-    if row.label in picture.labels:
+    if row.label in labels:
         raise LabelsError(f"{where} must have each label once, got {row.label!r} again.")

@@ -111,10 +111,10 @@ class VocDataset:
     def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
         """Return the ids of a set in order, and class -> id -> flag."""
         check_set(set_name, self.sets)
-        flags = {name: _read_flags(path) for name, path in self._label_files(set_name).items()}
+        flags = {name: _read_list(path, flagged=True) for name, path in self._label_files(set_name).items()}
         if set_name in self.lists.sets:
             source = self.lists.sets[set_name]
-            image_ids = _read_ids(source)
+            image_ids = list(_read_list(source, flagged=False))
         else:
             source = self.lists.labels[self.classes[0], set_name]
             image_ids = list(flags[self.classes[0]])
@@ -236,41 +236,20 @@ def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
             yield f"{path}, line {number}", words
 
 
-def _read_ids(path: Path) -> list[str]:
-    """Return the ids of a set's list, in order."""
-    image_ids: dict[str, None] = {}
-    for where, words in _lines(path):
-        if len(words) != 1:
-            raise LabelsError(f"{where}: must be one picture id, got {' '.join(words)!r}.")
-        _check_new(words[0], image_ids, where)
-        image_ids[words[0]] = None
-    _check_any(path, image_ids)
-    return list(image_ids)
-
-
-def _read_flags(path: Path) -> dict[str, int]:
-    """Return id -> +1, -1 or 0 of a class list, in order."""
+def _read_list(path: Path, flagged: bool) -> dict[str, int]:
+    """Return id -> +1, -1 or 0 of a class list, or id -> 0 of a set's list without flags, in order."""
     flags: dict[str, int] = {}
-    for where, words in _lines(path):
-        if len(words) != 2 or words[1] not in _FLAGS:
-            raise LabelsError(f"{where}: must be a picture id and 1, -1 or 0, got {' '.join(words)!r}.")
-        _check_new(words[0], flags, where)
-        flags[words[0]] = _FLAGS[words[1]]
-    _check_any(path, flags)
-    return flags
-
-
-def _check_new(image_id: str, seen: Mapping[str, object], where: str) -> None:
-    """Raise LabelsError if an id is not a plain name or is repeated."""
-    check_image_id(image_id, where)
-    if image_id in seen:
-        raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")
-
-
-def _check_any(path: Path, seen: Mapping[str, object]) -> None:
-    """Raise LabelsError if a list names no picture."""
-    if not seen:
+    for where, (image_id, *rest) in _lines(path):
+        if len(rest) != flagged or not _FLAGS.keys() >= set(rest):
+            rule, got = "a picture id and 1, -1 or 0" if flagged else "one picture id", " ".join([image_id, *rest])
+            raise LabelsError(f"{where}: must be {rule}, got {got!r}.")
+        check_image_id(image_id, where)
+        if image_id in flags:
+            raise LabelsError(f"{where}: a picture must be named once, got {image_id!r} again.")
+        flags[image_id] = _FLAGS[rest[0]] if flagged else 0
+    if not flags:
         raise LabelsError(f"list {path} names no picture.")
+    return flags
 
 
 def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: Mapping[str, int]) -> None:

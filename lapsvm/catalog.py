@@ -4,7 +4,7 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 `GroundTruth` (boxes) for evaluation only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -127,6 +127,20 @@ class GroundTruth:
         rows = list(objects)
         boxes = np.array([corners for corners, _ in rows], dtype=np.float64).reshape(-1, 4)
         return cls(boxes, np.array([is_difficult for _, is_difficult in rows], dtype=np.bool_))
+
+
+def truth_by_class(
+    objects: Mapping[str, Sequence[tuple[str, object, bool]]], classes: Iterable[str]
+) -> dict[str, dict[str, GroundTruth]]:
+    """Return class -> picture id -> objects, of the objects of each picture: class, corners, whether it is difficult.
+
+    Every class has an entry for every picture; objects of other classes are left out.
+    """
+    truth = {name: dict.fromkeys(objects, GroundTruth.of_objects([])) for name in classes}
+    for image_id, rows in objects.items():
+        for name in {label for label, _, _ in rows}.intersection(truth):
+            truth[name][image_id] = GroundTruth.of_objects(row[1:] for row in rows if row[0] == name)
+    return truth
 
 
 @runtime_checkable

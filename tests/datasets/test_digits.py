@@ -65,7 +65,7 @@ def test_train_and_val_are_the_halves_of_trainval_and_test_is_apart(dataset):
 
 def test_the_digits_of_trainval_and_test_are_different_samples():
     train, test = digits._samples(0)
-    for first, second in [(train.others, test.others), *((train.by_class[n], test.by_class[n]) for n in CLASSES)]:
+    for first, second in ((train[name], test[name]) for name in (*CLASSES, None)):
         assert abs(len(first) - len(second)) <= 1
         assert not {sample.tobytes() for sample in first} & {sample.tobytes() for sample in second}
 
@@ -209,10 +209,10 @@ def test_an_interrupted_generation_leaves_nothing(tmp_path, monkeypatch, interru
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": 0.5}, "seed must be an integer of at least 0, got 0.5"),
-        ({"n_train": 9}, "n_train must be an integer of at least 10, got 9"),
-        ({"n_test": "many"}, "n_test must be an integer of at least 10, got 'many'"),
+        ({"seed": -1}, "seed must be a whole number of 0 or more, got -1"),
+        ({"seed": 0.5}, "seed must be a whole number of 0 or more, got 0.5"),
+        ({"n_train": 9}, "n_train must be a whole number of 10 or more, got 9"),
+        ({"n_test": "many"}, "n_test must be a whole number of 10 or more, got 'many'"),
     ],
 )
 def test_a_parameter_that_breaks_its_rule_is_named(tmp_path, parameters, sentence):
