@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ Corners = tuple[float, float, float, float]
 CROWD = "crowd regions"
 NO_CATEGORY = "of a category that the file does not list"
 NO_BOX, RUN_LENGTHS = "without a box", "with a mask in run lengths and no box"
+_BBOX_RULE = "four finite numbers as bbox (x, y, width, height)"
 NOT_NUMBERS, EMPTY = "with a box that is not four finite numbers", "with an empty box"
 
 
@@ -114,7 +115,9 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     images = _by_id(content, "images", path)
     categories = _by_id(content, "categories", path)
     names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
-    _check_names(list(names.values()), path)
+    for name, count in Counter(names.values()).items():
+        if count > 1:
+            raise AnnotationError(f"{path}: names of categories must differ, got {name!r} twice.")
     rows = _listed(content, "annotations", path)
     faults = Counter[str]()
     annotations = []
@@ -125,11 +128,12 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
             faults[NO_CATEGORY] += 1
             without_category |= {row["image_id"]} if _is_listed(row.get("image_id"), images) else set()
             continue
-        one, fault = _annotation(row, where, images, names), _box_fault(row)
-        if boxes and strict:
-            _check_box(row, fault, where)
-        faults[fault or CROWD] += bool(fault) or one.is_crowd
-        annotations.append(_with_box(one, row) if boxes and not fault else one)
+        corners, fault = _box(row)
+        annotations.append(_annotation(row, where, images, names, corners if boxes else None))
+        if boxes and strict and fault:
+            rule = "a bbox with a width and a height above 0" if fault == EMPTY else _BBOX_RULE
+            raise AnnotationError(f"{where} must have {rule}, got {_short(row.get('bbox'))}.")
+        faults[fault or CROWD] += bool(fault) or annotations[-1].is_crowd
     _check_annotation_ids(rows, path)
     files = {key: _text(entry, "file_name", f"{path}: image {key}", "") for key, entry in images.items()}
     sizes = {key: _numbers([entry.get("width"), entry.get("height")], 2) for key, entry in images.items()}
@@ -187,7 +191,10 @@ def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
         score = _numbers([row.get("score")], 1)
         if score is None:
             raise ResultsError(f"{where} must have a finite score, got {_short(row.get('score'))}.")
-        results.append(CocoResult(image, category, score[0], _corners(row.get("bbox"), where, ResultsError)))
+        corners = corners_of_bbox(row.get("bbox"))
+        if corners is None:
+            raise ResultsError(f"{where} must have {_BBOX_RULE}, got {_short(row.get('bbox'))}.")
+        results.append(CocoResult(image, category, score[0], corners))
     return results
 
 
@@ -226,41 +233,34 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
 
 
 def _annotation(
-    row: Mapping[str, Any], where: str, images: Mapping[Hashable, Any], names: Mapping[Hashable, str]
+    row: Mapping[str, Any],
+    where: str,
+    images: Mapping[Hashable, Any],
+    names: Mapping[Hashable, str],
+    corners: Corners | None,
 ) -> CocoAnnotation:
-    """Return one annotation without its box, checked."""
+    """Return one annotation, checked, with the corners of its box if they are known."""
     image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
     category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)
     if crowd not in (0, 1):
         raise AnnotationError(f"{where} must have 0 or 1 as iscrowd, got {_short(crowd)}.")
-    return CocoAnnotation(image, category, bool(crowd))
+    if corners is None:
+        return CocoAnnotation(image, category, bool(crowd))
+    x1, y1, x2, y2 = corners
+    (area,) = _numbers([row.get("area")], 1) or [(x2 - x1) * (y2 - y1)]
+    return CocoAnnotation(image, category, bool(crowd), corners, area)
 
 
-def _box_fault(row: Mapping[str, Any]) -> str:
-    """Return why the box of an annotation is not usable; "" if it is."""
+def _box(row: Mapping[str, Any]) -> tuple[Corners | None, str]:
+    """Return the corners of the box of an annotation and "", or None and why it is not usable."""
     if not row.get("bbox"):
-        return RUN_LENGTHS if isinstance(row.get("segmentation"), dict) else NO_BOX
+        return None, RUN_LENGTHS if isinstance(row.get("segmentation"), dict) else NO_BOX
     corners = corners_of_bbox(row["bbox"])
     if corners is None:
-        return NOT_NUMBERS
+        return None, NOT_NUMBERS
     x1, y1, x2, y2 = corners
-    return EMPTY if x1 >= x2 or y1 >= y2 else ""
-
-
-def _check_box(row: Mapping[str, Any], fault: str, where: str) -> None:
-    """Raise AnnotationError if the box of an annotation has a fault."""
-    if fault == EMPTY:
-        raise AnnotationError(f"{where} must have a bbox with a width and a height above 0, got {_short(row['bbox'])}.")
-    if fault:
-        _corners(row.get("bbox"), where, AnnotationError)
-
-
-def _with_box(one: CocoAnnotation, row: Mapping[str, Any]) -> CocoAnnotation:
-    """Return an annotation with its box, which is usable."""
-    x1, y1, x2, y2 = corners = _corners(row["bbox"], "", AnnotationError)
-    area = _numbers([row.get("area")], 1)
-    return replace(one, corners=corners, area=area[0] if area else (x2 - x1) * (y2 - y1))
+    return (None, EMPTY) if x1 >= x2 or y1 >= y2 else (corners, "")
 
 
 def _reference(
@@ -282,14 +282,6 @@ def corners_of_bbox(bbox: Any) -> Corners | None:
     return (x, y, x + width, y + height) if math.isfinite(x + width) and math.isfinite(y + height) else None
 
 
-def _corners(bbox: Any, where: str, error: type[DataError]) -> Corners:
-    """Return the corners of a box x, y, width, height, or raise `error`."""
-    corners = corners_of_bbox(bbox)
-    if corners is None:
-        raise error(f"{where} must have four finite numbers as bbox: x, y, width, height; got {_short(bbox)}.")
-    return corners
-
-
 def _numbers(values: Any, count: int) -> list[float] | None:
     """Return `count` finite numbers, or None for any other value."""
     if not isinstance(values, list) or len(values) != count:
@@ -301,15 +293,6 @@ def _numbers(values: Any, count: int) -> list[float] | None:
     except OverflowError:
         return None
     return numbers if all(map(math.isfinite, numbers)) else None
-
-
-def _check_names(names: list[str], path: Path) -> None:
-    """Raise AnnotationError if two categories have one name."""
-    seen = set[str]()
-    for name in names:
-        if name in seen:
-            raise AnnotationError(f"{path}: names of categories must differ, got {name!r} twice.")
-        seen.add(name)
 
 
 def _check_annotation_ids(rows: list[dict[str, Any]], path: Path) -> None:
