@@ -118,21 +118,12 @@ def _read(path: Path, noun: str) -> tuple[dict[str, Any], dict[str, Array]]:
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(_METADATA)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
-    except (
-        SafetensorError,
-        OSError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        KeyError,
-    ) as error:  # AttributeError and KeyError: unknown dtypes
+        description = None if text is None else json.loads(text)
+    # AttributeError and KeyError: unknown dtypes
+    except (SafetensorError, OSError, TypeError, AttributeError, KeyError, *NOT_PARSED) as error:
         raise ModelFileError(f"model {path} is damaged or no safetensors file: {error}.") from None
     if text is None:
         raise ModelFileError(f"{path} is no {noun} of lapsvm: its header has no {_METADATA!r} entry.")
-    try:
-        description = json.loads(text)
-    except NOT_PARSED as error:
-        raise ModelFileError(f"model {path} is damaged: its description is no JSON ({error}).") from None
     return (description if isinstance(description, dict) else {}), tensors
 
 

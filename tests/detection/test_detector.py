@@ -106,7 +106,7 @@ def rewritten(path, tensors, **metadata):
     ("metadata", "message"),
     [
         ({}, "is no detector of lapsvm: its header has no 'lapsvm' entry"),
-        ({"lapsvm": "{"}, "its description is no JSON"),
+        ({"lapsvm": "{"}, "is damaged or no safetensors file"),
         ({"lapsvm": "[]"}, "is no detector of lapsvm, but None"),
         ({"lapsvm": '{"format": "lapsvm shard"}'}, "is no detector of lapsvm, but 'lapsvm shard'"),
         ({"lapsvm": '{"format": "lapsvm detector", "version": 9}'}, "must have format version 1, got 9"),
