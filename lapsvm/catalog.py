@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
-from lapsvm.errors import ImageError, MissingError, OptionError
+from lapsvm.errors import ImageError, InputError, MissingError, OptionError, ShapeError
 from lapsvm.files import open_regular
 
 ENTRY_POINTS = "lapsvm.datasets"
@@ -240,10 +240,7 @@ def read_image(path: str | Path) -> Pixels:
         If it is not a picture, is truncated or damaged, has more than `MAX_PIXELS` pixels or `MAX_SIDE` on a side, or
         has float or 32-bit samples, whose range is unknown.
     """
-    with _described_errors(path):
-        pixels = _decoded(path, reduced=False)
-    _check_size(path, pixels.shape[1], pixels.shape[0])  # an icon's header does not state its size
-    return pixels
+    return _decoded(path, reduced=False)
 
 
 def check_image(path: str | Path) -> str:
@@ -265,10 +262,7 @@ def check_image(path: str | Path) -> str:
     MissingError, ImageError
         As `read_image`.
     """
-    with _described_errors(path):
-        pixels = _decoded(path, reduced=True)
-    _check_size(path, pixels.shape[1], pixels.shape[0])
-    return pixel_hash(pixels)
+    return pixel_hash(_decoded(path, reduced=True))
 
 
 def _decoded(path: str | Path, reduced: bool) -> Pixels:
@@ -276,14 +270,16 @@ def _decoded(path: str | Path, reduced: bool) -> Pixels:
     from PIL import ExifTags, Image, ImageOps
 
     register_heic()
-    with open_regular(path, "picture") as file, Image.open(file) as picture:
+    with _described_errors(path), open_regular(path, "picture") as file, Image.open(file) as picture:
         _check_header(path, picture)
         if reduced:
             width, height = picture.size
             picture.draft("L", (max(1, width // 8), max(1, height // 8)))
         picture.load()  # some formats have their EXIF data behind the pixels
         is_upright = picture.getexif().get(ExifTags.Base.Orientation, 1) == 1
-        return np.array(_rgb(picture if is_upright else ImageOps.exif_transpose(picture)))
+        pixels = np.array(_rgb(picture if is_upright else ImageOps.exif_transpose(picture)))
+    _check_size(path, pixels.shape[1], pixels.shape[0])  # an icon's header does not state its size
+    return pixels
 
 
 @cache
@@ -358,6 +354,23 @@ def _eight_bits(picture: Any) -> Any:
     if picture.mode == "F" or samples.min() < 0 or samples.max() > np.iinfo(np.uint16).max:
         raise ValueError("it has samples of 32 bits, whose range is unknown")
     return Image.fromarray((samples // 256).astype(np.uint8))
+
+
+def check_pixels(pixels: Any) -> None:
+    """Raise unless `pixels` is a picture.
+
+    Raises
+    ------
+    ShapeError
+        If it is not (h, w, 3) with at least one pixel.
+    InputError
+        If it is not uint8.
+    """
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
+        got = pixels.dtype if isinstance(pixels, np.ndarray) else type(pixels).__name__
+        raise InputError(f"a picture must be an array of uint8, got {got}.")
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
+        raise ShapeError(f"a picture must have shape (h, w, 3) with h and w at least 1, got {pixels.shape}.")
 
 
 def pixel_hash(pixels: Pixels) -> str:

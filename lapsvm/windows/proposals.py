@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Float32
+from lapsvm.arrays import Float32, check_count
 from lapsvm.boxes import as_boxes, whole_image
-from lapsvm.catalog import MAX_PIXELS
-from lapsvm.errors import InputError, OptionError, ShapeError
+from lapsvm.catalog import MAX_PIXELS, check_pixels
+from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
 from lapsvm.windows.grid import grid
 from lapsvm.windows.ordering import KEYED, default_min_side, whole_keys
@@ -80,11 +80,13 @@ def propose(
     ----------
     J. Uijlings, K. van de Sande, T. Gevers, A. Smeulders, "Selective Search for Object Recognition", IJCV 2013.
     """
-    check_image(image)
-    _check_count("seed", seed, 0)
-    _check_count("threads", threads, 1)
+    check_pixels(image)
+    if image.shape[0] * image.shape[1] > MAX_PIXELS:
+        raise InputError(f"image must have at most {MAX_PIXELS} pixels, got {image.shape[0]} x {image.shape[1]}.")
+    check_count("seed", seed, 0)
+    check_count("threads", threads)
     if max_windows is not None:
-        _check_count("max_windows", max_windows, 1)
+        check_count("max_windows", max_windows)
     if method not in METHODS:
         raise OptionError(f"method {method!r} is not known; choose from {', '.join(sorted(METHODS))}.")
     height, width = image.shape[:2]
@@ -118,23 +120,6 @@ def _check_area(area: float) -> float:
     if not isinstance(area, int | float | np.number) or not 0 < area <= 1:
         raise InputError(f"max_area must be greater than 0 and at most 1, got {area!r}.")
     return float(area)
-
-
-def check_image(image: Any) -> None:
-    """Raise unless `image` is a picture: uint8, of shape (h, w, 3), not empty and not too large."""
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
-        got = image.dtype if isinstance(image, np.ndarray) else type(image).__name__
-        raise InputError(f"image must be an array of uint8, got {got}.")
-    if image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
-        raise ShapeError(f"image must have shape (h, w, 3) with h and w at least 1, got {image.shape}.")
-    if image.shape[0] * image.shape[1] > MAX_PIXELS:
-        raise InputError(f"image must have at most {MAX_PIXELS} pixels, got {image.shape[0]} x {image.shape[1]}.")
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    """Raise InputError unless `value` is a whole number >= `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
 def _check_side(min_side: float) -> float:

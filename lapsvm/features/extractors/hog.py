@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from lapsvm._ext import hog as _kernel
 from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.catalog import check_pixels
 from lapsvm.errors import OptionError
-from lapsvm.features.extractors.picture import check_pixels, clip_boxes, grey_levels
+from lapsvm.features.extractors.picture import clip_boxes, grey_levels
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number
 
 CLIP = 0.2

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64, check_finite
 from lapsvm.boxes import as_boxes
-from lapsvm.errors import InputError, ShapeError
 
 _LUMA = np.array([299, 587, 114], dtype=np.uint32)
 
@@ -42,23 +41,6 @@ class Colours:
         scales = [float(value) for value in self.scale]
         scale = scales[0] if len(set(scales)) == 1 else scales
         return {"order": self.order, "mean": [float(value) for value in self.mean], "scale": scale}
-
-
-def check_pixels(pixels: Array) -> None:
-    """Raise unless `pixels` is a picture.
-
-    Raises
-    ------
-    ShapeError
-        If it is not (h, w, 3) with at least one pixel.
-    InputError
-        If it is not uint8.
-    """
-    shape = np.shape(pixels)
-    if len(shape) != 3 or shape[2] != 3 or 0 in shape:
-        raise ShapeError(f"a picture must have shape (height, width, 3) with at least one pixel, got {shape}.")
-    if pixels.dtype != np.uint8:
-        raise InputError(f"a picture must be uint8, got {pixels.dtype}.")
 
 
 def clip_boxes(boxes: ArrayLike, height: int, width: int) -> Float64:

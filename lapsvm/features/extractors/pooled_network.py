@@ -22,16 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
+from lapsvm.catalog import check_pixels
 from lapsvm.errors import DataError, NotFiniteError, OptionError
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
-from lapsvm.features.extractors.maps.prepared import (
-    PoolingRules,
-    PreparedMaps,
-    PreparedPicture,
-)
+from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
-from lapsvm.features.extractors.picture import Colours, check_pixels
+from lapsvm.features.extractors.picture import Colours
 from lapsvm.features.extractors.specs import (
     Machine,
     Spec,
@@ -207,10 +204,7 @@ class PooledNetwork:
 
     def _nondefault_settings(self) -> dict[str, Any]:
         """Return the later settings where they differ from their defaults, so that older shards stay valid."""
-        settings: dict[str, Any] = {
-            "network": self._name,
-            "fit": "letterbox" if self.fixed_size else None,
-        }
+        settings: dict[str, Any] = {"network": self._name, "fit": "letterbox" if self.fixed_size else None}
         for name in ("patch", "prefix"):
             values = [getattr(output, name) for output in self._outputs]
             settings[name] = None if set(values) == {None} else _one_or_list(values)
