@@ -68,9 +68,8 @@ def picture_size(
 
 def letterbox(batch: Float32, fixed_size: tuple[int, int] | None) -> Float32:
     """Return an input (1, 3, h, w) padded to a fixed size with zeros, which is the mean colour."""
-    if fixed_size in (None, batch.shape[2:]):
+    if fixed_size is None or fixed_size == batch.shape[2:]:
         return batch
-    assert fixed_size is not None  # noqa: S101 - for the type checker
     padded = np.zeros((1, 3, *fixed_size), dtype=np.float32)
     padded[:, :, : batch.shape[2], : batch.shape[3]] = batch
     return padded

@@ -143,36 +143,29 @@ class PoolingRules:
         if not self._sees_around:
             return inside
         around, weights = pool_rings(feature_map, windows)
-        return self._combined(inside, l2_normalise(around) if self.normalise else around, weights)
+        if self.normalise:
+            around = l2_normalise(around)
+        return self._combined(inside, around * weights[:, None])
 
     def projected(self, feature_map: Float32, windows: Float64, components: Float32) -> Float32:
         """Return the features of windows times components (d, k)."""
         narrow = np.tensordot(components.T, feature_map, 1)
         if not self._sees_around:
-            return self._projected_alone(feature_map, narrow, windows)
+            inside = pool_windows(narrow, windows)
+            if self.normalise:
+                inside *= inverses(window_lengths(feature_map, windows)).astype(np.float32)[:, None]
+            return inside
         factors = np.ones((2, len(windows)))
         if self.normalise:
             factors = inverses(np.stack(window_and_ring_lengths(feature_map, windows)))
-        both = pool_windows_and_rings(narrow, windows, *factors)
-        if self.beside:
-            return both
-        inside, around = np.split(both, 2, axis=1)
-        return np.asarray(inside - np.float32(self.contrast) * around)
-
-    def _projected_alone(self, feature_map: Float32, narrow: Float32, windows: Float64) -> Float32:
-        """Return the projected features of windows without their surroundings."""
-        inside = pool_windows(narrow, windows)
-        if self.normalise:
-            inside *= _column(inverses(window_lengths(feature_map, windows)))
-        return inside
+        return self._combined(*np.split(pool_windows_and_rings(narrow, windows, *factors), 2, axis=1))
 
     @property
     def _sees_around(self) -> bool:
         return self.beside or self.contrast > 0
 
-    def _combined(self, inside: Float32, around: Float32, weights: Float32) -> Float32:
-        """Return windows' features with those of their surroundings, which count by their weights (n,)."""
-        around *= weights[:, None]
+    def _combined(self, inside: Float32, around: Float32) -> Float32:
+        """Return windows' features with those of their surroundings."""
         if self.beside:
             return np.hstack([inside, around])
         return np.asarray(inside - np.float32(self.contrast) * around)
@@ -228,8 +221,3 @@ def project_parts(features: Float32, components: Sequence[Float32], halves: Sequ
 def _beside(parts: Sequence[Float32]) -> Float32:
     """Return parts side by side, without a copy of a single one."""
     return parts[0] if len(parts) == 1 else np.hstack(parts)
-
-
-def _column(numbers: Float64) -> Float32:
-    """Return numbers (n,) as float32 of shape (n, 1)."""
-    return numbers.astype(np.float32)[:, None]
