@@ -211,13 +211,10 @@ def _map_tensors(path: Path) -> dict[str, Array]:
 
 def check_windows_are_finite(shard: Shard) -> None:
     """Raise NotFiniteError, naming the picture, unless all boxes and features are finite."""
-    for name in ("boxes", "features"):
-        array = widened(shard.tensors[name])
-        if array.size == 0 or (array.dtype == np.float16 and _bags.first_broken_row(array.view(np.uint16)) < 0):
-            continue
-        finite = np.isfinite(array).all(axis=1)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            picture = int(np.searchsorted(shard.offsets, row, side="right")) - 1
-            window = row - int(shard.offsets[picture])
-            check_finite(f"{name} of picture {shard.image_ids[picture]}, window {window},", array[row])
+    tensors = shard.tensors
+    for image_id, start, stop in zip(shard.image_ids, shard.offsets, shard.offsets[1:], strict=False):
+        check_finite(f"boxes of picture {image_id}", tensors["boxes"][start:stop])
+        features = tensors["features"][start:stop]
+        # NumPy's own test of 16 bits is ten times slower
+        if features.dtype != np.float16 or _bags.first_broken_row(features.view(np.uint16)) >= 0:
+            check_finite(f"features of picture {image_id}", widened(features))
