@@ -46,14 +46,14 @@ class MetadataRow:
     file_name : str
     labels : tuple of str
         In file order; a class of several objects is repeated.
-    objects : mapping or None
-        Unparsed; only `ImageFolder.ground_truth` parses their boxes.
+    objects : mapping
+        Unparsed, empty if there are none; only `ImageFolder.ground_truth` parses their boxes.
     """
 
     where: str
     file_name: str
     labels: tuple[str, ...]
-    objects: Mapping[str, Any] | None
+    objects: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ImageFolder:
         """
         check_set(set_name, self.sets)
         _, rows = self.tables[set_name]
-        if not any("bbox" in (row.objects or {}) for row in rows):
+        if not any("bbox" in row.objects for row in rows):
             return None
         return truth_by_class({image_id_of(row.file_name): _boxes(row) for row in rows}, self.classes)
 
@@ -209,13 +209,13 @@ def _row(where: str, values: Any) -> MetadataRow:
     if not any(column in values for column in _LABEL_COLUMNS):
         raise LabelsError(f"{where}: a row must have one of {', '.join(_LABEL_COLUMNS)}, got {', '.join(values)}.")
     name = check_picture_path(values["file_name"], where)
-    objects = values.get("objects") or None
-    if objects is not None and not isinstance(objects, dict):
+    objects = values.get("objects") or {}
+    if not isinstance(objects, dict):
         raise LabelsError(f"{where}: objects must be an object with categories and bbox, got {str(objects)[:60]!r}.")
     several = values.get("labels") or []
     listed = [label.strip() for label in several.split(",")] if isinstance(several, str) else several
-    single = [label for label in [values.get("label")] if label not in (None, "")]
-    raw = [*single, *_list(where, "labels", listed), *_categories(where, objects)]
+    single = values.get("label")
+    raw = [*([] if single in (None, "") else [single]), *_list(where, "labels", listed), *_categories(where, objects)]
     labels = tuple(_name(where, label) for label in raw)
     for label in labels:
         check_file_name("class", label, where)
@@ -229,9 +229,9 @@ def _list(where: str, what: str, values: Any) -> list[Any]:
     return values
 
 
-def _categories(where: str, objects: Mapping[str, Any] | None) -> list[Any]:
+def _categories(where: str, objects: Mapping[str, Any]) -> list[Any]:
     """Return the category of each object."""
-    if objects is None:
+    if not objects:
         return []
     for key in _CATEGORIES:
         if key in objects:
@@ -250,7 +250,7 @@ def _name(where: str, label: Any) -> str:
 
 def _boxes(row: MetadataRow) -> list[tuple[str, object, bool]]:
     """Return the class and the corners of each object of a row, none of which is difficult."""
-    if row.objects is None or "bbox" not in row.objects:
+    if "bbox" not in row.objects:
         raise AnnotationError(f"{row.where}: a row must have boxes because other rows of its set have, got none.")
     names, boxes = [_name(row.where, label) for label in _categories(row.where, row.objects)], row.objects["bbox"]
     if not isinstance(boxes, list) or len(boxes) != len(names):

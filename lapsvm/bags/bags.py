@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm._ext import bags as _kernel
-from lapsvm.arrays import (
-    Array,
-    Float64,
-    Index,
-    as_array,
-    as_floats,
-    as_whole_numbers,
-    check_count,
-    check_same_length,
-)
+from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, as_whole_numbers, check_count, check_same_length
 from lapsvm.bags.appending import appended
 from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
@@ -61,12 +52,7 @@ class Bags:
     """
 
     def __init__(
-        self,
-        features: ArrayLike,
-        offsets: ArrayLike,
-        scale: ArrayLike | None = None,
-        *,
-        threads: int | None = None,
+        self, features: ArrayLike, offsets: ArrayLike, scale: ArrayLike | None = None, *, threads: int | None = None
     ):
         self._set(Store([MemoryPart(as_features(features))]), offsets, scale, threads)
 

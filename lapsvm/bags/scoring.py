@@ -86,9 +86,7 @@ class PackedWeights(NamedTuple):
         d, k = weights.shape
         lanes, kind = (8, np.float64) if wide else (16, np.float32)
         packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
-        with np.errstate(
-            over="ignore"
-        ):  # a weight beyond float32 becomes infinite; the best windows are scored in float64
+        with np.errstate(over="ignore"):  # beyond float32 is infinite; the best windows are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
             rounding = 2 * _gamma(d, kind) * np.linalg.norm(weights, axis=0)
         _pass.pack(columns, _pass.WIDEST[LEVEL], packed)

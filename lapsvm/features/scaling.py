@@ -47,7 +47,7 @@ def block_scales(mean_norms: ArrayLike, blocks: Sequence[int]) -> Float64:
         raise ShapeError(f"there must be one mean norm per block, got {len(norms)} for {len(blocks)} blocks.")
     if (norms < 0).any():
         raise InputError(f"mean norms must not be negative, got {norms.min()}.")
-    wanted = TARGET_NORM * np.full(len(blocks), 1 / np.sqrt(len(blocks)))
+    wanted = TARGET_NORM / np.sqrt(len(blocks))
     factors = np.divide(wanted, norms, out=np.zeros_like(norms), where=norms > 0)
     return np.repeat(factors, _checked_blocks(blocks))
 

@@ -27,10 +27,9 @@ DEVIATIONS = 33  # and of the one over which a deviation is measured
 TAPS = np.array([1, 4, 6, 4, 1], np.float32)  # a Gaussian of one pixel, in 1/16
 UNIT = 256  # a map counts in 1/256 of a deviation
 THRESHOLDS = 3.0, 2.0, 1.2, 0.7  # deviations
-SKIPPED = {
-    "fast": 1,
-    "quality": 0,
-}  # mode -> how many low thresholds the picture itself, the dearest level, goes without
+SKIPPED = {"fast": 1, "quality": 0}
+"""Mode -> how many low thresholds the picture itself, the dearest level, goes without."""
+
 LEAST_SIDE = 5.0  # pixels of a window
 NEAR = 0.75  # windows that overlap a better one by more are left out
 CANDIDATES, MOST = 3000, 1000  # the windows of the highest scores before that, and how many are kept

@@ -25,11 +25,8 @@ TILE_BYTES = 1 << 28
 """Memory for the widened features and scores of one tile."""
 
 _SHARE = 0.8  # of the free memory; the rest is for tiles and networks
-_DRIVERS = (
-    "/dev/nvidiactl",
-    "/dev/dxg",
-    "/dev/kfd",
-)  # without one of them there is no GPU, and torch, slow to load, is not imported
+# without one of them there is no GPU, and torch, slow to load, is not imported
+_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 _COPY_BYTES = 64 << 20  # copied to the device at once
 
 
