@@ -14,41 +14,13 @@ if not any(name.endswith(tuple(EXTENSION_SUFFIXES)) for name in os.listdir(os.pa
         "installed lapsvm, or give pip install -e . in the folder of the source."
     )
 
-SUBMODULES = (
-    "arrays",
-    "bags",
-    "bfloat16",
-    "blas",
-    "boxes",
-    "catalog",
-    "cluster",
-    "coco_files",
-    "datasets",
-    "detection",
-    "errors",
-    "evaluation",
-    "features",
-    "files",
-    "latent",
-    "model_files",
-    "models",
-    "nn",
-    "optim",
-    "pipelines",
-    "ranking",
-    "report",
-    "settings",
-    "testing",
-    "voc_files",
-    "windows",
-)
 __all__ = ["__version__"]
 __version__: str
 
 
 def __getattr__(name: str) -> Any:
     """Import a submodule, or read the version, on first access; reading the version is slow."""
-    if name in SUBMODULES:
+    if name in submodules():
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
@@ -59,6 +31,14 @@ def __getattr__(name: str) -> Any:
     return version("lapsvm")
 
 
+def submodules() -> set[str]:
+    """Return the names of the files and folders beside this one, and of the rooms, which may lie elsewhere."""
+    from pkgutil import iter_modules
+
+    here = {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
+    return here | {"datasets", "pipelines"}
+
+
 def __dir__() -> list[str]:
     """Return the names of the module, including submodules that are not imported yet."""
-    return sorted({*globals(), *SUBMODULES, *__all__})
+    return sorted({*globals(), *submodules(), *__all__})

@@ -33,7 +33,7 @@ def test_importing_the_package_or_listing_it_imports_nothing_heavy():
 
 
 def test_the_rooms_are_those_that_there_are():
-    assert {*PUBLIC, "datasets", "pipelines"} == set(lapsvm.SUBMODULES)
+    assert {*PUBLIC, "datasets", "pipelines"} == lapsvm.submodules()
 
 
 def test_other_names_are_refused_in_a_sentence():
