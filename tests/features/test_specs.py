@@ -42,7 +42,7 @@ def test_a_spec_comes_apart(text, kind, file, options):
         ("", "extractor '' is not known; choose from hog, onnx, torch"),
         ("HOG", "extractor 'HOG' is not known"),
         ("sift", "extractor 'sift' is not known"),
-        ("onnx", r"extractor 'onnx' needs a file, as in onnx:network\.onnx"),
+        ("onnx", r"extractor 'onnx': a file must be named, as in onnx:network\.onnx"),
         ("onnx-cv2:net.onnx", "extractor 'onnx-cv2:net.onnx' is not known"),
     ],
 )

@@ -43,11 +43,8 @@ class BoxConvention:
     edges: str = "exclusive"
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("order", self.order, ORDERS),
-            ("base", self.base, (0, 1)),
-            ("edges", self.edges, EDGES),
-        ):
+        for name, choices in (("order", ORDERS), ("base", (0, 1)), ("edges", EDGES)):
+            value = getattr(self, name)
             if value not in choices:
                 raise OptionError(f"{name} of boxes must be one of {', '.join(map(str, choices))}, got {value!r}.")
 

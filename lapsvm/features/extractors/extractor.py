@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import InputError, OptionError
+from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
@@ -223,4 +223,7 @@ def _open_one(spec: Spec, machine: Machine) -> Extractor:
     """Return the extractor of one spec."""
     if spec.kind not in OPENERS:
         raise OptionError(f"extractor {spec.text!r} is not known; choose from {', '.join(OPENERS)}.")
-    return OPENERS[spec.kind](spec, machine)
+    try:
+        return OPENERS[spec.kind](spec, machine)
+    except (OptionError, DataError) as error:
+        raise type(error)(f"extractor {spec.text!r}: {error}") from None

@@ -98,7 +98,7 @@ def open_hog(spec: Spec, machine: Machine) -> HOG:  # noqa: ARG001 - one thread 
         If an option or its value is not known, or a file is given.
     """
     if spec.file is not None:
-        raise OptionError(f"extractor {spec.text!r}: hog takes no file, got {spec.file!r}.")
+        raise OptionError(f"hog takes no file, got {spec.file!r}.")
     return HOG(**read_options(spec, _OPTIONS))
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import check_pixels
-from lapsvm.errors import DataError, NotFiniteError, OptionError
+from lapsvm.errors import NotFiniteError, OptionError
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
@@ -277,15 +277,12 @@ class PooledNetwork:
 def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     """Return the extractor that an ``onnx:`` spec asks for (see `open_extractor`)."""
     if not spec.file:
-        raise OptionError(f"extractor {spec.text!r} needs a file, as in {spec.kind}:network.onnx.")
+        raise OptionError(f"a file must be named, as in {spec.kind}:network.onnx.")
     options = read_options(spec, OPTIONS)
     content = read_network_file(spec.file)
     network = RuntimeNetwork(spec.file, content, machine.threads)
     weights = blake2b(content, digest_size=16).hexdigest()
-    try:
-        return PooledNetwork(network, weights, **options)
-    except (OptionError, DataError) as error:
-        raise type(error)(f"extractor {spec.text!r}: {error}") from None
+    return PooledNetwork(network, weights, **options)
 
 
 def pooling_options(description: Mapping[str, Any]) -> str:

@@ -102,73 +102,43 @@ def read_options(spec: Spec, readers: Mapping[str, Callable[[str], Any]]) -> dic
     values = {}
     for key, text in spec.options.items():
         if key not in readers:
-            raise OptionError(
-                f"extractor {spec.text!r}: option {key!r} is not known; choose from {', '.join(readers)}."
-            )
+            raise OptionError(f"option {key!r} is not known; choose from {', '.join(readers)}.")
         try:
             values[key] = readers[key](text)
         except ValueError as error:
-            raise OptionError(f"extractor {spec.text!r}: {key} must be {error}, got {text!r}.") from None
+            raise OptionError(f"{key} must be {error}, got {text!r}.") from None
     return values
+
+
+def limited(read: Callable[[str], Value], allows: Callable[[Value], object], rule: str) -> Callable[[str], Value]:
+    """Return a reader of the values of `read` that are allowed; others are a ValueError with the rule."""
+
+    def read_limited(text: str) -> Value:
+        try:
+            value = read(text)
+        except (ValueError, ZeroDivisionError, OverflowError):
+            raise ValueError(rule) from None
+        if not allows(value):
+            raise ValueError(rule)
+        return value
+
+    return read_limited
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
     """Return the reader of one of a few words."""
-
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"{' or '.join(allowed)}")
-        return text
-
-    return read
+    return limited(word, lambda text: text in allowed, " or ".join(allowed))
 
 
 def several(*allowed: str) -> Callable[[str], tuple[str, ...]]:
     """Return the reader of one or several of a few words, with commas between them."""
-
-    def read(text: str) -> tuple[str, ...]:
-        words = tuple(text.split(","))
-        if not set(words) <= set(allowed) or len(set(words)) != len(words):
-            raise ValueError(f"{', '.join(allowed)}, or several with commas between them, none twice")
-        return words
-
-    return read
+    rule = f"{', '.join(allowed)}, or several with commas between them, none twice"
+    return limited(_distinct, lambda words: set(words) <= set(allowed), rule)
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
     """Return the reader of a whole number from `low` to `high`."""
-
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS and low <= int(text) <= high):
-            raise ValueError(f"a whole number from {low} to {high}")
-        return int(text)
-
-    return read
-
-
-def number(text: str) -> float:
-    """Read a finite number; a quotient such as 1/127.5 is one too."""
-    parts = text.split("/")
-    try:
-        value = float(parts[0]) if len(parts) == 1 else float(Fraction(parts[0]) / Fraction(parts[1]))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        value = np.nan
-    if len(parts) > 2 or not np.isfinite(value):
-        raise ValueError("a finite number")
-    return value
-
-
-def one_or_three_numbers(text: str) -> tuple[float, float, float]:
-    """Read a number for all channels, or one for each."""
-    parts = text.split(",")
-    try:
-        values = [number(part) for part in parts]
-    except ValueError:
-        values = []
-    if len(values) not in {1, 3}:
-        raise ValueError("one finite number, or three with commas between them")
-    first, second, third = values if len(values) == 3 else values * 3
-    return first, second, third
+    return limited(_whole, lambda value: low <= value <= high, f"a whole number from {low} to {high}")
 
 
 def word(text: str) -> str:
@@ -178,28 +148,47 @@ def word(text: str) -> str:
 
 def words(text: str) -> str | tuple[str, ...]:
     """Read a name, or several with commas between them."""
-    found = tuple(text.split(","))
-    if not all(found) or len(set(found)) != len(found):
-        raise ValueError("a name, or several with commas between them, none twice")
+    found = _names(text)
     return found if len(found) > 1 else text
 
 
-def limited(read: Callable[[str], Value], allows: Callable[[Value], bool], rule: str) -> Callable[[str], Value]:
-    """Return a reader of the values of `read` that are allowed; `rule` says which."""
+def _distinct(text: str) -> tuple[str, ...]:
+    """Read words with commas between them, none twice and none empty."""
+    found = tuple(text.split(","))
+    if not all(found) or len(set(found)) != len(found):
+        raise ValueError
+    return found
 
-    def read_limited(text: str) -> Value:
-        try:
-            value = read(text)
-        except ValueError:
-            raise ValueError(rule) from None
-        if not allows(value):
-            raise ValueError(rule)
-        return value
 
-    return read_limited
+def _whole(text: str) -> int:
+    """Read digits."""
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise ValueError
+    return int(text)
 
+
+def _quotient(text: str) -> float:
+    """Read a number, or two with a slash between them."""
+    if "/" not in text:
+        return float(text)
+    above, below = map(Fraction, text.split("/"))
+    return float(above / below)
+
+
+def _for_channels(text: str) -> tuple[float, ...]:
+    """Read numbers with commas between them; one stands for three."""
+    values = tuple(map(number, text.split(",")))
+    return values * 3 if len(values) == 1 else values
+
+
+_names = limited(_distinct, len, "a name, or several with commas between them, none twice")
+number = limited(_quotient, np.isfinite, "a finite number")
+"""Read a finite number; a quotient such as 1/127.5 is one too."""
 
 share = limited(number, lambda value: 0 <= value <= 1, "a number from 0 to 1")
+one_or_three_numbers = limited(
+    _for_channels, lambda values: len(values) == 3, "one finite number, or three with commas between them"
+)
 one_or_three_positive_numbers = limited(
     one_or_three_numbers,
     lambda values: min(values) > 0,

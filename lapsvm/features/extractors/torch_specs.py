@@ -43,10 +43,8 @@ def open_torch(spec: Spec, machine: Machine) -> PooledNetwork:
         module = _factory_module(torch, spec.file or "", weights, seed)
         network = TorchNetwork(spec.file or "", module, device, machine.threads)
         return PooledNetwork(network, hash_of_state(module), name=network.name, **(_COLOURS | options))
-    except (OptionError, DataError) as error:
-        raise type(error)(f"extractor {spec.text!r}: {error}") from None
     except SystemExit as error:  # of the factory or its module; a program that it ends would seem to have succeeded
-        raise DataError(f"extractor {spec.text!r}: its code ended with SystemExit({error.code!r}).") from None
+        raise DataError(f"its code ended with SystemExit({error.code!r}).") from None
 
 
 def _factory_module(torch: Any, name: str, weights: str | None, seed: int) -> Any:

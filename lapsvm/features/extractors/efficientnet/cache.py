@@ -118,10 +118,7 @@ def _make_folder(folder: Path) -> None:
     OSError
         If it cannot be made, or is another user's.
     """
-    if folder == _temporary():
-        folder.mkdir(mode=0o700, exist_ok=True)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700 if folder == _temporary() else 0o777, parents=True, exist_ok=True)
     _check_owner(folder)
 
 

@@ -36,12 +36,9 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
         If the network cannot be kept in the cache folder.
     """
     if spec.file is not None:
-        raise OptionError(f"extractor {spec.text!r}: {KIND} takes no file, got {spec.file!r}.")
+        raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
     options: dict[str, Any] = {"output": DEFAULT_MAPS} | _COLOURS | read_options(spec, _OPTIONS)
-    try:
-        return PooledNetwork(_network(machine.threads), CHECKPOINT_SHA256, name=KIND, **options)
-    except OptionError as error:
-        raise OptionError(f"extractor {spec.text!r}: {error}") from None
+    return PooledNetwork(_network(machine.threads), CHECKPOINT_SHA256, name=KIND, **options)
 
 
 def _network(threads: int) -> RuntimeNetwork:
