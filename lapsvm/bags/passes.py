@@ -4,12 +4,13 @@ A chunk is some consecutive bags of one part. How bags are cut into chunks depen
 work, and the answer to a chunk depends on that chunk alone, so the order of execution never changes an answer.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from queue import Empty, Queue
-from threading import Lock, Thread
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
 """A chunk ends with the bag in which it reaches this number of windows or bytes."""
 
 T = TypeVar("T")
+Reader = Callable[[Chunk, Buffer | None], Block]
 
 WORTH_THREADS = 4_000_000  # products; below, starting threads costs more than it saves
 _SPARE_BUFFERS = 2  # blocks that are read ahead while each thread works on one
@@ -130,11 +132,9 @@ def run_chunks(
         _parallel(lambda chunk: compute(chunk, read(chunk)), resident, threads)
         return
     in_files = [chunk for chunk in chunks if not store.parts[chunk.part].resident]
-    prefetcher = _Prefetcher(resident, in_files, read, threads)
-    try:
+    with ThreadPoolExecutor(1) as reader:
+        prefetcher = _Prefetcher(resident, in_files, read, reader, threads)
         _parallel(lambda _: prefetcher.consume(compute), range(threads), threads)
-    finally:
-        prefetcher.stop()
 
 
 def _parallel(function: Callable[[T], None], items: Iterable[T], threads: int) -> None:
@@ -152,76 +152,46 @@ class _Prefetcher:
     """Chunks for several threads: those that a reader thread has read, and, while it reads, those in memory."""
 
     def __init__(
-        self,
-        resident: Sequence[Chunk],
-        in_files: Sequence[Chunk],
-        read: Callable[[Chunk, Buffer | None], Block],
-        threads: int,
+        self, resident: Sequence[Chunk], in_files: Sequence[Chunk], read: Reader, reader: Executor, threads: int
     ):
-        self._resident, self._read_block = list(reversed(resident)), read
-        self._free: Queue[Buffer | None] = Queue()
-        self._ready: Queue[tuple[Chunk, Block, Buffer] | BaseException | None] = Queue()
-        self._lock, self._ended = Lock(), False
+        self._resident, self._in_files = list(reversed(resident)), iter(in_files)
+        self._read, self._reader, self._lock = read, reader, Lock()
+        self._ahead: deque[tuple[Chunk, Future[Block], Buffer]] = deque()
         for _ in range(threads + _SPARE_BUFFERS):
-            self._free.put(Buffer())
-        self._reader = Thread(target=self._read_all, args=(in_files,), name="lapsvm-prefetch", daemon=True)
-        self._reader.start()
+            self._read_into(Buffer())
 
     def consume(self, compute: Callable[[Chunk, Block], None]) -> None:
-        """Call `compute` with the next chunk until none is left."""
+        """Call `compute` with the next chunk until none is left; an error ends all calls after their present chunk."""
         try:
             while (item := self._next()) is not None:
                 chunk, block, buffer = item
-                compute(chunk, block)
+                compute(chunk, block())
                 if buffer is not None:
-                    self._free.put(buffer)
+                    self._read_into(buffer)
         except BaseException:
-            self._cancel()
+            with self._lock:
+                self._resident, self._in_files = [], iter(())
+                while self._ahead:
+                    self._ahead.pop()[1].cancel()
             raise
 
-    def stop(self) -> None:
-        """End the reader."""
-        self._cancel()
-        self._reader.join()
-
-    def _cancel(self) -> None:
-        """Let the other threads and the reader end after their present chunk.
-
-        The reader is stopped first: `_next` holds the lock while it waits for the reader's next item.
-        """
-        self._ended = True
-        self._free.put(None)
+    def _read_into(self, buffer: Buffer) -> None:
+        """Have the next chunk in a file read into a buffer that is free."""
         with self._lock:
-            self._resident = []
+            chunk = next(self._in_files, None)
+            if chunk is not None:
+                self._ahead.append((chunk, self._reader.submit(self._read, chunk, buffer), buffer))
 
-    def _next(self) -> tuple[Chunk, Block, Buffer | None] | None:
+    def _next(self) -> tuple[Chunk, Callable[[], Block], Buffer | None] | None:
+        """Return a chunk, what gives its windows, and their buffer: one in memory only while none is read."""
         with self._lock:
-            while True:
-                try:
-                    item = self._ready.get(block=not self._resident and not self._ended)
-                except Empty:
-                    if not self._resident:
-                        return None
-                    chunk = self._resident.pop()
-                    return chunk, self._read_block(chunk, None), None
-                if isinstance(item, BaseException):
-                    raise item
-                if item is not None:
-                    return item
-                self._ended = True
-
-    def _read_all(self, chunks: Sequence[Chunk]) -> None:
-        """Read one chunk after the other, each into the next free buffer."""
-        try:
-            for chunk in chunks:
-                buffer = self._free.get()
-                if buffer is None or self._ended:
-                    return
-                self._ready.put((chunk, self._read_block(chunk, buffer), buffer))
-        except BaseException as error:  # noqa: BLE001 - the consumer raises it
-            self._ready.put(error)
-        finally:
-            self._ready.put(None)
+            if self._ahead and (self._ahead[0][1].done() or not self._resident):
+                chunk, reading, buffer = self._ahead.popleft()
+                return chunk, reading.result, buffer
+            if self._resident:
+                chunk = self._resident.pop()
+                return chunk, partial(self._read, chunk, None), None
+            return None
 
 
 def _excluded(selection: Selection, chunk: Chunk) -> Array | None:

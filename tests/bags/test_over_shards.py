@@ -4,8 +4,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
-from time import sleep
 
 import numpy as np
 import pytest
@@ -180,29 +178,32 @@ def test_a_shard_that_is_another_one_by_now_is_refused_and_named(harm, tmp_path)
             ask()
 
 
-def test_what_ends_a_pass_empties_its_list_under_the_lock(tmp_path):
-    chunks = [Chunk(0, first, first + 1) for first in range(5)]
+@pytest.mark.parametrize("in_files", [False, True])
+def test_an_error_leaves_no_chunk_to_the_other_threads(in_files):
+    chunks = [Chunk(0, first, first + 1) for first in range(20)]
     block = Block(np.zeros((1, 1)), np.array([0]), np.array([1]))
-    ahead = _Prefetcher(chunks, [], lambda *_: block, 1)
-    begun, go_on = Event(), Event()
+    seen = []
 
-    def fail(*_):
-        begun.set()
-        go_on.wait(10)
+    def fail(chunk, _):
+        seen.append(chunk)
         raise RuntimeError("no more")
 
-    failing = ThreadPoolExecutor(1).submit(ahead.consume, fail)
-    assert begun.wait(10)
-    with ahead._lock:
-        go_on.set()
-        while not ahead._ended:
-            sleep(0.001)
-        sleep(0.05)
-        assert len(ahead._resident) == 4
-    with pytest.raises(RuntimeError, match="no more"):
-        failing.result(10)
-    assert not ahead._resident
-    ahead.stop()
+    with ThreadPoolExecutor(1) as reader:
+        ahead = _Prefetcher(*([], chunks) if in_files else (chunks, []), lambda *_: block, reader, 3)
+        with pytest.raises(RuntimeError, match="no more"):
+            ahead.consume(fail)
+        ahead.consume(fail)
+    assert seen == chunks[:1]
+
+
+def test_every_chunk_is_seen_once_by_several_threads():
+    chunks = [Chunk(0, first, first + 1) for first in range(300)]
+    block = Block(np.zeros((1, 1)), np.array([0]), np.array([1]))
+    seen = []
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(4) as pool:
+        ahead = _Prefetcher(chunks[:100], chunks[100:], lambda *_: block, reader, 4)
+        list(pool.map(lambda _: ahead.consume(lambda chunk, _: seen.append(chunk)), range(4)))
+    assert sorted(seen) == chunks
 
 
 @pytest.mark.parametrize("threads", [1, 3])
