@@ -9,7 +9,6 @@ from xml.etree.ElementTree import ParseError
 
 import numpy as np
 from defusedxml import ElementTree
-from defusedxml.common import DefusedXmlException
 
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.files import open_regular
@@ -74,14 +73,10 @@ def read_xml(path: Path) -> Any:
     try:
         with open_regular(path, "annotation") as file:
             return ElementTree.parse(file).getroot()
-    except ParseError as error:
-        raise AnnotationError(f"annotation {path} is broken XML: {error}.") from None
-    except DefusedXmlException as error:
-        raise AnnotationError(f"annotation {path} is refused: {type(error).__name__}.") from None
     except MissingError as error:
         raise AnnotationError(str(error)) from None
-    except (OSError, ValueError, LookupError) as error:
-        raise AnnotationError(f"annotation {path} cannot be read: {error}.") from None
+    except (ParseError, OSError, ValueError, LookupError) as error:  # ValueError: also what defusedxml refuses
+        raise AnnotationError(f"annotation {path} is no XML that can be read: {error}.") from None
 
 
 def _object(path: Path, element: Any) -> VocObject:

@@ -173,11 +173,11 @@ def test_the_first_missing_annotation_of_some_is_named(voc):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "a.xml is broken XML: no element found"),
-        ("<annotation><object>", "is broken XML"),
-        ("\0\0", "is broken XML"),
-        (BOMB, "is refused: EntitiesForbidden"),
-        (OUTSIDE, "is refused: EntitiesForbidden"),
+        ("", "a.xml is no XML that can be read: no element found"),
+        ("<annotation><object>", "is no XML that can be read"),
+        ("\0\0", "is no XML that can be read"),
+        (BOMB, "is no XML that can be read: EntitiesForbidden"),
+        (OUTSIDE, "is no XML that can be read: EntitiesForbidden"),
         ("<html></html>", "must have the root <annotation>, got <html>"),
         ('<?xml version="1.0" encoding="klingon"?><annotation/>', "unknown encoding"),
         (annotation("<object><name>cat</name></object>"), r"has an <object> \('cat'\) without a <bndbox>"),

@@ -117,7 +117,7 @@ BAD = {
     "no pictures": (lambda folder: coco(folder, [], []), "but hold no picture"),
     "no files": (str, "but hold no .xml file; a COCO file is named itself"),
     "no JSON": (lambda folder: write(folder / "boxes.json", "{"), "cannot be read as JSON"),
-    "broken XML": (lambda folder: str(write(folder / "voc.xml", "<annotation>").parent), "is broken XML"),
+    "broken XML": (lambda folder: str(write(folder / "voc.xml", "<annotation>").parent), "is no XML that can be read"),
 }  # fmt: skip
 
 
