@@ -163,8 +163,7 @@ def open_coco(
     LabelsError
         If the name of a class cannot be part of a file name.
     """
-    root = Path(root)
-    check_folder("data folder", root)
+    root = check_folder("data folder", root)
     sets = _find_sets(root, train_set)
     if not sets:
         raise MissingError(

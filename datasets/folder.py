@@ -59,8 +59,7 @@ def open_folder(
     OptionError
         If a class does not exist.
     """
-    root = Path(root)
-    check_folder("data folder", root)
+    root = check_folder("data folder", root)
     sets = _sets(root, {*SET_NAMES, train_set, test_set}) or {train_set: root}
     class_folders = {name: _class_folders(folder) for name, folder in sets.items()}
     names = {folder.name for folders in class_folders.values() for folder in folders if not _is_no_class(folder)}

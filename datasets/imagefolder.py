@@ -145,8 +145,7 @@ def open_imagefolder(
     OptionError
         If a class does not exist.
     """
-    root = Path(root)
-    check_folder("data folder", root)
+    root = check_folder("data folder", root)
     folders = {train_set: root} if _table(root) else {f.name: f for f in sorted(root.iterdir()) if _table(f)}
     if not folders:
         raise MissingError(f"data folder {root} holds no {' or '.join(TABLES)}, nor does a folder in it.")

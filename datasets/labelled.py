@@ -19,14 +19,14 @@ class LabelledPictures:
     name : str
     classes : tuple of str
     pictures : mapping of set name to its records, in order
-    ignored : callable or None
+    ignored : callable
         Returns kind -> number of the files in the data folder that the reader ignores.
     """
 
     name: str
     classes: tuple[str, ...]
     pictures: Mapping[str, Sequence[ImageRecord]]
-    ignored: Callable[[], dict[str, int]] | None = None
+    ignored: Callable[[], dict[str, int]] = dict
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class LabelledPictures:
 
     def ignored_files(self) -> dict[str, int]:
         """Return kind -> number of the files in the data folder that the reader ignores."""
-        return {} if self.ignored is None else self.ignored()
+        return self.ignored()
 
     def ground_truth(self, set_name: str) -> dict[str, dict[str, GroundTruth]] | None:
         """Return None: no boxes are known.

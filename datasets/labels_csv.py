@@ -79,8 +79,7 @@ def open_csv(
     OptionError
         If a class does not exist.
     """
-    root = Path(root)
-    check_folder("data folder", root)
+    root = check_folder("data folder", root)
     sets = _sets(_rows(root / TABLE, train_set))
     labels = {label for pictures in sets.values() for positive in pictures.values() for label in positive}
     if not labels:

@@ -21,12 +21,14 @@ def order_sets(names: Iterable[str]) -> tuple[str, ...]:
     return (*(name for name in SET_NAMES if name in distinct), *sorted(distinct.difference(SET_NAMES)))
 
 
-def check_folder(what: str, folder: Path) -> None:
-    """Raise MissingError, which names its purpose `what`, unless `folder` is a folder."""
+def check_folder(what: str, path: str | Path) -> Path:
+    """Return the path of a folder; MissingError, which names its purpose `what`, unless it is one."""
+    folder = Path(path)
     if folder.is_file():
         raise MissingError(f"{what} {folder} must be a folder, but is a file.")
     if not folder.is_dir():
         raise MissingError(f"{what} {folder} is not there.")
+    return folder
 
 
 def check_set(set_name: str, sets: Sequence[str]) -> None:

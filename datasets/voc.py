@@ -196,10 +196,8 @@ def find_lists(root: str | Path, set_names: Sequence[str] = ()) -> VocLists:
     LabelsError
         If the name of a class cannot be part of a file name.
     """
-    root = Path(root)
-    check_folder("data folder", root)
-    folder = root / "ImageSets" / "Main"
-    check_folder("folder of lists", folder)
+    root = check_folder("data folder", root)
+    folder = check_folder("folder of lists", root / "ImageSets" / "Main")
     known = {*SET_NAMES, *set_names}
     sets, labels = {}, {}
     # by length: the list of a set, "dev", comes before the lists that end in its name, "cat_dev"
@@ -264,6 +262,5 @@ def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: 
 
 def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
     """Return the file of each picture; <id>.jpg where there is none, so that reading reports it."""
-    check_folder("folder of pictures", folder)
-    names = set(os.listdir(folder))
+    names = set(os.listdir(check_folder("folder of pictures", folder)))
     return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]
