@@ -142,22 +142,18 @@ class GpuStore:
         """Return rows with a type that NumPy knows: the bits of bfloat16 as int16."""
         return rows.view(self._torch.int16) if self._dtype == BFLOAT16 else rows
 
-    def _tiles(self, selection: Selection, chunks: Sequence[Chunk], columns: int) -> Iterator[Chunk]:
-        """Yield the chunks, consecutive ones merged up to the size of a tile."""
-        row = (self._dim + 3 * columns) * 8
-        most = self._tile // row
-        tile: Chunk | None = None
+    def _tiles(self, selection: Selection, chunks: Sequence[Chunk], columns: int) -> list[Chunk]:
+        """Return the chunks, consecutive ones merged up to the size of a tile."""
+        most = self._tile // ((self._dim + 3 * columns) * 8)
+        tiles: list[Chunk] = []
         for chunk in chunks:
-            first = chunk.first if tile is None else tile.first
+            first = tiles[-1].first if tiles else chunk.first
             rows = int(selection.offsets[chunk.last] - selection.offsets[first])
-            if tile is not None and (tile.last, tile.part) == (chunk.first, chunk.part) and rows <= most:
-                tile = Chunk(chunk.part, first, chunk.last)
-                continue
-            if tile is not None:
-                yield tile
-            tile = chunk
-        if tile is not None:
-            yield tile
+            if tiles and (tiles[-1].last, tiles[-1].part) == (chunk.first, chunk.part) and rows <= most:
+                tiles[-1] = Chunk(chunk.part, first, chunk.last)
+            else:
+                tiles.append(chunk)
+        return tiles
 
     def _best_in_memory(self, selection: Selection, before: int, chunk: Chunk, columns: Any) -> Index:
         """Return the first maximum of each bag for each column; halve the chunk until it fits into memory."""

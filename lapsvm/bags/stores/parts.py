@@ -80,7 +80,8 @@ class FilePart:
         First byte of the features.
     shape : tuple of int
         Number of windows, and of stored numbers in each.
-    stored : dtype
+    dtype : dtype
+        Type in which features are stored.
     transform : callable, optional
         Maps stored features (m, shape[1]) to those that bags see, (m, d) of the same type.
     state : FileState, optional
@@ -90,9 +91,9 @@ class FilePart:
     path: Path
     offset: int
     shape: tuple[int, int]
-    stored: np.dtype[Any]
+    dtype: np.dtype[Any]
     transform: Transform | None = None
-    state: "FileState | None" = None
+    state: FileState | None = None
     resident = False
 
     @property
@@ -108,17 +109,12 @@ class FilePart:
     @cached_property
     def dim(self) -> int:
         """Number of features of a window."""
-        return int(self._transformed(np.zeros((1, self.shape[1]), dtype=self.stored)).shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type in which features are stored."""
-        return self.stored
+        return int(self._transformed(np.zeros((1, self.shape[1]), dtype=self.dtype)).shape[1])
 
     def block(self, starts: Index, stops: Index, buffer: "Buffer | None" = None) -> Block:
         """Return these bags, read into `buffer`, bag after bag."""
         ends = np.cumsum(stops - starts)
-        features = (buffer or Buffer()).array((int(ends[-1]), self.shape[1]), self.stored)
+        features = (buffer or Buffer()).array((int(ends[-1]), self.shape[1]), self.dtype)
         runs = runs_of(starts, stops)
         self._read(*runs, features)
         # a view, so that bounds computed by a pass stay, unless the bags are a subset with gaps
@@ -128,7 +124,7 @@ class FilePart:
     def take(self, rows: Index) -> Array:
         """Return copies of these rows; consecutive ones are read together."""
         distinct, inverse = np.unique(rows, return_inverse=True)
-        features = np.empty((len(distinct), self.shape[1]), dtype=self.stored)
+        features = np.empty((len(distinct), self.shape[1]), dtype=self.dtype)
         self._read(*runs_of(distinct, distinct + 1), features)
         return self._transformed(features)[inverse]
 

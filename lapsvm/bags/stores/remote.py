@@ -19,7 +19,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Index
 from lapsvm.bags.requests import Answer, Copies, PassQuery
-from lapsvm.bags.selection import Selection, runs_of
+from lapsvm.bags.selection import Selection, rows_of
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.parts import FilePart
 from lapsvm.bags.stores.reading import ReadOptions, file_part
@@ -115,15 +115,14 @@ class RemoteStore:
             cached = reused and key in self._sent[worker]
             if reused:
                 self._sent[worker].add(key)
-            return self._request(worker, assigned, key if reused else b"", None if cached else local, work)
+            sent = None if cached else local
+            return self._request(worker, assigned, key=key if reused else b"", selection=sent, work=work)
 
         def receive(parts: tuple[int, ...], reply: Any) -> None:
-            bags, begin = np.flatnonzero(np.isin(owners, parts)), 0
-            for first, last in zip(*runs_of(bags, bags + 1), strict=True):
-                rows = slice(offsets[first], offsets[last])
-                for array, values in zip(answer, reply, strict=True):
-                    array[rows] = values[begin : begin + rows.stop - rows.start]
-                begin += rows.stop - rows.start
+            bags = np.isin(owners, parts)
+            rows = rows_of(offsets[:-1][bags], offsets[1:][bags])
+            for array, values in zip(answer, reply, strict=True):
+                array[rows] = values
 
         self._exchange(np.unique(owners).tolist(), request, receive)
         return answer
@@ -137,22 +136,14 @@ class RemoteStore:
     def _parts_of(self, rows: Index) -> Index:
         return np.searchsorted(self._bounds, rows, side="right") - 1
 
-    def _request(
-        self,
-        worker: str,
-        assigned: tuple[int, ...],
-        key: bytes = b"",
-        selection: Selection | None = None,
-        work: PassQuery | None = None,
-        visited: tuple[int, ...] = (),
-    ) -> Request:
-        """Return a request, with the headers that this worker has not received yet."""
+    def _request(self, worker: str, assigned: tuple[int, ...], visited: tuple[int, ...] = (), **wanted: Any) -> Request:
+        """Return a request for what is `wanted`, with the headers that this worker has not received yet."""
         sent = self._sent[worker]
         new = {part: self._shards.headers[part] for part in assigned if part not in sent}
         sent.update(new)
         reading = self._reading if visited else ReadOptions(transform=self._reading.transform)
         limit = self._limits[worker]
-        return Request(worker, self._store, assigned, limit, new or None, reading, key, selection, work, visited)
+        return Request(worker, self._store, assigned, limit, new or None, reading, visited=visited, **wanted)
 
     def _local_selection(
         self, selection: Selection, assigned: tuple[int, ...], parts: tuple[int, ...]
