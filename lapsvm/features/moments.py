@@ -54,10 +54,8 @@ class Moments:
         """Write the sums to a file, with the settings that determine the samples."""
         tensors: dict[str, Array] = {f"sums{i}": part for i, part in enumerate(self.sums)}
         tensors |= {f"products{i}": part for i, part in enumerate(self.products)}
-        counts = {"samples": self.samples, "windows": self.windows}
-        write_model(
-            path, {"format": FORMAT, "version": VERSION, **counts, "made_with": dict(made_with)}, tensors, "sums"
-        )
+        counts = {"samples": self.samples, "windows": self.windows, "made_with": dict(made_with)}
+        write_model(path, {"format": FORMAT, "version": VERSION, **counts}, tensors, "sums")
 
     @classmethod
     def load(cls, path: str | Path, made_with: Mapping[str, Any], sizes: Sequence[int]) -> "Moments | None":
@@ -71,12 +69,9 @@ class Moments:
             If it is damaged.
         """
         description, tensors = read_model(path, FORMAT, VERSION)
-        names = [f"{name}{i}" for name in ("sums", "products") for i in range(len(sizes))]
-        shapes = [tensors[name].shape if name in tensors else None for name in names]
-        if description.get("made_with") != dict(made_with) or shapes != [
-            *((d,) for d in sizes),
-            *((d, d) for d in sizes),
-        ]:
+        shapes = {f"sums{i}": (d,) for i, d in enumerate(sizes)} | {f"products{i}": (d, d) for i, d in enumerate(sizes)}
+        found = {name: tensor.shape for name, tensor in tensors.items()}
+        if description.get("made_with") != dict(made_with) or found != shapes:
             return None
-        arrays = tuple(tensors[name] for name in names)
+        arrays = tuple(tensors[name] for name in shapes)
         return cls(description["samples"], description["windows"], arrays[: len(sizes)], arrays[len(sizes) :])

@@ -122,15 +122,13 @@ class PooledNetwork:
     ) -> None:
         if contrast and surroundings == "beside":
             raise OptionError(f"contrast must not be given where surroundings=beside keeps both parts, got {contrast}.")
-        if size is not None and network.fixed_size is not None:
-            raise OptionError(f"size must not be given: the network takes only {network.fixed_size}, got {size}.")
         colours = Colours(order, mean, scale if isinstance(scale, tuple) else (scale,) * 3)
         self._network, self._weights, self._name, self._colours = network, weights, name, colours
         self._rules = PoolingRules(contrast, surroundings == "beside", norm == "l2")
-        self._size = DEFAULT_SIZE if size is None else size
+        self.fixed_size = network.fixed_size
+        self._size = DEFAULT_SIZE if size is None else self._checked_size(size)
         wanted = [output] if output is None or isinstance(output, str) else output
         self._outputs = find_map_outputs(network, wanted, patch, prefix)
-        self.fixed_size = network.fixed_size
 
     def at_size(self, size: int) -> Self:
         """Return an extractor with the same open network and another size of its input.
@@ -140,15 +138,18 @@ class PooledNetwork:
         OptionError
             If the size breaks its rule, or the network's is fixed.
         """
-        try:
-            checked = _read_size(str(size))
-        except ValueError as error:
-            raise OptionError(f"size must be {error}, got {size}.") from None
+        other = copy(self)
+        other._size = self._checked_size(size)
+        return other
+
+    def _checked_size(self, size: int) -> int:
+        """Return a size of the network's input; OptionError if it breaks its rule, or the network's is fixed."""
         if self.fixed_size is not None:
             raise OptionError(f"size must not be given: the network takes only {self.fixed_size}, got {size}.")
-        other = copy(self)
-        other._size = checked
-        return other
+        try:
+            return _read_size(str(size))
+        except ValueError as error:
+            raise OptionError(f"size must be {error}, got {size}.") from None
 
     def coarser_than(self, stride: float) -> Self | None:
         """Return an extractor of the same network's maps with larger strides than `stride`; None if it has none."""

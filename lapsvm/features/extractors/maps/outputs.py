@@ -103,15 +103,10 @@ class _Probe:
     """The shapes of a network's outputs at one size of its input, and at others if it accepts them."""
 
     def __init__(self, network: Network, patch: int | None) -> None:
-        self._network = network
+        self._network, self.is_fixed = network, network.fixed_size is not None
         side = _PROBE if patch is None else patch * max(1, round(_PROBE / patch))
         self.size = network.fixed_size or (side, side)
         self.shapes = self.shapes_at(*self.size)
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether the network accepts one size alone."""
-        return self._network.fixed_size is not None
 
     def shapes_at(self, height: int, width: int) -> dict[str, Shape]:
         """Return the shape of every output that holds numbers, for an input of this size."""
