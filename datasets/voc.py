@@ -112,12 +112,9 @@ class VocDataset:
         """Return the ids of a set in order, and class -> id -> flag."""
         check_set(set_name, self.sets)
         flags = {name: _read_list(path, flagged=True) for name, path in self._label_files(set_name).items()}
-        if set_name in self.lists.sets:
-            source = self.lists.sets[set_name]
-            image_ids = list(_read_list(source, flagged=False))
-        else:
-            source = self.lists.labels[self.classes[0], set_name]
-            image_ids = list(flags[self.classes[0]])
+        has_ids = set_name in self.lists.sets
+        source = self.lists.sets[set_name] if has_ids else self.lists.labels[self.classes[0], set_name]
+        image_ids = list(_read_list(source, flagged=not has_ids))
         for name, flags_of_class in flags.items():
             _check_agreement(source, image_ids, self.lists.labels[name, set_name], flags_of_class)
         return image_ids, flags
