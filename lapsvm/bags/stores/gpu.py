@@ -202,10 +202,8 @@ class GpuStore:
 
     def _features(self, part: int, starts: Index, stops: Index) -> Any:
         """Return the windows of bags, bag after bag."""
-        runs = [
-            self._held[part][start:stop]
-            for start, stop in zip(*map(np.ndarray.tolist, runs_of(starts, stops)), strict=True)
-        ]
+        edges = zip(*(edge.tolist() for edge in runs_of(starts, stops)), strict=True)
+        runs = [self._held[part][start:stop] for start, stop in edges]
         return runs[0] if len(runs) == 1 else self._torch.cat(runs)
 
     @contextmanager

@@ -111,11 +111,11 @@ class Store:
             if self._row_cache is not None:
                 self._row_cache.add(rows[missing], copies[missing])
             return copies
-        for part, positions in self._by_part(rows[missing]):
-            part_rows = rows[missing][positions]
-            features = self.parts[part].take(part_rows - self.bounds[part])
-            copies[missing[positions]] = features
-            self.cache(part, part_rows, features)
+        owners = self.part_of(rows[missing])
+        for part in np.unique(owners).tolist():
+            positions = missing[owners == part]
+            copies[positions] = features = self.parts[part].take(rows[positions] - self.bounds[part])
+            self.cache(part, rows[positions], features)
         return copies
 
     def cache(self, part: int, rows: Index, features: Array) -> None:
@@ -129,12 +129,6 @@ class Store:
             return None
         first, last = self.part_of(np.array([rows.min(), rows.max()])).tolist()
         return first if first == last else None
-
-    def _by_part(self, rows: Index) -> Iterator[tuple[int, Index]]:
-        """Yield each part that holds some of the rows, with their positions."""
-        owners = self.part_of(rows)
-        for part in np.unique(owners).tolist():
-            yield part, np.flatnonzero(owners == part)
 
 
 class _RowCache:
