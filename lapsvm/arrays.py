@@ -60,15 +60,13 @@ def as_numbers(name: str, values: ArrayLike) -> Float64:
     if values is None:
         raise InputError(f"{name} must be numbers, got None.")
     array = as_array(name, values, "numbers")
+    if array.dtype.kind not in "biufO":
+        raise InputError(f"{name} must be numbers, got {array.dtype}.")
+    if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
+        raise InputError(f"{name} must be numbers, got strings among them.")
     try:
-        if array.dtype.kind not in "biufO":
-            raise InputError(f"{name} must be numbers, got {array.dtype}.")
-        if array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
-            raise InputError(f"{name} must be numbers, got strings among them.")
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{name} must be numbers; {error}.") from None
 
 
