@@ -89,7 +89,7 @@ def test_no_spec_and_no_threads_are_refused():
     with pytest.raises(InputError, match="an extractor needs at least one spec, got none"):
         open_extractor([])
     for threads in (0, -1, 1.5, True):
-        with pytest.raises(InputError, match="threads must be a whole number of at least 1"):
+        with pytest.raises(InputError, match="threads must be a whole number of 1 or more"):
             open_extractor("hog", threads=threads)
 
 

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lapsvm.arrays import Index
-from lapsvm.errors import ExternalFileError, MissingError
+from lapsvm.arrays import Index, as_whole_numbers
+from lapsvm.errors import ExternalFileError, InputError, MissingError
 from lapsvm.features.external.numpy_files import load_npy, opened_npz
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import NOT_PARSED, is_named, read_regular
@@ -174,17 +172,13 @@ def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, 
     """Return the offsets, which rise from 0 to the number of boxes."""
     given = index.get("offsets", "offsets.npy")
     try:
-        offsets = np.asarray(load_npy(folder / given) if isinstance(given, str) else given)
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, ExternalFileError):
-            raise
-        raise ExternalFileError(f"{where}: offsets must be whole numbers; {error}.") from None
-    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) != pictures + 1:
+        rising = as_whole_numbers("offsets", load_npy(folder / given) if isinstance(given, str) else given)
+    except InputError as error:
+        raise ExternalFileError(f"{where}: {error}") from None
+    if len(rising) != pictures + 1:
         raise ExternalFileError(
-            f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, "
-            f"got {offsets.dtype} of shape {offsets.shape}."
+            f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, got {len(rising)}."
         )
-    rising = offsets.astype(np.intp)
     if rising[0] != 0 or rising[-1] != boxes or (rising[1:] < rising[:-1]).any():
         raise ExternalFileError(
             f"{where}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."

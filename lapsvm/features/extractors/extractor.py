@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32
+from lapsvm.arrays import Array, Float32, check_count
 from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
@@ -172,8 +172,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     texts = [specs] if isinstance(specs, str) else list(specs)
     if not texts:
         raise InputError("an extractor needs at least one spec, got none.")
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise InputError(f"threads must be a whole number of at least 1, got {threads!r}.")
+    check_count("threads", threads)
     if device not in DEVICES:
         raise OptionError(f"device must be one of {', '.join(DEVICES)}, got {device!r}.")
     machine = Machine(threads, device)

@@ -32,8 +32,8 @@ def open_sizes(text: str, settings: NetworkSettings, device: str = "auto") -> li
     only.
     """
     first = open_extractor(completed(text, settings), device=device)
-    sized = isinstance(first, PooledNetwork) and first.fixed_size is None and "size" not in parse_spec(text).options
-    if not (isinstance(first, PooledNetwork) and sized and settings.sizes):
+    has_size = "size" in parse_spec(text).options
+    if has_size or not settings.sizes or not isinstance(first, PooledNetwork) or first.fixed_size:
         return [first]
     coarse = first.coarser_than(COARSE)
     later = [] if coarse is None else [coarse.at_size(size) for size in settings.sizes[1:]]

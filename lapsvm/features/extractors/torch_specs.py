@@ -95,7 +95,7 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, Any]:
 def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:
     """Return a module with the weights of a file's content."""
     state = _state_dict(torch, path, content)
-    there, wanted = {name: tuple(value.shape) for name, value in state.items()}, _shapes(module)
+    there, wanted = _shapes(state), _shapes(module.state_dict())
     differing = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
     if differing:
         name = differing[0]
@@ -106,9 +106,9 @@ def _loaded(torch: Any, module: Any, path: str, content: bytes) -> Any:
     return module
 
 
-def _shapes(module: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a module's weights and buffers by name."""
-    return {name: tuple(value.shape) for name, value in module.state_dict().items() if hasattr(value, "shape")}
+def _shapes(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of tensors by name, without what is no tensor."""
+    return {name: tuple(value.shape) for name, value in tensors.items() if hasattr(value, "shape")}
 
 
 def _state_dict(torch: Any, path: str, content: bytes) -> dict[str, Any]:
