@@ -17,7 +17,7 @@ from multiprocessing import resource_tracker
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar
 
-from lapsvm.errors import ClusterError, DependencyError, OptionError, install_extra
+from lapsvm.errors import ClusterError, OptionError, import_optional
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def open_cluster(
     if address is None:
         yield None
         return
-    dask, distributed = _load()
+    dask, distributed = (import_optional(package, f"executor dask needs {package}", "dask") for package in ("dask", "distributed"))
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_SETTINGS))
         local = stack.enter_context(_local(distributed, jobs)) if not address else None
@@ -89,17 +89,6 @@ def open_cluster(
         cluster = Cluster(stack.enter_context(_client(distributed, where, timeout)), where, notify)
         cluster.check(timeout)
         yield cluster
-
-
-def _load() -> tuple[Any, Any]:
-    try:
-        import dask
-        import distributed
-    except ImportError:
-        raise DependencyError(
-            f"executor dask needs dask and distributed, which are not installed; {install_extra('dask')}."
-        ) from None
-    return dask, distributed
 
 
 def _local(distributed: Any, jobs: int) -> Any:

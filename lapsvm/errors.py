@@ -121,9 +121,9 @@ def install_extra(extra: str) -> str:
     return f'pip install ".[{extra}]" in the folder of the source'
 
 
-def import_extra(module: str, extra: str, needs: str) -> Any:
-    """Return an optional module; without it, DependencyError says what needs it, and which extra it belongs to."""
+def import_optional(package: str, needs: str, extra: str) -> Any:
+    """Return a package that an extra brings; without it, DependencyError says what needs it: "X needs the package"."""
     try:
-        return import_module(module)
+        return import_module(package)
     except ImportError:
         raise DependencyError(f"{needs}, which is not installed; {install_extra(extra)}.") from None

@@ -14,7 +14,7 @@ from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import GroundTruth
 from lapsvm.coco_files import CocoAnnotation, CocoFile, CocoResult
-from lapsvm.errors import import_extra
+from lapsvm.errors import import_optional
 from lapsvm.evaluation.detections import Detections
 from lapsvm.evaluation.matching import truth_of
 from lapsvm.evaluation.tables import Row
@@ -166,7 +166,7 @@ def _entry(item: Any, images: dict[Any, int], categories: dict[Any, int]) -> dic
 
 def _accumulate(dataset: dict[str, Any], results: list[dict[str, Any]]) -> tuple[Array, Array]:
     """Return precision (IoU, recall, category, size, limit) and recall (IoU, category, size, limit); -1: undefined."""
-    package = import_extra("faster_coco_eval", "coco", "COCO's figures need faster-coco-eval")
+    package = import_optional("faster_coco_eval", "COCO's figures need faster-coco-eval", "coco")
     logging.getLogger("faster_coco_eval").setLevel(logging.WARNING)
     truth = package.COCO(dataset)
     detections = truth.loadRes(results) if results else package.COCO({**dataset, "annotations": []})

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lapsvm.errors import import_extra
+from lapsvm.errors import import_optional
 
 if TYPE_CHECKING:
     from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
     """Import a rank loss on first access, and torch with it."""
     if name not in _WITH_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_extra("torch", "torch", f"{name} needs torch")
+    import_optional("torch", f"{name} needs torch", "torch")
     return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
 
 

@@ -251,7 +251,7 @@ def test_a_bad_option_is_one_sentence_before_the_file_is_read(query, sentence):
 
 def test_a_missing_runtime_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(DependencyError, match=r'needs ONNX Runtime, .*; pip install "\.\[onnx\]"'):
+    with pytest.raises(DependencyError, match=r'needs onnxruntime, .*; pip install "\.\[onnx\]"'):
         open_extractor(f"onnx:{path}")
 
 

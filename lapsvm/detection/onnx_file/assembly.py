@@ -16,7 +16,7 @@ from lapsvm.detection.onnx_file.lattice import lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
 from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
-from lapsvm.errors import import_extra
+from lapsvm.errors import import_optional
 
 FORMAT = "lapsvm onnx detector 1"
 _IR_VERSION = 8
@@ -61,7 +61,7 @@ def detector_file(content: FileContent, network: bytes, name: str, metadata: Map
     DataError, OptionError
         If the network cannot be read, or be part of another file.
     """
-    onnx = import_extra("onnx", "photos", "the ONNX format needs the package onnx")
+    onnx = import_optional("onnx", "the ONNX format needs the package onnx", "photos")
     embedded = EmbeddedNetwork.read(onnx, network, name)
     graph = Graph(onnx)
     picture = graph.input("picture", np.uint8, ["height", "width", 3])

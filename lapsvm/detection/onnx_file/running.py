@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.errors import DataError, import_extra
+from lapsvm.errors import DataError, import_optional
 from lapsvm.features.extractors.networks import one_line
 
 _QUIET = 4  # fatal messages only: failures are raised as errors
@@ -31,7 +31,7 @@ class OnnxDetector:
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        onnxruntime = import_extra("onnxruntime", "onnx", "an exported detector needs ONNX Runtime")
+        onnxruntime = import_optional("onnxruntime", "an exported detector needs ONNX Runtime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
         options.enable_mem_pattern = False  # pictures differ in size

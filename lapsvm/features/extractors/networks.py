@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import DataError, DependencyError, install_extra
+from lapsvm.errors import DataError, import_optional
 from lapsvm.features.extractors.onnx_content import check_self_contained
 from lapsvm.files import read_regular
 
@@ -58,8 +58,8 @@ class RuntimeNetwork:
     content : bytes
         The ONNX file. Weights in separate files are refused, because the hash would not cover them.
     threads : int
-    install : str, default that of the extra "onnx"
-        Command that installs ONNX Runtime, for the error if it is missing.
+    extra : str, default "onnx"
+        What installs ONNX Runtime, for the error if it is missing.
 
     Raises
     ------
@@ -69,14 +69,11 @@ class RuntimeNetwork:
         If the content is no ONNX network, has weights in other files, or its input is not one picture of 3 channels.
     """
 
-    def __init__(self, name: str, content: bytes, threads: int, install: str = install_extra("onnx")) -> None:
+    def __init__(self, name: str, content: bytes, threads: int, extra: str = "onnx") -> None:
         # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
         os.environ.setdefault(_NO_TELEMETRY, "1")
-        try:
-            import onnxruntime
-            from onnxruntime.capi import onnxruntime_pybind11_state as state
-        except ImportError:
-            raise DependencyError(f"network {name} needs ONNX Runtime, which is not installed; {install}.") from None
+        onnxruntime = import_optional("onnxruntime", f"network {name} needs onnxruntime", extra)
+        state = onnxruntime.capi.onnxruntime_pybind11_state
         check_self_contained(name, content)
         self._name = name
         self._errors = tuple(kind for kind in vars(state).values() if _is_exception(kind))

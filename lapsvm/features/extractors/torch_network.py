@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array, Float32
-from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
+from lapsvm.errors import DataError, OptionError, import_optional
 from lapsvm.features.extractors.networks import cannot_take
 
 
@@ -21,11 +21,7 @@ def load_torch(what: str) -> Any:
     DependencyError
         If it is not installed; the sentence names `what` needs it.
     """
-    try:
-        import torch
-    except ImportError:
-        raise DependencyError(f"{what} needs torch, which is not installed; {install_extra('torch')}.") from None
-    return torch
+    return import_optional("torch", f"{what} needs torch", "torch")
 
 
 def choose_device(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Array
-from lapsvm.errors import DependencyError, install_extra
+from lapsvm.errors import import_optional
 
 _STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage; the shapes of the weights say all else
 MAPS = {"stride8": 40, "stride16": 112, "stride16_expanded": 672, "stride32": 1280}
@@ -39,12 +39,7 @@ def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
     DependencyError
         If the package onnx is not installed.
     """
-    try:
-        import onnx
-    except ImportError:
-        raise DependencyError(
-            f"network {name} needs the package onnx, which is not installed; {install_extra('photos')}."
-        ) from None
+    onnx = import_optional("onnx", f"network {name} needs onnx", "photos")
     graph = _Graph(onnx, tensors)
     _add_layers(graph, tensors)
     model = onnx.helper.make_model(
@@ -125,12 +120,8 @@ class _Graph:
         """Return the graph."""
         helper, single = self._onnx.helper, self._onnx.TensorProto.FLOAT
         picture = helper.make_tensor_value_info(INPUT, single, [1, 3, "height", "width"])
-        maps = [
-            helper.make_tensor_value_info(
-                output, single, [1, self._channels[output], f"{output}_rows", f"{output}_columns"]
-            )
-            for output in MAPS
-        ]
+        shapes = {output: [1, self._channels[output], f"{output}_rows", f"{output}_columns"] for output in MAPS}
+        maps = [helper.make_tensor_value_info(output, single, shape) for output, shape in shapes.items()]
         return helper.make_graph(self._nodes, name, [picture], maps, self._weights)
 
     def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> None:

@@ -7,7 +7,7 @@ from lapsvm.errors import OptionError
 from lapsvm.features.extractors.efficientnet.architecture import MAPS, onnx_network
 from lapsvm.features.extractors.efficientnet.cache import cached
 from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
-from lapsvm.features.extractors.efficientnet.package import CHECKPOINT_SHA256, INSTALL, read_checkpoint_file
+from lapsvm.features.extractors.efficientnet.package import CHECKPOINT_SHA256, read_checkpoint_file
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.pooled_network import OPTIONS, PooledNetwork
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, several
@@ -45,7 +45,7 @@ def _network(threads: int) -> RuntimeNetwork:
     """Return the network, that of another extractor where there is one: those of several sizes share it."""
     network = _opened.get(threads)
     if network is None:
-        network = _opened[threads] = RuntimeNetwork(KIND, network_file(), threads, install=INSTALL)
+        network = _opened[threads] = RuntimeNetwork(KIND, network_file(), threads, extra="photos")
     return network
 
 

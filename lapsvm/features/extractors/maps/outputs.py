@@ -180,20 +180,12 @@ def _fits(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> It
     if not probe.is_fixed:
         yield from _grown(probe, name, patch, prefix)
         return
-    for side in (patch,) if patch else _possible_patches(height, width):
+    usual = [side for side in range(1, min(height, width) + 1) if side in PATCHES or height % side == width % side == 0]
+    for side in (patch,) if patch else usual:
         before = count - (height // side) * (width // side)
         allowed = (prefix,) if prefix is not None else range(MAX_PREFIX + 1) if patch else PREFIXES
         if before in allowed and before < count:
             yield side, before
-
-
-def _possible_patches(height: int, width: int) -> list[int]:
-    """Return the usual patches and those that divide an input."""
-    return [
-        side
-        for side in range(1, min(height, width) + 1)
-        if side in PATCHES or (height % side == 0 and width % side == 0)
-    ]
 
 
 def _grown(probe: _Probe, name: str, patch: int | None, prefix: int | None) -> Iterator[tuple[int, int]]:
