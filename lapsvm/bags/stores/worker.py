@@ -4,7 +4,6 @@ A worker process holds windows of one store at a time, those of the shards that 
 shard once, compares its checksum, and keeps it in memory up to a limit; other shards are read for every pass.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -89,18 +88,16 @@ class WorkerStore:
     store: str = ""
     shards: dict[int, ShardHeader] = field(default_factory=dict)
     parts: dict[int, Part] = field(default_factory=dict)
-    selections: OrderedDict[bytes, Selection] = field(default_factory=OrderedDict)
+    selections: dict[bytes, Selection] = field(default_factory=dict)
 
     def reply(self, request: Request, threads: int) -> Reply:
         """Return the reply to a request, computed by so many threads."""
         self.shards |= request.shards or {}
-        if request.selection is not None and request.key:
-            self.selections[request.key] = request.selection
+        selection = request.selection or self.selections.pop(request.key, None)
+        if selection is not None and request.key:
+            self.selections[request.key] = selection  # the last one used is the last
             while len(self.selections) > _SELECTIONS:
-                self.selections.popitem(last=False)
-        selection = request.selection or self.selections.get(request.key)
-        if request.key in self.selections:
-            self.selections.move_to_end(request.key)
+                del self.selections[next(iter(self.selections))]
         if not self.shards.keys() >= set(request.assigned) or (request.work is not None and selection is None):
             return StaleRequest()
         unreadable = self._load(request)
