@@ -12,6 +12,7 @@ annotations without a usable box. A picture with an annotation of a category tha
 class, so that its label is 0 for every class without an annotation of its own.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,13 +83,10 @@ class CocoDataset:
         names = _picture_names(file)
         folder = self.coco_sets[set_name].picture_folder(list(names.values()))
         positive, crowd = _labels(file)
-        empty: set[str] = set()
-        records = labelled_records(
-            ((name, folder / name, positive.get(key, empty)) for key, name in names.items()), self.classes
-        )
+        records = labelled_records(((name, folder / name, positive[key]) for key, name in names.items()), self.classes)
         classes = {*self.classes}
         unknown = [
-            (classes - positive.get(key, empty)) if key in file.without_category else crowd.get(key, empty) & classes
+            classes - positive[key] if key in file.without_category else (crowd[key] - positive[key]) & classes
             for key in names
         ]
         return [
@@ -207,10 +205,9 @@ def _picture_names(file: CocoFile) -> dict[Hashable, str]:
 
 
 def _labels(file: CocoFile) -> tuple[dict[Hashable, set[str]], dict[Hashable, set[str]]]:
-    """Return image id -> names of its categories, and image id -> names of categories with crowd regions only."""
-    positive: dict[Hashable, set[str]] = {}
-    crowd: dict[Hashable, set[str]] = {}
+    """Return image id -> names of categories of which it has objects, and of those of which it has crowd regions."""
+    positive, crowd = defaultdict[Hashable, set[str]](set), defaultdict[Hashable, set[str]](set)
     for annotation in file.annotations:
         labels = crowd if annotation.is_crowd else positive
-        labels.setdefault(annotation.image_id, set()).add(file.categories[annotation.category_id])
-    return positive, {key: names - positive.get(key, set()) for key, names in crowd.items()}
+        labels[annotation.image_id].add(file.categories[annotation.category_id])
+    return positive, crowd
