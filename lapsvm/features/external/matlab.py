@@ -54,11 +54,6 @@ class _Layout:
     def __init__(self, order: str, most: int) -> None:
         self.order, self._left, self._empty = order, most, 0
 
-    def words(self, data: memoryview, place: int) -> tuple[int, int]:
-        """Return the two words of 4 bytes at an offset."""
-        first, second = unpack_from(self.order + "II", data, place)
-        return first, second
-
     def count_empty(self) -> None:
         """Count an empty cell: many millions of them fit into a small file, and take long."""
         self._empty += 1
@@ -116,7 +111,7 @@ def _elements(data: memoryview, layout: _Layout) -> Iterator[tuple[int, memoryvi
     while place < len(data):
         if len(data) - place < 8:
             raise _Damaged("an element is cut short")
-        first, second = layout.words(data, place)
+        first, second = unpack_from(f"{layout.order}II", data, place)
         if first >> 16:  # the small form: type and length in one word, the data in the other
             kind, length, start, end = first & 0xFFFF, first >> 16, place + 4, place + 8
             if length > 4:
@@ -148,7 +143,7 @@ def _inflated(data: memoryview, layout: _Layout, most: int | None = None) -> mem
     tag = stream.decompress(data, 8)
     if len(tag) < 8:
         raise _Damaged("a compressed variable is cut short")
-    kind, length = layout.words(memoryview(tag), 0)
+    kind, length = unpack_from(f"{layout.order}II", tag)
     if kind != MATRIX:
         raise _Damaged(f"a compressed variable has the type {kind}")
     if most is not None:
