@@ -151,13 +151,11 @@ def as_number(name: str, value: Any) -> float:
 
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float if it is a finite number > 0, else raise InputError."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise InputError(f"{name} must be a finite number greater than 0, got {value!r}.")
-    number = as_number(name, value)
-    if not (np.isfinite(number) and number > 0):
-        raise InputError(
-            f"{name} must be a finite number greater than 0, got {value if np.isfinite(number) else number}."
-        )
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = as_number(name, value) if is_number else np.nan
+    if not 0 < number < np.inf:
+        got = repr(value) if not is_number else value if np.isfinite(number) else number
+        raise InputError(f"{name} must be a finite number greater than 0, got {got}.")
     return number
 
 
