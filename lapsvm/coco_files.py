@@ -3,16 +3,15 @@
 Boxes are read on request only, so that code that needs labels never sees boxes.
 """
 
-import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import AnnotationError, DataError, ResultsError
-from lapsvm.files import NOT_PARSED, read_regular
+from lapsvm.files import read_json
 
 Corners = tuple[float, float, float, float]
 
@@ -109,7 +108,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
         four finite numbers or is empty.
     """
     path = Path(path)
-    content = _load(path, "file of annotations", AnnotationError)
+    content = read_json(path, "file of annotations", AnnotationError)
     if not isinstance(content, dict):
         raise AnnotationError(f"{path} must hold a JSON object with images, got {_short(content)}.")
     images = _by_id(content, "images", path)
@@ -129,7 +128,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
             without_category |= {row["image_id"]} if _is_listed(row.get("image_id"), images) else set()
             continue
         corners, fault = _box(row)
-        annotations.append(_annotation(row, where, images, names, corners if boxes else None))
+        annotations.append(_annotation(row, where, (images, names), corners if boxes else None))
         if boxes and strict and fault:
             rule = "a bbox with a width and a height above 0" if fault == EMPTY else _BBOX_RULE
             raise AnnotationError(f"{where} must have {rule}, got {_short(row.get('bbox'))}.")
@@ -176,7 +175,7 @@ def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
         If it is not a list of results, or a result has a picture or a category that `truth` does not list.
     """
     path = Path(path)
-    rows = _load(path, "file of results", ResultsError)
+    rows = read_json(path, "file of results", ResultsError)
     if not isinstance(rows, list):
         raise ResultsError(f"{path} must hold a JSON list of results, got {_short(rows)}.")
     results = []
@@ -196,15 +195,6 @@ def read_coco_results(path: str | Path, truth: CocoFile) -> list[CocoResult]:
             raise ResultsError(f"{where} must have {_BBOX_RULE}, got {_short(row.get('bbox'))}.")
         results.append(CocoResult(image, category, score[0], corners))
     return results
-
-
-def _load(path: Path, what: str, error: type[DataError]) -> Any:
-    """Return the content of a JSON file."""
-    content = read_regular(path, what)
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except NOT_PARSED as problem:
-        raise error(f"{path} cannot be read as JSON: {problem}.") from None
 
 
 def _listed(content: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
@@ -233,13 +223,10 @@ def _by_id(content: Mapping[str, Any], key: str, path: Path) -> dict[Hashable, d
 
 
 def _annotation(
-    row: Mapping[str, Any],
-    where: str,
-    images: Mapping[Hashable, Any],
-    names: Mapping[Hashable, str],
-    corners: Corners | None,
+    row: Mapping[str, Any], where: str, listed: Sequence[Mapping[Hashable, Any]], corners: Corners | None
 ) -> CocoAnnotation:
-    """Return one annotation, checked, with the corners of its box if they are known."""
+    """Return one annotation of the listed images and categories, with the corners of its box if they are known."""
+    images, names = listed
     image = _reference(row, "image_id", images, f"{where} must have an image of the file", AnnotationError)
     category = _reference(row, "category_id", names, f"{where} must have a category of the file", AnnotationError)
     crowd = row.get("iscrowd", 0)

@@ -3,16 +3,18 @@
 Windows has no fcntl, does not open folders, and lacks some flags: each has its alternative here.
 """
 
+import json
 import os
 import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from lapsvm.errors import DataError, LapsvmError, MissingError, OptionError, WriteError
 
@@ -143,6 +145,32 @@ def read_regular(path: str | Path, what: str, most: int = LARGEST) -> bytes:
         raise DataError(f"{what} {path} must fit into the memory.") from None
 
 
+def read_json(path: Path, what: str, error: type[DataError], unique: bool = False) -> Any:
+    """Return the content of a JSON file of UTF-8, with or without a byte order mark.
+
+    Raises
+    ------
+    MissingError, DataError
+        As `read_regular`.
+    error
+        If it is no such file, or, if `unique`, repeats a key.
+    """
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, count in Counter(key for key, _ in pairs).items():
+            if count > 1:
+                raise error(f"{path} must have each key once, got {key!r} twice.")
+        return dict(pairs)
+
+    content = read_regular(path, what)
+    try:
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=distinct if unique else None)
+    except DataError:
+        raise
+    except NOT_PARSED as problem:
+        raise error(f"{path} is truncated, or cannot be read as JSON: {problem}.") from None
+
+
 def is_named(path: str | Path) -> bool:
     """Return whether a name exists, including broken links: an optional file must be absent, not broken."""
     return os.path.lexists(path)
@@ -173,7 +201,10 @@ def write_atomically(path: str | Path, *content: bytes | memoryview) -> None:
         raise MissingError(f"folder {path.parent} is not there, so {path.name} cannot be written.")
     temporary = temporary_name(path)
     try:
-        _write_and_sync(temporary, content)
+        with temporary.open("xb") as file:
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
         _sync(path.parent)
     except (OSError, ValueError) as error:  # ValueError: an invalid file name
@@ -297,8 +328,7 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary folders for `path` that no living process has locked; none where folders have no locks."""
     for temporary in path.parent.iterdir():
-        match = _TEMPORARY.fullmatch(temporary.name)
-        if match is None or match["name"] != path.name or temporary.is_symlink() or not temporary.is_dir():
+        if _final_name(temporary.name) != path.name or temporary.is_symlink() or not temporary.is_dir():
             continue
         with _folder_descriptor(temporary) as descriptor, suppress(BlockingIOError):
             if descriptor is not None:
@@ -325,14 +355,6 @@ def _sync_tree(folder: Path) -> None:
             if not path.is_symlink():
                 _sync(path)
         _sync(Path(parent))
-
-
-def _write_and_sync(path: Path, content: Iterable[bytes | memoryview]) -> None:
-    """Write a new file and wait until it is on disk."""
-    with path.open("xb") as file:
-        file.writelines(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync(path: Path) -> None:

@@ -3,7 +3,6 @@
 Pickled objects are refused, because reading them may run code.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from lapsvm.arrays import Index, as_whole_numbers
 from lapsvm.errors import ExternalFileError, InputError, MissingError
 from lapsvm.features.external.numpy_files import load_npy, opened_npz
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
-from lapsvm.files import NOT_PARSED, is_named, read_regular
+from lapsvm.files import is_named, read_json, read_regular
 
 INDEX = "index.json"
 
@@ -113,10 +112,7 @@ def _index(path: Path) -> dict[str, Any]:
     file = path if path.suffix == ".json" else (path if path.is_dir() else path.parent) / INDEX
     if not is_named(file):
         return {}
-    try:
-        content = json.loads(read_regular(file, "index").decode("utf-8-sig"))
-    except NOT_PARSED as error:
-        raise ExternalFileError(f"{file} is truncated, or no JSON: {error}.") from None
+    content = read_json(file, "index", ExternalFileError)
     if not is_index(content):
         raise ExternalFileError(f"{file} must hold ids and offsets, got {type(content).__name__} without them.")
     return dict(content)

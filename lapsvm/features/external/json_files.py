@@ -1,6 +1,5 @@
 """Windows from JSON: a table by picture, or a list of proposals in COCO's result format."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from lapsvm.errors import ExternalFileError
 from lapsvm.features.external.arrays import is_index, open_npy
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
-from lapsvm.files import NOT_PARSED, read_regular
+from lapsvm.files import read_json
 
 
 def _source(
@@ -40,7 +39,7 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
     ExternalFileError
         If it is no JSON, repeats a key, holds annotations of objects, or has another structure.
     """
-    content = _content(path)
+    content = read_json(path, "file", ExternalFileError, unique=True)
     if is_index(content):
         return open_npy(path, names)
     if isinstance(content, list):
@@ -52,25 +51,6 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
     first = next(iter(content.values()))
     has_features = isinstance(first, dict) and names.features_in(first, str(path)) is not None
     return _source(str(path), content, names, BoxConvention(), has_features)
-
-
-def _content(path: Path) -> Any:
-    """Return the content of a file, in which keys must not repeat."""
-
-    def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in entries:
-                raise ExternalFileError(f"{path} must name each picture once, got {key!r} twice.")
-            entries[key] = value
-        return entries
-
-    try:
-        return json.loads(read_regular(path, "file").decode("utf-8-sig"), object_pairs_hook=unique)
-    except ExternalFileError:
-        raise
-    except NOT_PARSED as error:
-        raise ExternalFileError(f"{path} is truncated, or no JSON: {error}.") from None
 
 
 def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:

@@ -157,7 +157,7 @@ def test_a_companion_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"one": [[0, 0, 1, 1]], "one": [[0, 0, 1, 1]]}', "must name each picture once, got 'one' twice"),
+        ('{"one": [[0, 0, 1, 1]], "one": [[0, 0, 1, 1]]}', "must have each key once, got 'one' twice"),
         ('{"images": [], "annotations": []}', "holds annotations, which are ground truth"),
         ('{"one": 3}', "must be an object or a list of boxes, got int"),
         ('{"one": [[0, 0, 1, 1], [0, 0, 1]]}', "boxes must be a table of numbers; setting an array"),
