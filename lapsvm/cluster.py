@@ -81,7 +81,7 @@ def open_cluster(
     if address is None:
         yield None
         return
-    dask, distributed = (import_optional(package, f"executor dask needs {package}", "dask") for package in ("dask", "distributed"))
+    dask, distributed = (import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed"))
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_SETTINGS))
         local = stack.enter_context(_local(distributed, jobs)) if not address else None
@@ -259,18 +259,12 @@ class Cluster:
         )
 
 
-def worker_address() -> str:
-    """Return the address of the worker that this runs in."""
+def this_worker() -> tuple[str, int]:
+    """Return the address and the number of threads of the worker that this runs in."""
     from distributed import get_worker
 
-    return str(get_worker().address)
-
-
-def worker_threads() -> int:
-    """Return the number of threads of the worker that this runs in."""
-    from distributed import get_worker
-
-    return int(get_worker().state.nthreads)
+    worker = get_worker()
+    return str(worker.address), int(worker.state.nthreads)
 
 
 def _execute(content: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.cluster import worker_address
+from lapsvm.cluster import this_worker
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, PictureWindows, Projected, load_projection, settings_difference
 
@@ -74,7 +74,7 @@ def extract_on_cluster(
 
 def make_shard(task: ShardTask) -> tuple[str, int]:
     """Make a shard in a worker; return the worker's address and the number of windows."""
-    worker = worker_address()
+    worker, _ = this_worker()
     try:
         with _OPENING:
             extractor = _extractor(task.settings.features, task.device, task.projection)

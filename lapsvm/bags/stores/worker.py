@@ -19,7 +19,7 @@ from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
 from lapsvm.bags.stores.reading import ReadOptions, Visitor, check_finite, file_part
-from lapsvm.cluster import worker_address, worker_threads
+from lapsvm.cluster import this_worker
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import ShardHeader, read_header, read_shard
 
@@ -165,12 +165,13 @@ _LOCK = Lock()
 def serve(request: Request) -> Reply:
     """Return the reply to a request; runs in a worker."""
     global _STORE  # noqa: PLW0603 - the windows stay in memory between calls
-    if worker_address() != request.worker:
+    address, threads = this_worker()
+    if address != request.worker:
         return StaleRequest()
     with _LOCK:
         if _STORE.store != request.store:
             _STORE = WorkerStore(request.store)
-        return _STORE.reply(request, worker_threads())
+        return _STORE.reply(request, threads)
 
 
 def release() -> int | None:
