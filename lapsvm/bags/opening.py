@@ -41,8 +41,8 @@ def open_folder(
     if not any(folder.glob("*.safetensors")):
         raise StageError(f"{folder} must hold shards, which `extract` writes, got none.")
     if cluster is not None:
-        absolute = Path(os.path.abspath(folder))
-        return open_remote_store(open_shards(absolute), None if memory is None else limit, reading, cluster)
+        shards = open_shards(os.path.abspath(folder))
+        return open_remote_store(shards, None if memory is None else limit, reading, cluster)
     store, sizes = open_store(open_shards(folder), limit, reading)
     use_device(store, device)
     return store, sizes

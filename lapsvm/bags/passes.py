@@ -98,9 +98,8 @@ class Pass:
     ) -> None:
         """Find the best windows of chunks on the device; the processor sums their scores, as it does for all others."""
         for chunk, index in device.best(self.selection, self.store.bounds, sorted(chunks), weights):
-            rows, inverse = np.unique(
-                index + self.selection.starts[chunk.first : chunk.last, None], return_inverse=True
-            )
+            starts = self.selection.starts[chunk.first : chunk.last, None]
+            rows, inverse = np.unique(index + starts, return_inverse=True)
             features = device.rows(chunk.part, rows - self.store.bounds[chunk.part])
             self.store.cache(chunk.part, rows, features)
             write(chunk, (index, row_scores(features, inverse.reshape(index.shape), weights)))

@@ -90,11 +90,6 @@ class GpuStore:
             if len(self._held[-1]) < store.parts[part].n_rows:
                 break
 
-    @property
-    def n_rows(self) -> int:
-        """Number of windows on the device."""
-        return sum(len(held) for held in self._held)
-
     def holds(self, part: int, stop: int) -> bool:
         """Return whether the device has the rows of a part before `stop`."""
         return part < len(self._held) and stop <= len(self._held[part])
@@ -132,10 +127,8 @@ class GpuStore:
         step = max(1, _COPY_BYTES // (self._dim * self._dtype.itemsize))
         for start in range(0, n_rows, step):
             rows = self._parts[part].take(np.arange(start, min(start + step, n_rows)))
-            plain = rows.view(np.int16) if self._dtype == BFLOAT16 else rows
-            self._as_numpy_type(held)[start : start + step] = torch.from_numpy(np.ascontiguousarray(plain)).to(
-                self._name
-            )
+            plain = np.ascontiguousarray(rows.view(np.int16) if self._dtype == BFLOAT16 else rows)
+            self._as_numpy_type(held)[start : start + step] = torch.from_numpy(plain).to(self._name)
         return held
 
     def _as_numpy_type(self, rows: Any) -> Any:
@@ -179,9 +172,8 @@ class GpuStore:
         owner = torch.repeat_interleave(bag_numbers, counts)[:, None].expand_as(scores)
         competing = self._competing(selection, chunk, scores)
         shape = len(sizes), columns.shape[1]
-        best = torch.full(shape, -torch.inf, dtype=self._wide, device=self._name).scatter_reduce_(
-            0, owner, scores, "amax"
-        )
+        lowest = torch.full(shape, -torch.inf, dtype=self._wide, device=self._name)
+        best = lowest.scatter_reduce_(0, owner, scores, "amax")
         row = torch.arange(len(scores), device=self._name)[:, None]
         none = len(scores)
         row = torch.where((scores == best.gather(0, owner)) & competing, row, none)

@@ -18,6 +18,11 @@ from lapsvm.errors import ShardError
 Transform = Callable[[Array], Array]
 
 
+def transformed(transform: Transform | None, features: Array) -> Array:
+    """Return the features that bags see."""
+    return features if transform is None else np.ascontiguousarray(transform(features))
+
+
 class FileState(NamedTuple):
     """A file's identity and time of writing, which show without reading it whether it was replaced."""
 
@@ -109,7 +114,7 @@ class FilePart:
     @cached_property
     def dim(self) -> int:
         """Number of features of a window."""
-        return int(self._transformed(np.zeros((1, self.shape[1]), dtype=self.dtype)).shape[1])
+        return int(transformed(self.transform, np.zeros((1, self.shape[1]), dtype=self.dtype)).shape[1])
 
     def block(self, starts: Index, stops: Index, buffer: "Buffer | None" = None) -> Block:
         """Return these bags, read into `buffer`, bag after bag."""
@@ -119,17 +124,14 @@ class FilePart:
         self._read(*runs, features)
         # a view, so that bounds computed by a pass stay, unless the bags are a subset with gaps
         lengths = self.lengths[runs[0][0] : runs[1][0]] if len(runs[0]) == 1 else self.lengths[rows_of(starts, stops)]
-        return Block(self._transformed(features), ends - (stops - starts), ends, lengths)
+        return Block(transformed(self.transform, features), ends - (stops - starts), ends, lengths)
 
     def take(self, rows: Index) -> Array:
         """Return copies of these rows; consecutive ones are read together."""
         distinct, inverse = np.unique(rows, return_inverse=True)
         features = np.empty((len(distinct), self.shape[1]), dtype=self.dtype)
         self._read(*runs_of(distinct, distinct + 1), features)
-        return self._transformed(features)[inverse]
-
-    def _transformed(self, features: Array) -> Array:
-        return features if self.transform is None else np.ascontiguousarray(self.transform(features))
+        return transformed(self.transform, features)[inverse]
 
     def _read(self, starts: Index, stops: Index, out: Array) -> None:
         """Fill `out` with these runs of rows."""

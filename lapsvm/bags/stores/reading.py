@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-import numpy as np
-
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array
 from lapsvm.bags.scoring import as_stored
-from lapsvm.bags.stores.parts import FilePart, FileState, Transform
+from lapsvm.bags.stores.parts import FilePart, FileState, Transform, transformed
 from lapsvm.bfloat16 import named_type
 from lapsvm.errors import NotFiniteError
 from lapsvm.features import ShardHeader
@@ -47,7 +45,7 @@ class ReadOptions:
 
     def transformed(self, features: Array) -> Array:
         """Return the features that bags see."""
-        return features if self.transform is None else np.ascontiguousarray(self.transform(features))
+        return transformed(self.transform, features)
 
 
 def file_part(header: ShardHeader, transform: Transform | None) -> FilePart:

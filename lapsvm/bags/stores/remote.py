@@ -28,6 +28,7 @@ from lapsvm.cluster import Cluster
 from lapsvm.errors import ClusterError, ShardError
 from lapsvm.features import ShardSet
 
+Parts = tuple[int, ...]
 CACHE_BYTES = 64 << 20
 """Size of the client's cache of single windows."""
 
@@ -82,7 +83,7 @@ class RemoteStore:
         self._lock = Lock()
 
     @property
-    def assignment(self) -> dict[str, tuple[int, ...]]:
+    def assignment(self) -> dict[str, Parts]:
         """The parts that each worker holds, by its address."""
         assignment = defaultdict(list)
         for part, worker in sorted(self._owner.items()):
@@ -94,10 +95,10 @@ class RemoteStore:
         visitors: dict[int, Any] = {}
         visits = self._reading.visit is not None
 
-        def request(worker: str, assigned: tuple[int, ...], parts: tuple[int, ...]) -> Request:
+        def request(worker: str, assigned: Parts, parts: Parts) -> Request:
             return self._request(worker, assigned, visited=parts if visits else ())
 
-        def receive(parts: tuple[int, ...], reply: Any) -> None:
+        def receive(parts: Parts, reply: Any) -> None:
             visitors.update(zip(parts, reply, strict=visits))
 
         self._exchange(range(len(self.parts)), request, receive)
@@ -110,7 +111,7 @@ class RemoteStore:
         owners, offsets = self._parts_of(selection.starts), work.offsets(selection)
         answer = work.allocate(int(offsets[-1]), self.parts[0].dim, self.parts[0].dtype)
 
-        def request(worker: str, assigned: tuple[int, ...], parts: tuple[int, ...]) -> Request:
+        def request(worker: str, assigned: Parts, parts: Parts) -> Request:
             key, local = self._local_selection(selection, assigned, parts)
             cached = reused and key in self._sent[worker]
             if reused:
@@ -118,7 +119,7 @@ class RemoteStore:
             sent = None if cached else local
             return self._request(worker, assigned, key=key if reused else b"", selection=sent, work=work)
 
-        def receive(parts: tuple[int, ...], reply: Any) -> None:
+        def receive(parts: Parts, reply: Any) -> None:
             bags = np.isin(owners, parts)
             rows = rows_of(offsets[:-1][bags], offsets[1:][bags])
             for array, values in zip(answer, reply, strict=True):
@@ -136,7 +137,7 @@ class RemoteStore:
     def _parts_of(self, rows: Index) -> Index:
         return np.searchsorted(self._bounds, rows, side="right") - 1
 
-    def _request(self, worker: str, assigned: tuple[int, ...], visited: tuple[int, ...] = (), **wanted: Any) -> Request:
+    def _request(self, worker: str, assigned: Parts, visited: Parts = (), **wanted: Any) -> Request:
         """Return a request for what is `wanted`, with the headers that this worker has not received yet."""
         sent = self._sent[worker]
         new = {part: self._shards.headers[part] for part in assigned if part not in sent}
@@ -145,9 +146,7 @@ class RemoteStore:
         limit = self._limits[worker]
         return Request(worker, self._store, assigned, limit, new or None, reading, visited=visited, **wanted)
 
-    def _local_selection(
-        self, selection: Selection, assigned: tuple[int, ...], parts: tuple[int, ...]
-    ) -> tuple[bytes, Selection]:
+    def _local_selection(self, selection: Selection, assigned: Parts, parts: Parts) -> tuple[bytes, Selection]:
         """Return the bags of some parts in rows of the parts assigned to a worker, and the key of that selection."""
         cache = self._local_selections.setdefault(selection, {})
         if (assigned, parts) not in cache:
@@ -168,8 +167,8 @@ class RemoteStore:
     def _exchange(
         self,
         parts: Iterable[int],
-        request: Callable[[str, tuple[int, ...], tuple[int, ...]], Request],
-        receive: Callable[[tuple[int, ...], Reply], None],
+        request: Callable[[str, Parts, Parts], Request],
+        receive: Callable[[Parts, Reply], None],
     ) -> None:
         """Send requests to the owners of `parts` until all are answered."""
         left = set(parts)
