@@ -92,8 +92,7 @@ def open_digits(
     if _is_vacant(root):
         write_digits(root, seed=seed, n_train=n_train, n_test=n_test)
     _check_settings(root, settings)
-    dataset = open_voc(root, classes=classes, train_set=train_set, test_set=test_set)
-    return replace(dataset, name="digits")
+    return replace(open_voc(root, classes=classes, train_set=train_set, test_set=test_set), name="digits")
 
 
 def write_digits(root: str | Path, *, seed: int = 0, n_train: int = 240, n_test: int = 240) -> None:

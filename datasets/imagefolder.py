@@ -183,8 +183,8 @@ def _read_rows(folder: Path) -> list[MetadataRow]:
 
 def _json_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the location and the values of each line."""
-    lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    return [(where, json.loads(line)) for where, line in lines]
+    lines = enumerate(text.split("\n"), start=1)
+    return [(f"{path}, line {number}", json.loads(line)) for number, line in lines if line.strip()]
 
 
 def _csv_rows(path: Path, text: str) -> list[tuple[str, dict[str, Any]]]:

@@ -222,10 +222,8 @@ def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the location and the words of each line that is not blank."""
     try:
         text = read_regular(path, "list").decode("utf-8-sig")
-    except MissingError as error:
-        raise LabelsError(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise LabelsError(f"list {path} cannot be read: {error}.") from None
+    except (MissingError, UnicodeDecodeError) as error:
+        raise LabelsError(f"list {path} cannot be read: {str(error).rstrip('.')}.") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if words := line.split():
             yield f"{path}, line {number}", words

@@ -209,12 +209,12 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
 
 def _check_options(name: str, reader: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
     """Raise OptionError unless the reader takes every one of the options."""
-    parameters = list(signature(reader).parameters.values())[1:]
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
-        return
+    _, *parameters = signature(reader).parameters.values()
+    names = [parameter.name for parameter in parameters]
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
     for option in options:
-        if option not in (parameter.name for parameter in parameters):
-            takes = ", ".join(parameter.name for parameter in parameters) or "none"
+        if option not in names and not takes_any:
+            takes = ", ".join(names) or "none"
             raise OptionError(f"data set {name!r} takes no option {option!r}; its options are {takes}.")
 
 
