@@ -97,9 +97,8 @@ class Projected:
     @property
     def blocks(self) -> tuple[int, ...]:
         """Number of features of each part."""
-        projection = self.projection
-        sizes = zip(projection.components, projection.halves, strict=True)
-        return tuple(own.shape[1] * (1 + half) for own, half in sizes)
+        parts = zip(self.projection.components, self.projection.halves, strict=True)
+        return tuple(own.shape[1] * (1 + half) for own, half in parts)
 
     @property
     def halves(self) -> tuple[bool, ...]:

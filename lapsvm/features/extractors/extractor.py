@@ -66,10 +66,17 @@ class Concatenation:
 
     Parameters
     ----------
-    parts : sequence of Extractor, at least two
+    parts : sequence of Extractor
+
+    Raises
+    ------
+    InputError
+        If there is none.
     """
 
     def __init__(self, parts: Sequence[Extractor]) -> None:
+        if not parts:
+            raise InputError("an extractor needs at least one spec, got none.")
         self.parts = tuple(parts)
 
     @property
@@ -170,8 +177,6 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         If a network cannot be written to the cache folder.
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
-    if not texts:
-        raise InputError("an extractor needs at least one spec, got none.")
     check_count("threads", threads)
     if device not in DEVICES:
         raise OptionError(f"device must be one of {', '.join(DEVICES)}, got {device!r}.")

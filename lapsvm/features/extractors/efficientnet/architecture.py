@@ -41,7 +41,7 @@ def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
     """
     onnx = import_optional("onnx", f"network {name} needs onnx", "photos")
     graph = _Graph(onnx, tensors)
-    _add_layers(graph, tensors)
+    _add_layers(graph)
     model = onnx.helper.make_model(
         graph.finished(name), opset_imports=[onnx.helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION
     )
@@ -49,9 +49,9 @@ def onnx_network(tensors: Mapping[str, Array], name: str = NAME) -> bytes:
     return content
 
 
-def _add_layers(graph: "_Graph", tensors: Mapping[str, Array]) -> None:
+def _add_layers(graph: "_Graph") -> None:
     """Add every layer, from the picture to the widest map."""
-    last, stages = graph.convolution(INPUT, "_conv_stem", "_bn0", stride=2), _stages(tensors)
+    last, stages = graph.convolution(INPUT, "_conv_stem", "_bn0", stride=2), _stages(graph.tensors)
     names = {stages[2][-1]: "stride8", stages[4][-1]: "stride16"}
     for stride, numbers in zip(_STRIDES, stages, strict=True):
         for number in numbers:
@@ -73,7 +73,7 @@ def _add_block(
 ) -> str:
     """Add an inverted residual block: expand, filter each channel, project; return its output's name."""
     block, last = f"_blocks.{number}", before
-    if graph.has(f"{block}._expand_conv"):
+    if f"{block}._expand_conv.weight" in graph.tensors:
         last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0", name=expanded)
     last = graph.convolution(last, f"{block}._depthwise_conv", f"{block}._bn1", stride, by_channel=True)
     last = graph.convolution(last, f"{block}._project_conv", f"{block}._bn2", linear=True, name=None if adds else name)
@@ -84,21 +84,17 @@ class _Graph:
     """The nodes and weights of an ONNX graph that is being made."""
 
     def __init__(self, onnx: Any, tensors: Mapping[str, Array]) -> None:
-        self._onnx, self._tensors = onnx, tensors
+        self._onnx, self.tensors = onnx, tensors
         self._nodes: list[Any] = []
         self._channels: dict[str, int] = {}
         self._weights = [self._weight("zero", np.zeros(())), self._weight("six", np.full((), 6.0))]
-
-    def has(self, layer: str) -> bool:
-        """Say whether there is such a layer."""
-        return f"{layer}.weight" in self._tensors
 
     def convolution(
         self, before: str, layer: str, norm: str, stride: int = 1, *, by_channel: bool = False,
         linear: bool = False, name: str | None = None,
     ) -> str:  # fmt: skip
         """Add a convolution with its batch norm folded in, and ReLU6 unless linear; return its output's name."""
-        kernel, bias = folded(self._tensors, layer, norm)
+        kernel, bias = folded(self.tensors, layer, norm)
         self._weights += [self._weight(f"{layer}.weight", kernel), self._weight(f"{layer}.bias", bias)]
         output = name or f"{layer}.output"
         self._channels[output] = len(kernel)

@@ -97,13 +97,12 @@ def _keep(name: str, content: bytes) -> None:
         try:
             _make_folder(folder)
             write_atomically(folder / name, content)
+            return
         except OSError as error:
             reason = error.__cause__ if isinstance(error.__cause__, OSError) else error
             problems.append(f"{folder}: {reason.strerror or reason}")
             if reason.errno in FULL:
                 break
-        else:
-            return
     raise WriteError(
         f"cache file {name} could not be kept in {problems[0]}; set the environment variable {VARIABLE} to another "
         "folder."

@@ -35,9 +35,7 @@ def read_checkpoint_file() -> bytes:
     """
     path = checkpoint_path()
     if path is None:
-        raise DependencyError(
-            f"network efficientnet_lite0 needs the package {PACKAGE}, which is not installed; {INSTALL}."
-        )
+        raise DependencyError(f"network efficientnet_lite0 needs {PACKAGE}, which is not installed; {INSTALL}.")
     try:
         content = read_regular(path, "checkpoint")
     except LapsvmError as error:
