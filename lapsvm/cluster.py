@@ -81,7 +81,9 @@ def open_cluster(
     if address is None:
         yield None
         return
-    dask, distributed = (import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed"))
+    dask, distributed = (
+        import_optional(name, f"executor dask needs {name}", "dask") for name in ("dask", "distributed")
+    )
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(_SETTINGS))
         local = stack.enter_context(_local(distributed, jobs)) if not address else None
