@@ -29,8 +29,8 @@ from lapsvm.errors import ClusterError, ShardError
 from lapsvm.features import ShardSet
 
 Parts = tuple[int, ...]
-CACHE_BYTES = 64 << 20
-"""Size of the client's cache of single windows."""
+CACHE_BYTES = 1 << 30
+"""Most bytes of single windows that this process keeps; with few, the same best windows travel after every pass."""
 
 _ROUNDS = 50  # attempts with changing workers before a pass fails
 
