@@ -159,10 +159,10 @@ class Bags:
         return self._view(self._selection.narrowed(index, name))
 
     def subdivided(self, count: int) -> "Bags":
-        """Return each bag cut into `count` bags of consecutive windows, nearly equal in size; nothing is copied.
+        """Return each bag cut into `count` bags of consecutive windows; nothing is copied.
 
-        A bag of fewer windows becomes one bag per window. Where all windows of a new bag are excluded, its
-        `n_competing` is 0 and the answer of `best` is meaningless. InputError if `count` is below 1.
+        Nearly equally many windows of each compete; a bag with fewer that do becomes one bag for each of these.
+        InputError if `count` is below 1.
         """
         return self._view(self._selection.subdivided(count))
 

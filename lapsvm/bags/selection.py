@@ -73,13 +73,21 @@ class Selection:
         return self._cut(starts, np.where(chosen < 0, self.stops, starts + 1), self.offsets[:-1] + before)
 
     def subdivided(self, count: int) -> "Selection":
-        """Return each bag cut into `count` bags of consecutive windows of nearly equal size, or one per window."""
-        counts = self._at_most(check_count("count", count))
+        """Return each bag cut into `count` bags of consecutive windows, of which nearly equally many compete.
+
+        What competes decides, so that windows that other selections need change nothing.
+        """
+        competing = self.n_competing
+        counts = np.clip(competing, 1, min(check_count("count", count), int(self.offsets[-1])))
         owners = np.repeat(np.arange(self.n_bags), counts)
         number = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        begin, end = (edge * self.sizes[owners] // counts[owners] for edge in (number, number + 1))
-        first = self.starts[owners]
-        return self._cut(first + begin, first + end, self.offsets[:-1][owners] + begin)
+        windows = np.arange(self.offsets[-1]) if self.excluded is None else np.flatnonzero(~self.excluded)
+        cuts = (np.cumsum(competing) - competing)[owners] + number * competing[owners] // counts[owners]
+        first = self.offsets[:-1][owners]
+        first[number > 0] = windows[cuts[number > 0]]
+        begin = self.starts[owners] + first - self.offsets[:-1][owners]
+        end = np.where(np.append(number[1:], 0) > 0, np.append(begin[1:], 0), self.stops[owners])
+        return self._cut(begin, end, first)
 
     def first(self, count: int) -> "Selection":
         """Return bags of the first `count` windows of each."""

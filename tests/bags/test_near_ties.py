@@ -155,6 +155,15 @@ def test_windows_that_do_not_compete_never_win_by_scores_that_are_no_numbers():
     assert bags.best([1e38, -1e38]).index[0] == 1
 
 
-def test_a_part_of_which_nothing_competes_answers_its_window_0():
-    bags = Bags.from_arrays([np.arange(12.0).reshape(6, 2)]).excluding(np.array([True, True, True, False, True, False]))
-    np.testing.assert_array_equal(bags.subdivided(2).best([1.0, 0.0]).index, [0, 2])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 50])
+def test_parts_have_the_windows_that_compete_whatever_lies_between_them(count):
+    rng = np.random.default_rng(count)
+    arrays = [rng.normal(size=(rng.integers(1, 20), 2)) for _ in range(30)]
+    masks = [rng.random(len(array)) < 0.6 for array in arrays]
+    for mask in masks:
+        mask[rng.integers(len(mask))] = False
+    all_windows = Bags.from_arrays(arrays).excluding(np.concatenate(masks)).subdivided(count)
+    own = Bags.from_arrays([array[~mask] for array, mask in zip(arrays, masks, strict=True)]).subdivided(count)
+    np.testing.assert_array_equal(all_windows.n_competing, own.n_competing)
+    weights = rng.normal(size=(2, 3))
+    np.testing.assert_array_equal(all_windows.best(weights).score, own.best(weights).score)

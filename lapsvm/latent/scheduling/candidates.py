@@ -56,7 +56,7 @@ def make_pool(problems: Iterable[LatentProblem], bags: Bags, candidates: int) ->
         If `candidates` is no whole number of 0 or more.
     """
     check_count("candidates", candidates, least=0)
-    worth = candidates > 0 and bags.n_windows >= WORTH_CANDIDATES * candidates * bags.n_bags
+    worth = candidates > 0 and bags.n_competing.sum() >= WORTH_CANDIDATES * candidates * bags.n_bags
     return Pool(bags, candidates) if worth and any(_uses_candidates(problem) for problem in problems) else None
 
 
@@ -159,7 +159,7 @@ class CandidateTraining(Training):
 
     def _most_sections(self, w: Float64) -> int:
         """Return how many sections of an image may give candidates; at w = 0 none is better than another."""
-        few = self._pool.bags.n_windows >= MANY_WINDOWS and w.any() and self._n_passes <= _FEW_PASSES
+        few = self._pool.n_competing >= MANY_WINDOWS and w.any() and self._n_passes <= _FEW_PASSES
         return max(_LEAST_SECTIONS, math.ceil(_BEST_SECTIONS * self._pool.count)) if few else self._pool.count
 
     def close(self) -> None:

@@ -85,6 +85,8 @@ class Pool:
     Attributes
     ----------
     bags : Bags
+    n_competing : int
+        Number of their windows that compete. Others change no answer, and so must decide nothing here.
     counts : PassCounts
         To which the cost of the candidates is added.
     """
@@ -96,9 +98,9 @@ class Pool:
         self._owner = np.searchsorted(bags.offsets, self._first, side="right") - 1
         self._rank = np.arange(len(self._first)) - np.searchsorted(self._owner, self._owner)
         self.count = int(self._rank.max()) + 1  # most sections of a bag
-        self._empty = self._sections.n_competing == 0
+        self.n_competing = int(bags.n_competing.sum())
         self._row_bytes = max(1, bags.dim * bags.dtype.itemsize)
-        self._most = int(min(most_bytes // self._row_bytes, _MOST_SHARE * bags.n_windows))
+        self._most = int(min(most_bytes // self._row_bytes, _MOST_SHARE * self.n_competing))
         self._requests: dict[Hashable, WindowRequest] = {}
         self._available: dict[Hashable, Index] = {}
         self._slots = np.full(bags.n_windows, -1, dtype=np.int32)
@@ -121,9 +123,8 @@ class Pool:
         """Return the best windows of the bags, given those of their sections; the first of equal scores."""
         shape = self.bags.n_bags, self.count
         scores, windows = np.full(shape, -np.inf), np.full(shape, -1)
-        scores[self._owner, self._rank] = np.where(self._empty, -np.inf, best.score)
-        inside = self._first - self.bags.offsets[self._owner] + best.index
-        windows[self._owner, self._rank] = np.where(self._empty, -1, inside)
+        scores[self._owner, self._rank] = best.score
+        windows[self._owner, self._rank] = self._first - self.bags.offsets[self._owner] + best.index
         order = np.argsort(-scores, axis=1, kind="stable")
         others = np.take_along_axis(windows, order, axis=1)
         return PassAnswer(others[:, 0].copy(), scores[np.arange(len(scores)), order[:, 0]], others)
