@@ -84,10 +84,10 @@ class Selection:
         windows = np.arange(self.offsets[-1]) if self.excluded is None else np.flatnonzero(~self.excluded)
         cuts = (np.cumsum(competing) - competing)[owners] + number * competing[owners] // counts[owners]
         first = self.offsets[:-1][owners]
+        rows = self.starts[owners] - first  # a window's row less its number
         first[number > 0] = windows[cuts[number > 0]]
-        begin = self.starts[owners] + first - self.offsets[:-1][owners]
-        end = np.where(np.append(number[1:], 0) > 0, np.append(begin[1:], 0), self.stops[owners])
-        return self._cut(begin, end, first)
+        end = np.append(first[1:], self.offsets[-1])  # the parts lie end to end
+        return self._cut(rows + first, rows + end, first)
 
     def first(self, count: int) -> "Selection":
         """Return bags of the first `count` windows of each."""

@@ -68,7 +68,7 @@ class Training:
         self.history: list[dict[str, Any]] = []
         self._on_candidates = False
         # the best point and each bag's best window there
-        self._w, self._answer = np.zeros(self._dim), _at_zero(self._bags)
+        self._w, self._answer = np.zeros(self._dim), best_at_zero(self._bags)
 
     def receive(self, w: Float64, answer: BestWindows) -> BestWindows:
         """Return the best windows of this problem, given those of a pass over all windows."""
@@ -290,7 +290,7 @@ class Training:
         )
 
 
-def _at_zero(bags: Bags) -> BestWindows:
+def best_at_zero(bags: Bags) -> BestWindows:
     """Return every bag's best window at w = 0, where all are equal: the first that competes."""
     if np.array_equal(bags.n_competing, np.diff(bags.offsets)):
         return BestWindows(np.zeros(bags.n_bags, dtype=np.intp), np.zeros(bags.n_bags))

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags, BestWindows
+from lapsvm.latent.cccp.training import best_at_zero
 
 MOST_BYTES = 2 << 30
 _MOST_SHARE = 0.5  # of all windows; with more of them, passes over all would cost less
@@ -132,10 +133,7 @@ class Pool:
     @cached_property
     def at_zero(self) -> PassAnswer:
         """The answer at w = 0, where the first competing window of each section is best."""
-        zeros = np.zeros(self.bags.dim)
-        if np.array_equal(self.bags.n_competing, np.diff(self.bags.offsets)):
-            return self._answer(BestWindows(np.zeros(len(self._first), dtype=np.intp), np.zeros(len(self._first))))
-        return self.best(zeros[:, None])[0]
+        return self._answer(best_at_zero(self._sections))
 
     def request(self, owner: Hashable, request: WindowRequest) -> None:
         """Replace the request of `owner`, from the next `update` on."""
