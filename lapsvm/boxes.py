@@ -50,6 +50,16 @@ def areas(boxes: ArrayLike) -> Float64:
     return np.asarray(sides[:, 0] * sides[:, 1])
 
 
+def common_areas(first: ArrayLike, second: ArrayLike) -> Float64:
+    """Return the area (n,) that boxes (n, 4) share with those in the same rows of others, or with a single one (1, 4).
+
+    0 for boxes that are disjoint. ShapeError if a shape is not (n, 4).
+    """
+    left, right = as_boxes(first, "first"), as_boxes(second, "second")
+    sides: Float64 = np.minimum(left[:, 2:], right[:, 2:]) - np.maximum(left[:, :2], right[:, :2])
+    return np.asarray(np.prod(np.maximum(sides, 0.0), axis=1))
+
+
 def iou(first: ArrayLike, second: ArrayLike) -> Float64:
     """Return the intersection over union of every pair of boxes.
 
@@ -90,8 +100,7 @@ def paired_iou(first: ArrayLike, second: ArrayLike) -> Float64:
     """
     left, right = as_boxes(first, "first"), as_boxes(second, "second")
     check_same_length("first", left, "second", right)
-    sides: Float64 = np.minimum(left[:, 2:], right[:, 2:]) - np.maximum(left[:, :2], right[:, :2])
-    common: Float64 = np.prod(np.maximum(sides, 0.0), axis=1)
+    common = common_areas(left, right)
     union = areas(left) + areas(right) - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float64, Index, as_whole_numbers
 from lapsvm.bags import Bags
-from lapsvm.boxes import areas, as_boxes, iou
+from lapsvm.boxes import areas, as_boxes, common_areas, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution, check_windows
 from lapsvm.latent.known_boxes import KnownBoxes
@@ -57,8 +57,7 @@ class _Limits(NamedTuple):
 
 def inside(windows: Float64, box: Float64) -> NDArray[np.bool_]:
     """Return which windows (n, 4) lie in a box (4,) with at least nine tenths of their area."""
-    corners = np.column_stack([np.maximum(windows[:, :2], box[:2]), np.minimum(windows[:, 2:], box[2:])])
-    return np.asarray(areas(corners) >= INSIDE * areas(windows))
+    return np.asarray(common_areas(windows, box[None]) >= INSIDE * areas(windows))
 
 
 def refine(

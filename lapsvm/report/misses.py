@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
-from lapsvm.boxes import areas, as_boxes, iou
+from lapsvm.boxes import areas, as_boxes, common_areas, iou
 from lapsvm.errors import ShapeError
 from lapsvm.report.contents import Example
 
@@ -100,7 +100,5 @@ def _nearest(window: Float64, truth: Float64) -> tuple[float, float, float, floa
 
 def _share(first: Float64, second: Float64) -> Float64:
     """Return the share of the single box `first` that each box of `second` covers; 0 for an empty box."""
-    sides: Float64 = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
-    common: Float64 = np.prod(np.maximum(sides, 0.0), axis=1)
-    area = areas(first)
+    common, area = common_areas(second, first), areas(first)
     return np.divide(common, area, out=np.zeros_like(common), where=area > 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
-from lapsvm.boxes import areas, iou
+from lapsvm.boxes import areas, common_areas, iou
 
 COUNT = 3
 INSIDE = 0.9  # the share of a box's area that lies in the one around it
@@ -40,9 +40,7 @@ def _best(mask: NDArray[np.bool_], scores: Float64) -> list[int]:
 
 def _extents(first: Float64, boxes: Float64) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which windows are a part of the first box, contain it, and are elsewhere."""
-    shared = np.column_stack([np.maximum(boxes[:, :2], first[:2]), np.minimum(boxes[:, 2:], first[2:])])
-    common = areas(shared)
-    own, whole = areas(boxes), float(areas(first[None])[0])
+    common, own, whole = common_areas(boxes, first[None]), areas(boxes), float(areas(first[None])[0])
     part = (common >= INSIDE * own) & (own <= SMALLER * whole) & (own >= LEAST * whole)
     more = (common >= INSIDE * whole) & (own * SMALLER >= whole)
     apart = (iou(boxes, first[None])[:, 0] < APART) & ~part & ~more
