@@ -1,12 +1,12 @@
 """Boxes of some pictures from a COCO file or a folder of VOC annotations, matched with the pictures of a run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lapsvm.boxes import from_voc
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
 from lapsvm.coco_files import Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
@@ -44,13 +44,8 @@ class AttachedBoxes:
         self, set_name: str, records: Sequence[ImageRecord], classes: Sequence[str]
     ) -> dict[str, dict[str, GroundTruth]]:
         """Return class -> picture id -> objects, empty for pictures that the annotations do not name."""
-        known, nothing = self.pictures[set_name], _objects_of((), "")
-        return {
-            name: {
-                record.id: _objects_of(known[record.id], name) if record.id in known else nothing for record in records
-            }
-            for name in classes
-        }
+        known = self.pictures[set_name]
+        return truth_by_class({record.id: known.get(record.id, []) for record in records}, classes)
 
 
 def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> AttachedBoxes:
@@ -113,11 +108,6 @@ def read_annotated(path: str) -> tuple[list[AttachedPicture], list[str]]:
         what = "no .xml file; a COCO file is named itself" if source.is_dir() else "no picture"
         raise AnnotationError(f"boxes {path} must be a COCO file or a folder of VOC annotations, but hold {what}.")
     return pictures, [fault] if fault else []
-
-
-def _objects_of(objects: Collection[tuple[str, Corners, bool]], class_name: str) -> GroundTruth:
-    """Return the objects of one class."""
-    return GroundTruth.of_objects((corners, difficult) for name, corners, difficult in objects if name == class_name)
 
 
 def _coco_pictures(path: Path) -> tuple[list[AttachedPicture], str]:
