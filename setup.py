@@ -59,7 +59,7 @@ KERNELS = {
     "toppush": "c",
 }
 
-SHARED = ("clones", "score_tiles")  # headers that headers of kernels include
+SHARED = ("clones", "score_amx", "score_tiles")  # headers that headers of kernels include
 
 DIRECTIVES = {
     "language_level": 3,

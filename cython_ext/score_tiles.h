@@ -44,13 +44,10 @@ LAPSVM_INLINE void tile_of(ptrdiff_t width, const Stored *x, ptrdiff_t d, const 
 /* Bags, tile by tile. */
 template <class Stored> static void best_of(Query<Stored> of, Near *near) {
     ptrdiff_t step = (of.d + LANES<Stored> - 1) / LANES<Stored> * LANES<Stored>;
-    for (ptrdiff_t bag = 0; bag < of.n_bags; bag++, of.index += of.k) {
-        ptrdiff_t size = of.stops[bag] - of.starts[bag];
+    of.begin();
+    for (ptrdiff_t bag = 0; bag < of.n_bags; bag++) {
+        ptrdiff_t size = of.size(bag);
         const Stored *first = of.x + of.starts[bag] * of.d;
-        for (ptrdiff_t q = 0; q < of.k; q++) {
-            of.kept[q].best = of.floors[q] = -(Real<Stored>)INFINITY;
-            of.kept[q].count = 0;
-        }
         for (ptrdiff_t i = 0, rows; i < size; i += rows) {
             rows = of.k > 1 && i + ROWS <= size ? ROWS : 1;
             for (ptrdiff_t q = 0, width; q < of.k; q += width) {
@@ -68,8 +65,6 @@ template <class Stored> static void best_of(Query<Stored> of, Near *near) {
                                  (const char *)first, of.d * sizeof(Stored));
             }
         }
-        for (ptrdiff_t q = 0; q < of.k; q++)
-            of.index[q] = settled(near, bag, q, of.kept[q].window, of.kept[q].count, of.excluded, size);
-        if (of.excluded) of.excluded += size;
+        of.finish(near, bag);
     }
 }

@@ -1,7 +1,7 @@
 /* The pass over windows for scores.pyx: packed weights, tiles, and the best windows of each bag.
 
    score_tiles.h is included once for each instruction set, with the registers of that set; the caller passes the level
-   that `lapsvm_level` returns. */
+   that `lapsvm_level` returns, or one below. */
 #ifndef LAPSVM_SCORES_H
 #define LAPSVM_SCORES_H
 
@@ -38,13 +38,6 @@ constexpr int MOST_NEAR = 16;
 template <class Number> struct Kept { Number best; ptrdiff_t count, window[MOST_NEAR]; Number value[MOST_NEAR]; };
 
 struct Near { ptrdiff_t *rows, room, count, unsettled; };   /* (bag, vector, window) in each row */
-
-/* Bags, and the weight vectors whose best windows in them are looked for. */
-template <class Stored> struct Query {
-    const Stored *x; ptrdiff_t d; const ptrdiff_t *starts, *stops; ptrdiff_t n_bags;
-    const Real<Stored> *packed, *margins; ptrdiff_t k; const unsigned char *excluded;
-    Kept<Real<Stored>> *kept; Real<Stored> *floors; ptrdiff_t *index;
-};
 
 /* Keep a window above the floor: windows within the margin of the best sum are kept, in their order. */
 template <class Number>
@@ -86,6 +79,28 @@ static inline ptrdiff_t settled(
     }
     return window[0];
 }
+
+/* Bags, and the weight vectors whose best windows in them are looked for, bag by bag. */
+template <class Stored> struct Query {
+    const Stored *x; ptrdiff_t d; const ptrdiff_t *starts, *stops; ptrdiff_t n_bags;
+    const Real<Stored> *packed, *margins; ptrdiff_t k; const unsigned char *excluded;
+    Kept<Real<Stored>> *kept; Real<Stored> *floors, *sums; ptrdiff_t *index;
+
+    ptrdiff_t size(ptrdiff_t bag) const { return stops[bag] - starts[bag]; }
+    void begin() {
+        for (ptrdiff_t q = 0; q < k; q++) {
+            kept[q].best = floors[q] = -(Real<Stored>)INFINITY;
+            kept[q].count = 0;
+        }
+    }
+    void finish(Near *near, ptrdiff_t bag) {   /* and begin the next one */
+        for (ptrdiff_t q = 0; q < k; q++)
+            index[q] = settled(near, bag, q, kept[q].window, kept[q].count, excluded, size(bag));
+        if (excluded) excluded += size(bag);
+        index += k;
+        begin();
+    }
+};
 
 /* Plain C: one row, one weight vector. Fused where the processor always can, else every product is rounded. */
 namespace plain {
@@ -221,14 +236,39 @@ LAPSVM_INLINE void reduce(const __m512d *sums, int n, double *out) {
 }  // namespace avx512
 }  // namespace lapsvm_scores
 LAPSVM_FOR_ALL
+
+#if defined(__linux__) && __has_include(<amxbf16intrin.h>)
+#define LAPSVM_AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+LAPSVM_FOR("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+namespace lapsvm_scores {
+#include "score_amx.h"
+}  // namespace lapsvm_scores
+LAPSVM_FOR_ALL
+
+/* Whether the processor has AMX and the system lets this process use its registers. */
+static bool lapsvm_has_amx() {
+    unsigned a, b, c, d;
+    const unsigned tiles = 1u << 24, bfloats = 1u << 22;
+    const long ask_for_registers = 0x1023, tile_data = 18;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & tiles) && (d & bfloats)
+        && !syscall(SYS_arch_prctl, ask_for_registers, tile_data);
+}
+#endif
 #endif
 
-/* 4 for AVX-512, 3 for AVX2 (all of these processors know F16C), 1 for plain C. */
+/* 5 for AMX, 4 for AVX-512, 3 for AVX2 (all of these processors know F16C), 1 for plain C. */
 static int lapsvm_level() {
 #ifdef LAPSVM_X86
     if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 1;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 4 : 3;
+    if (!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+          && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))) return 3;
+#ifdef LAPSVM_AMX
+    if (lapsvm_has_amx()) return 5;
+#endif
+    return 4;
 #else
     return 1;
 #endif
@@ -246,21 +286,50 @@ static void lapsvm_pack(const Number *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t wid
     }
 }
 
-/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>.
-   Cython before 3.3 calls it with a type that is const. */
+/* The upper half of a float, rounded to the nearest, ties to even. */
+static inline uint16_t lapsvm_bfloat(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Weights (d, k) as tiles of AMX: for each group of 16 vectors and step of 32 features 16 pairs (f, f + 16) of all
+   vectors, then what rounding to bfloat16 has lost; `out` holds zeros. */
+static void lapsvm_pack_pairs(const float *w, ptrdiff_t d, ptrdiff_t k, uint16_t *out) {
+    const ptrdiff_t steps = (d + 31) / 32, tile = 512;
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (ptrdiff_t q = 0; q < k; q++) {
+            float value = w[j * k + q];
+            uint16_t high = lapsvm_bfloat(value);
+            uint16_t *pair = out + (q / 16 * steps + j / 32) * 2 * tile + j % 16 * 32 + q % 16 * 2 + j % 32 / 16;
+            pair[0] = high;
+            pair[tile] = lapsvm_bfloat(value - lapsvm_scores::plain::widened((int16_t)high));
+        }
+}
+
+/* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>, `floors` for k
+   and `sums` for 32 k numbers, k rounded up to 16. Cython before 3.3 calls it with a type that is const. */
 template <class Given>
 static ptrdiff_t lapsvm_pass(
     int level, const Given *x, ptrdiff_t d, const ptrdiff_t *starts, const ptrdiff_t *stops, ptrdiff_t n,
     const void *packed, const void *margins, ptrdiff_t k, const unsigned char *excluded, void *kept, void *floors,
-    ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
+    void *sums, ptrdiff_t *rows, ptrdiff_t room, ptrdiff_t *index, ptrdiff_t *unsettled) {
     using namespace lapsvm_scores;
     typedef typename std::remove_const<Given>::type Stored;
     typedef Real<Stored> Number;
     Near near = {rows, room, 0, 0};
     Query<Stored> query = {x, d, starts, stops, n, (const Number *)packed, (const Number *)margins, k, excluded,
-                           (Kept<Number> *)kept, (Number *)floors, index};
+                           (Kept<Number> *)kept, (Number *)floors, (Number *)sums, index};
     (void)level;
 #ifdef LAPSVM_X86
+#ifdef LAPSVM_AMX
+    if constexpr (sizeof(Stored) == 2)
+        if (level == 5) {
+            amx::best_of(query, &near);
+            *unsettled = near.unsettled;
+            return near.count;
+        }
+#endif
     if (level == 4) avx512::best_of(query, &near);
     else if (level == 3) avx2::best_of(query, &near);
     else

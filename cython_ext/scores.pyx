@@ -4,9 +4,10 @@ A score is summed in 16 lanes (8 of float64) from the first feature to the last,
 only share loads, so a score has the same bits whatever else is in its tile: other windows, other weight vectors,
 another block of the store. Stored halves are widened in registers. On x86-64 the machine's instruction set is looked up
 when the module is loaded: AVX-512 and AVX2 fuse products into the sums and agree bit for bit; plain C, on
-other machines, fuses where the processor always can and else rounds every product.
+other machines, fuses where the processor always can and else rounds every product. AMX sums halves of many weight
+vectors otherwise (score_amx.h) and coarser.
 
-float32 sums round, so a window may be the best one though its sum is not. Whatever lies within a margin below the best
+Sums round, so a window may be the best one though its sum is not. Whatever lies within a margin below the best
 sum is kept, up to 16 windows a bag and weight vector; the caller scores those again in float64. A window whose
 features are those of an earlier one never wins, and is not kept.
 """
@@ -17,9 +18,10 @@ cdef extern from "scores.h":
     int lapsvm_level() noexcept nogil
     void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    void lapsvm_pack_pairs(const float*, Py_ssize_t, Py_ssize_t, unsigned short*) noexcept nogil
     Py_ssize_t lapsvm_pass[Type](
         int, const Type*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
-        Py_ssize_t, const unsigned char*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
+        Py_ssize_t, const unsigned char*, void*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
         Py_ssize_t*) noexcept nogil
     cppclass Kept "lapsvm_scores::Kept<double>":
         pass
@@ -35,10 +37,11 @@ ctypedef fused Real:
     double
 
 WIDEST = {1: 1, 3: 3, 4: 5}  # weight vectors of a tile, by level
+PANEL, GROUP = 32, 16  # windows and weight vectors that AMX takes at once
 
 
 def level():
-    """Return the machine's instruction set: 4 for AVX-512, 3 for AVX2, 1 for plain C."""
+    """Return the machine's instruction set: 5 for AMX, 4 for AVX-512, 3 for AVX2, 1 for plain C."""
     return lapsvm_level()
 
 
@@ -46,6 +49,12 @@ def pack(const Real[:, ::1] weights, Py_ssize_t widest, Real[::1] out):
     """Lay out weights (d, k) as the tiles read them; `out` holds k times d rounded up to 16 floats or 8 doubles."""
     with nogil:
         lapsvm_pack(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
+
+
+def pack_pairs(const float[:, ::1] weights, unsigned short[::1] out):
+    """Lay out weights (d, k) as AMX reads them; `out` holds zeros: 64 times d rounded up to 32, for each 16 vectors."""
+    with nogil:
+        lapsvm_pack_pairs(&weights[0, 0], weights.shape[0], weights.shape[1], &out[0])
 
 
 def best_rows(
@@ -64,12 +73,13 @@ def best_rows(
     """
     cdef const unsigned char* out = &excluded[0] if excluded.shape[0] else NULL
     cdef Py_ssize_t count, unsettled = 0, size = sizeof(Kept)
-    room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty(index.shape[1])
+    cdef Py_ssize_t columns = -(-index.shape[1] // GROUP) * GROUP
+    room, levels = np.empty(index.shape[1] * size, dtype=np.uint8), np.empty((1 + PANEL) * columns)
     cdef unsigned char[::1] kept = room
     cdef double[::1] floors = levels
     with nogil:
         count = lapsvm_pass(
             level, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            &margins[0], index.shape[1], out, &kept[0], &floors[0], &near[0, 0], near.shape[0], &index[0, 0],
+            &margins[0], index.shape[1], out, &kept[0], &floors[0], &floors[columns], &near[0, 0], near.shape[0], &index[0, 0],
             &unsettled)
     return count, unsettled

@@ -5,6 +5,7 @@ bag and a weight vector has the same bits whatever other bags and weight vectors
 ``cython_ext/scores.pyx``). So any process or machine can compute the answer for the bags that it holds.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,10 +18,14 @@ from lapsvm._ext import bags as _kernel
 from lapsvm._ext import scores as _pass
 from lapsvm.arrays import Array, Float32, Float64, Index
 from lapsvm.bfloat16 import BFLOAT16
-from lapsvm.errors import NotFiniteError
+from lapsvm.errors import NotFiniteError, OptionError
 
 _CACHE_LINE = 64  # bytes; loads that straddle cache lines take twice as long
 _NONE = np.empty(0, dtype=np.uint8)
+VARIABLE = "LAPSVM_INSTRUCTIONS"
+LEVELS = {"plain": 1, "avx2": 3, "avx512": 4, "amx": 5}
+AMX = LEVELS["amx"]
+AMX_FROM = 8  # weight vectors: fewer are as fast by AVX-512
 _TIE_ROWS = 1024  # near ties of one block; bags beyond them are scored again completely
 
 
@@ -68,6 +73,8 @@ class PackedWeights(NamedTuple):
         One per row; the best windows are scored with these.
     packed : 1-d float32, or float64 for a store of float64
         The same in the order of the tiles; the windows are compared with these.
+    level : int
+        The instruction set that these are packed for.
     rounding : (k,) float64
         Bound of the joint rounding error of two sums, for windows of length 1.
     least : (k,) float64
@@ -76,27 +83,46 @@ class PackedWeights(NamedTuple):
 
     exact: Float64
     packed: Array
+    level: int
     rounding: Float64
     least: Float64
 
     @classmethod
     def of(cls, weights: Float64, dtype: DTypeLike) -> Self:
         """Pack the columns of `weights` (d, k), scale included, for a store of type `dtype`."""
-        wide = np.dtype(dtype) == np.float64
-        d, k = weights.shape
-        lanes, kind = (8, np.float64) if wide else (16, np.float32)
-        packed = aligned_empty((k * -(-d // lanes) * lanes,), kind)
+        d, kind = len(weights), np.float64 if np.dtype(dtype) == np.float64 else np.float32
         with np.errstate(over="ignore"):  # beyond float32 is infinite; the best windows are scored in float64
             columns: Any = np.ascontiguousarray(weights, dtype=kind)
-            rounding = 2 * _gamma(d, kind) * np.linalg.norm(weights, axis=0)
-        _pass.pack(columns, _pass.WIDEST[LEVEL], packed)
-        least = np.where(rounding > 0, 2 * d * float(np.finfo(kind).smallest_subnormal), 0.0)
-        return cls(np.ascontiguousarray(weights.T), packed, rounding, least)
+            lengths = np.linalg.norm(weights, axis=0)
+        exact, limits = np.ascontiguousarray(weights.T), np.finfo(kind)
+        if LEVEL >= AMX and np.dtype(dtype).itemsize == 2 and len(exact) >= AMX_FROM:
+            lost = np.where(lengths > 0, 8 * d * float(limits.tiny) * (1 + lengths), 0.0)  # it has no subnormal numbers
+            return cls(exact, _in_pairs(columns), AMX, 2 * _gamma_of_pairs(d) * lengths, lost)
+        level = min(LEVEL, AMX - 1)
+        lost = np.where(lengths > 0, 2 * d * float(limits.smallest_subnormal), 0.0)
+        return cls(exact, _in_lanes(columns, level), level, 2 * _gamma(d, kind) * lengths, lost)
 
     def margins(self, longest: float) -> Array:
         """Return a bound (k,) of the joint rounding error of two windows of at most the length `longest`."""
         with np.errstate(over="ignore", invalid="ignore"):
             return (longest * self.rounding + (1 + longest) * self.least).astype(self.packed.dtype)
+
+
+def _in_lanes(columns: Array, level: int) -> Array:
+    """Return weights (d, k) in the order of a level's tiles."""
+    (d, k), lanes = columns.shape, _CACHE_LINE // columns.itemsize
+    packed = aligned_empty((k * -(-d // lanes) * lanes,), columns.dtype)
+    _pass.pack(columns, _pass.WIDEST[level], packed)
+    return packed
+
+
+def _in_pairs(columns: Array) -> Array:
+    """Return weights (d, k) in the order of the tiles of AMX, as the float32 numbers that have these bits."""
+    d, k = columns.shape
+    packed = aligned_empty((-(-k // _pass.GROUP) * -(-d // 32) * 1024,), np.uint16)
+    packed[:] = 0
+    _pass.pack_pairs(columns, packed)
+    return packed.view(np.float32)
 
 
 def _gamma(dim: int, kind: DTypeLike) -> float:
@@ -109,6 +135,17 @@ def _gamma(dim: int, kind: DTypeLike) -> float:
     steps = dim / (16 if kind == np.float32 else 6) + 40
     unit = float(np.finfo(kind).eps) / 2
     return float(steps * unit / (1 - steps * unit))
+
+
+def _gamma_of_pairs(dim: int) -> float:
+    """Return the relative rounding of a sum of products by AMX (see `_gamma`).
+
+    Two bfloat16 numbers hold a weight but for 2^-16 of it, and the product of the second numbers of a weight and a
+    feature, 2^-16 of theirs at most, is left out. A product is summed with 15 others before it is added to the sum of
+    three products for each 32 features.
+    """
+    steps, unit = 3 * -(-dim // 32) + 40, 2.0**-24
+    return 2.0**-15 + float(steps * unit / (1 - steps * unit))
 
 
 def best_in(block: Block, packed: PackedWeights, excluded: Array | None = None) -> BestWindows:
@@ -127,7 +164,7 @@ def best_in(block: Block, packed: PackedWeights, excluded: Array | None = None) 
     ties = np.empty((_TIE_ROWS, 3), dtype=np.intp)
     bags = block.starts, block.stops
     count, unsettled = _pass.best_rows(
-        stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, LEVEL
+        stored, *bags, packed.packed, _margins(stored, block, packed), out, ties, index, packed.level
     )
     if count:
         _resolve_ties(stored, block, packed, ties[:count], index)
@@ -194,4 +231,18 @@ def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-LEVEL = _pass.level()
+def allowed_level() -> int:
+    """Return the machine's instruction set, or the one that the environment variable names if the machine has it.
+
+    Raises
+    ------
+    OptionError
+        If the variable names none.
+    """
+    name = os.environ.get(VARIABLE, "amx")
+    if name not in LEVELS:
+        raise OptionError(f"the environment variable {VARIABLE} must be one of {', '.join(LEVELS)}, got {name!r}.")
+    return min(_pass.level(), LEVELS[name])
+
+
+LEVEL = allowed_level()

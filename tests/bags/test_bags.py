@@ -7,7 +7,7 @@ import pytest
 
 from lapsvm._ext import bags as bags_kernel
 from lapsvm._ext import scores
-from lapsvm.bags import Bags, as_bags, reference
+from lapsvm.bags import Bags, as_bags, reference, scoring
 from lapsvm.bags.scoring import Block, as_stored
 from lapsvm.bfloat16 import BFLOAT16, narrowed, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError, StageError
@@ -15,7 +15,7 @@ from lapsvm.features import PictureWindows, assemble_shard, write_shard
 from lapsvm.testing.bags import BagsLaws
 
 TYPES = (np.float16, BFLOAT16, np.float32, np.float64)
-LEVELS = [level for level in (1, 3, 4) if level <= scores.level()]
+LEVELS = [level for level in scoring.LEVELS.values() if level <= scores.level()]
 
 
 class TestHalves(BagsLaws):
@@ -66,9 +66,10 @@ def test_a_pass_sees_every_half_and_bfloat16_as_the_number_that_it_is(level, mon
         finite = np.flatnonzero(np.isfinite(numbers))
         rising = finite[np.unique(numbers[finite], return_index=True)[1]]
         pairs = np.stack([stored[rising[:-1]], stored[rising[1:]]], axis=1).reshape(-1, 1)
-        found = Bags(pairs, np.arange(0, len(pairs) + 1, 2)).best([1.0])
-        np.testing.assert_array_equal(found.index, 1)
-        np.testing.assert_array_equal(found.score, numbers[rising[1:]])
+        for k in (1, scoring.AMX_FROM):
+            found = Bags(pairs, np.arange(0, len(pairs) + 1, 2)).best(np.ones((1, k)))
+            np.testing.assert_array_equal(found.index, 1)
+            np.testing.assert_array_equal(found.score, np.repeat(numbers[rising[1:], None], k, axis=1))
 
 
 def in_lanes(products):
