@@ -6,7 +6,7 @@ exchanging the positive part of a plane makes it valid for the new windows, and 
 found the windows there, so an outer step starts without a pass.
 
 Every training is a coroutine that yields a weight vector and receives each bag's best window;
-`lapsvm.latent.scheduling.passes` collects the vectors of all problems and answers them from one pass over the windows.
+`lapsvm.latent.scheduling.many` collects the vectors of all problems and answers them from one pass over the windows.
 """
 
 import warnings

@@ -1,20 +1,32 @@
-"""Training of many problems on shared passes, each for one or more values of C."""
+"""Training of many problems on shared passes, each for one or more values of C.
+
+Trainings ask for the best windows at weight vectors, and one pass answers all of them.
+
+A plane below the risk is valid for every C, and the best windows for one C are a start for the next. So each training
+of a path starts from the weights, windows and planes of the previous one. The order decides in which local minimum CCCP
+ends: from the largest C downwards, a model that fits the labels chooses the first windows; upwards, a strongly
+regularised model does, and later windows stay near these.
+"""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from lapsvm.bags import Bags, as_bags
+from lapsvm.arrays import Float64
+from lapsvm.bags import Bags, BestWindows, as_bags
+from lapsvm.blas import one_blas_thread
 from lapsvm.errors import ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool
-from lapsvm.latent.scheduling.passes import run_all
-from lapsvm.latent.scheduling.paths import PathTraining
-from lapsvm.latent.scheduling.pool import PassCounts
+from lapsvm.latent.scheduling.candidates import CANDIDATES, make_pool, make_training
+from lapsvm.latent.scheduling.pool import PassCounts, Pool
 from lapsvm.latent.scheduling.replay_log import ReplayLog
 
 Progress = Callable[[int, dict[str, Any]], None]
@@ -139,9 +151,24 @@ def _fit(
 ) -> list[list[LatentSolution]]:
     """Train the problems of every path in turn, all paths side by side."""
     data = as_bags(bags)
+    counts = PassCounts() if pass_counts is None else pass_counts
     pool = make_pool([path[0] for path in paths], data, candidates)
-    trainings = [PathTraining(number, path, data, pool) for number, path in enumerate(paths)]
-    run_all(trainings, data, progress, pool, pass_counts, log)
+    if pool is not None:
+        pool.counts = counts
+    source = _PassSource(data, pool, counts, log)
+    trainings = [_PathTraining(number, path, data, pool) for number, path in enumerate(paths)]
+    with one_blas_thread(), _thread_map(data.threads, len(trainings)) as map_all:
+        running = trainings
+        while running:
+            map_all(_PathTraining.advance, running)
+            for training in running:
+                training.report(progress)
+            running = [training for training in running if not training.has_ended]
+            waiting = [training for training in running if len(training.point)]
+            if waiting:
+                map_all(_PathTraining.receive, waiting, source.answers([training.point for training in waiting]))
+            if pool is not None:
+                pool.update()
     for path, training in zip(paths, trainings, strict=True):
         _warn_unless_converged(path, training.solutions)
     return [training.solutions for training in trainings]
@@ -165,3 +192,98 @@ def _warn_unless_converged(problems: Iterable[LatentProblem], solutions: Iterabl
             ConvergenceWarning,
             stacklevel=4,
         )
+
+
+class _PathTraining:
+    """The trainings of one path in progress, in sequence.
+
+    Attributes
+    ----------
+    point : (d,) or (0,)
+        The last point that a training asked for; an empty one needs no pass, only the update of its candidates.
+    solutions : list of LatentSolution
+        Those of the trainings that have ended.
+    """
+
+    def __init__(self, number: int, path: Sequence[LatentProblem], bags: Bags, pool: Pool | None):
+        self._number, self._path, self._bags, self._pool = number, path, bags, pool
+        self._current = make_training(path[0], bags, pool)
+        self._finished: list[dict[str, Any]] = []
+        self._n_reported = 0
+        self._steps = self._run()
+        self._answer: BestWindows | None = None
+        self.point = np.zeros(0)
+        self.solutions: list[LatentSolution] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every problem has its solution."""
+        return len(self.solutions) == len(self._path)
+
+    def receive(self, answer: BestWindows) -> None:
+        """Store the answer to the last point."""
+        self._answer = self._current.receive(self.point, answer)
+
+    def advance(self) -> None:
+        """Run to the next point, or to the end, at which the candidates are released."""
+        answer, self._answer = self._answer, None
+        try:
+            self.point = next(self._steps) if answer is None else self._steps.send(answer)
+        except StopIteration:
+            self._current.close()
+
+    def report(self, progress: Progress | None) -> None:
+        """Pass new records of the history to `progress`."""
+        history = self._finished + self._current.history
+        for record in history[self._n_reported :]:
+            if progress is not None:
+                progress(self._number, record)
+        self._n_reported = len(history)
+
+    def _run(self) -> Generator[Float64, BestWindows, None]:
+        """Yield points and receive their best windows."""
+        self.solutions.append((yield from self._current.run()))
+        for problem in self._path[1:]:
+            previous, self._current = self._current, make_training(problem, self._bags, self._pool)
+            self._finished += previous.history
+            self.solutions.append((yield from self._current.run(previous)))
+
+
+class _PassSource:
+    """Answers weight vectors by passes over all windows."""
+
+    def __init__(self, bags: Bags, pool: Pool | None, pass_counts: PassCounts, log: ReplayLog | None):
+        self._bags, self._pool, self._counts, self._log = bags, pool, pass_counts, log
+
+    def answers(self, points: Sequence[Float64]) -> Sequence[BestWindows]:
+        """Return every bag's best window at each point, from the log or from one pass."""
+        weights, count = np.stack(points, axis=1), 0 if self._pool is None else self._pool.count
+        if self._log is not None and (logged := self._log.replay(weights, self._bags.n_bags, count)) is not None:
+            return logged
+        answers = self._run_pass(weights)
+        if self._log is not None:
+            self._log.add(weights, answers, count)
+        return answers
+
+    def _run_pass(self, weights: Float64) -> Sequence[BestWindows]:
+        """Return the best windows for each column of `weights` from one pass."""
+        self._counts.passes += 1
+        self._counts.vectors += weights.shape[1]
+        self._counts.bytes_read += self._bags.n_windows * self._bags.dim * self._bags.dtype.itemsize
+        if self._pool is not None:
+            return self._pool.best(weights)
+        best = self._bags.best(weights)
+        return [best.column(j) for j in range(weights.shape[1])]
+
+
+@contextmanager
+def _thread_map(threads: int, jobs: int) -> Iterator[Callable[..., object]]:
+    """Yield a `map` on threads that waits for all results; an interruption cancels what has not started."""
+    if min(threads, jobs) == 1:
+        yield lambda function, *arguments: deque(map(function, *arguments), maxlen=0)
+        return
+    pool = ThreadPoolExecutor(min(threads, jobs))
+    try:
+        yield lambda function, *arguments: deque(pool.map(function, *arguments), maxlen=0)
+    finally:
+        pool.shutdown(cancel_futures=True)
