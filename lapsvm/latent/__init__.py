@@ -1,10 +1,8 @@
 """Training with latent windows: initialisation, imputation, CCCP, many problems side by side."""
 
-from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.cccp.risks import HingeRisk, RankRisk
+from lapsvm.latent.cccp.problem import HingeRisk, LatentProblem, LatentSolution, RankRisk
 from lapsvm.latent.cccp.structural import StructuralProblem
-from lapsvm.latent.known_boxes import KnownBoxes
-from lapsvm.latent.refinement import refine
+from lapsvm.latent.refinement import KnownBoxes, refine
 from lapsvm.latent.scheduling.many import fit_many, fit_paths
 from lapsvm.latent.scheduling.pool import PassCounts
 from lapsvm.latent.scheduling.replay_log import ReplayLog

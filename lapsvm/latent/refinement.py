@@ -22,16 +22,17 @@ from lapsvm.bags import Bags
 from lapsvm.boxes import areas, as_boxes, common_areas, iou
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution, check_windows
-from lapsvm.latent.known_boxes import KnownBoxes
 from lapsvm.latent.scheduling.candidates import CANDIDATES
 from lapsvm.latent.scheduling.many import fit_many
 
 POS_IOU = 0.7
 NEG_IOU = 0.3
-INSIDE = 0.9  # a window is a part of the chosen one if at least this share of its area lies in it
+_INSIDE = 0.9  # a window is a part of the chosen one if at least this share of its area lies in it
+
+Mask = NDArray[np.bool_]
 
 
-class _Limits(NamedTuple):
+class OverlapLimits(NamedTuple):
     """The overlaps with the chosen window that decide what a window of a positive picture is."""
 
     pos_iou: float
@@ -47,17 +48,63 @@ class _Limits(NamedTuple):
         if not 0 <= self.neg_part_iou <= 1:
             raise InputError(f"neg_part_iou must be from 0 to 1, got {self.neg_part_iou}.")
 
-    def negative(self, windows: Float64, chosen: Float64, overlaps: Float64) -> NDArray[np.bool_]:
+    def far(self, overlaps: Float64) -> Mask:
+        """Return which windows are far enough from a box, and not too far, for their IoU (n,) with it."""
+        return np.asarray((overlaps >= self.neg_min_iou) & (overlaps < self.neg_iou))
+
+    def negative(self, windows: Float64, chosen: Float64, overlaps: Float64) -> Mask:
         """Return which windows (n, 4) of a picture are negatives, for their IoU (n,) with the chosen one (4,)."""
-        far = (overlaps >= self.neg_min_iou) & (overlaps < self.neg_iou)
+        far = self.far(overlaps)
         if self.neg_part_iou >= self.neg_iou:
-            return np.asarray(far)
-        return np.asarray(far & ~(inside(windows, chosen) & (overlaps >= self.neg_part_iou)))
+            return far
+        return far & ~(inside(windows, chosen) & (overlaps >= self.neg_part_iou))
 
 
-def inside(windows: Float64, box: Float64) -> NDArray[np.bool_]:
+class KnownBoxes(NamedTuple):
+    """Boxes of a positive picture that are known: where its objects are, and where they are not.
+
+    Attributes
+    ----------
+    true : (m, 4) float64
+        Objects of the picture; none if no object is known.
+    wrong : (k, 4) float64
+        Boxes that hold none. They count where `true` is empty.
+    """
+
+    true: Float64
+    wrong: Float64
+
+    def nearest(self, windows: Float64) -> int:
+        """Return which of the windows (n, 4) overlaps an object most."""
+        return int(np.argmax(iou(windows, self.true).max(axis=1)))
+
+    def right(self, windows: Float64, least: float) -> Mask:
+        """Return which windows (n, 4) may hold an object.
+
+        Those that overlap one by more than `least`; or, where no object is known, those that overlap no wrong box so
+        much.
+        """
+        if len(self.true):
+            return np.asarray(iou(windows, self.true).max(axis=1) > least)
+        return np.asarray(iou(windows, self.wrong).max(axis=1, initial=0.0) <= least)
+
+    def settled(self, windows: Float64, near: Mask, far: Mask, limits: OverlapLimits) -> tuple[Mask, Mask]:
+        """Return which windows (n, 4) are positives and negatives, from what they are for the chosen window.
+
+        With known objects the overlap with these decides: parts of them are negatives, and windows that hardly overlap
+        them are not, because a person may have marked one of several objects. Otherwise windows near a wrong box are
+        negatives.
+        """
+        if len(self.true):
+            overlaps = iou(windows, self.true).max(axis=1)
+            return np.asarray(overlaps >= limits.pos_iou), limits.far(overlaps)
+        wrong = iou(windows, self.wrong).max(axis=1, initial=0.0) >= limits.pos_iou
+        return near & ~wrong, far | wrong
+
+
+def inside(windows: Float64, box: Float64) -> Mask:
     """Return which windows (n, 4) lie in a box (4,) with at least nine tenths of their area."""
-    return np.asarray(common_areas(windows, box[None]) >= INSIDE * areas(windows))
+    return np.asarray(common_areas(windows, box[None]) >= _INSIDE * areas(windows))
 
 
 def refine(
@@ -128,7 +175,7 @@ def refine(
         raise ShapeError(f"boxes must be one per window, {bags.n_windows}, got {len(box_array)}.")
     chosen = as_whole_numbers("windows", windows)
     check_windows("windows", chosen, bags, positives)
-    limits = _Limits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
+    limits = OverlapLimits(pos_iou, neg_iou, neg_min_iou, neg_part_iou)
     limits.check()
     excluded, has_far = _excluded(bags, box_array, positives, chosen, limits, known or {})
     twice = bags.subset(np.append(np.arange(bags.n_bags), positives)).excluding(excluded)
@@ -140,8 +187,8 @@ def refine(
 
 
 def _excluded(
-    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: _Limits, known: Mapping[int, KnownBoxes]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    bags: Bags, boxes: Float64, positives: Index, chosen: Index, limits: OverlapLimits, known: Mapping[int, KnownBoxes]
+) -> tuple[Mask, Mask]:
     """Return which windows do not compete, and which positive pictures have windows far from the chosen one.
 
     In a positive picture it is those not near, in its second appearance, after all pictures, those not far.
@@ -153,7 +200,7 @@ def _excluded(
         overlaps = iou(boxes[own], box[None])[:, 0]
         near, far = overlaps >= limits.pos_iou, limits.negative(boxes[own], box, overlaps)
         if bag in known:
-            near, far = known[bag].settled(boxes[own], near, far, limits.pos_iou, (limits.neg_min_iou, limits.neg_iou))
+            near, far = known[bag].settled(boxes[own], near, far, limits)
         near[chosen[bag]], far[chosen[bag]] = True, False  # a box without area overlaps nothing, not even itself
         first[own] = ~near
         second.append(~far)

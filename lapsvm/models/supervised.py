@@ -14,7 +14,7 @@ from lapsvm.arrays import Array, Float64, check_count, check_positive, check_swi
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, ShapeError
 from lapsvm.latent import HingeRisk, RankRisk
-from lapsvm.latent.cccp.risks import Risk, Violation
+from lapsvm.latent.cccp.problem import Risk, Violation
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import Plane, minimise
 from lapsvm.ranking import RankLoss, ZeroOneLoss

@@ -5,16 +5,17 @@ import pytest
 
 from lapsvm.bags import Bags
 from lapsvm.latent import KnownBoxes, LatentProblem, RankRisk, refine
+from lapsvm.latent.refinement import OverlapLimits
 
 NONE = np.zeros((0, 4))
 # the chosen box; one like it; a part; the object around both; one beside
 WINDOWS = np.array([[0.0, 0, 40, 40], [0, 0, 42, 42], [5, 5, 20, 20], [0, 0, 80, 80], [60, 60, 90, 90]])
 NEAR, FAR = np.array([True, True, False, False, False]), np.array([False, False, True, False, False])
-LIMITS = (0.7, (0.1, 0.4))
+LIMITS = OverlapLimits(pos_iou=0.7, neg_iou=0.4, neg_min_iou=0.1, neg_part_iou=1.0)
 
 
 def settled(true=NONE, wrong=NONE):
-    near, far = KnownBoxes(np.array(true), np.array(wrong)).settled(WINDOWS, NEAR, FAR, *LIMITS)
+    near, far = KnownBoxes(np.array(true), np.array(wrong)).settled(WINDOWS, NEAR, FAR, LIMITS)
     return near.tolist(), far.tolist()
 
 

@@ -12,7 +12,7 @@ from lapsvm.bags import Bags
 from lapsvm.errors import CertificateError, InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, fit_many
 from lapsvm.latent.cccp.imputation import top_counts, top_windows
-from lapsvm.latent.cccp.risks import Violation
+from lapsvm.latent.cccp.problem import Violation
 from lapsvm.ranking import average_precision
 
 LOSSES = ("ap", "ndcg", "auc", "mrr", "pos_at_top")

@@ -8,7 +8,7 @@ import pytest
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OptionError
 from lapsvm.latent import HingeRisk, LatentProblem, RankRisk, StructuralProblem, fit_many
-from lapsvm.latent.cccp.trimming import Trimming
+from lapsvm.latent.cccp.imputation import Trimming
 from lapsvm.models import LatentSVM
 
 

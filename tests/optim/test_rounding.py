@@ -7,7 +7,7 @@ import pytest
 
 from lapsvm.errors import CertificateError
 from lapsvm.latent import LatentProblem, fit_many
-from lapsvm.latent.cccp.risks import Violation
+from lapsvm.latent.cccp.problem import Violation
 from lapsvm.models import TopPush
 from lapsvm.optim import Plane, cutting_plane, minimise, run_with_oracle
 from lapsvm.optim.certificate import relative_gap

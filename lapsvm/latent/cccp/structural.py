@@ -22,8 +22,7 @@ from lapsvm.bags import Bags, BestWindows
 from lapsvm.errors import OptionError
 from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows
 from lapsvm.latent.cccp.joint_inference import as_rank_loss, greedy_joint_ranking
-from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.cccp.risks import RankRisk
+from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution, RankRisk
 from lapsvm.latent.cccp.training import Training, start
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at
 from lapsvm.optim.certificate import relative_gap

@@ -19,9 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lapsvm.arrays import Float64
 from lapsvm.bags import Bags, BestWindows
-from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, top_counts, top_windows
+from lapsvm.latent.cccp.imputation import Imputed, ImputedWindows, Trimming, top_counts, top_windows
 from lapsvm.latent.cccp.problem import LatentProblem, LatentSolution
-from lapsvm.latent.cccp.trimming import Trimming
 from lapsvm.optim import Plane, Solution, cutting_plane, objective_at, run_with_oracle
 from lapsvm.optim.certificate import allowed_fall
 
