@@ -11,17 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, as_whole_numbers, check_count, check_same_length
-from lapsvm.bags.appending import appended
 from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
-from lapsvm.bags.passes import Pass, split_into_chunks
+from lapsvm.bags.passes import Pass, bag_means, split_into_chunks
 from lapsvm.bags.requests import Copies, Norms, Scores
 from lapsvm.bags.scoring import BestWindows, as_stored
-from lapsvm.bags.selection import Chunk, Selection
-from lapsvm.bags.stores.local import Store
-from lapsvm.bags.stores.parts import MemoryPart
-from lapsvm.bags.stores.reading import ReadOptions, Visitor
-from lapsvm.bags.totals import bag_means, top_mask
+from lapsvm.bags.selection import Chunk, Selection, top_mask
+from lapsvm.bags.stores.local import Store, appended
+from lapsvm.bags.stores.parts import MemoryPart, ReadOptions, Visitor
 from lapsvm.bfloat16 import type_name, widened
 from lapsvm.cluster import Cluster
 from lapsvm.errors import InputError, ShapeError

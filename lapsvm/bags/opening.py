@@ -11,8 +11,7 @@ from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.stores.gpu import use_device
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
-from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
-from lapsvm.bags.stores.reading import ReadOptions, check_finite, file_part
+from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part, ReadOptions, check_finite, transformed
 from lapsvm.bags.stores.remote import open_remote_store
 from lapsvm.cluster import Cluster
 from lapsvm.errors import StageError
@@ -58,7 +57,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: ReadOptions) -> tu
     NotFiniteError
         If a feature of a shard that is read is NaN or infinite.
     """
-    files = [file_part(header, reading.transform) for header in shards.headers]
+    files = [FilePart.of_shard(header, reading.transform) for header in shards.headers]
     resident, cached_rows = _budget(files, memory)
     n_rows = sum(part.n_rows for part in files[:resident])
     features = aligned_empty((n_rows, files[0].dim), files[0].dtype)
@@ -68,7 +67,7 @@ def open_store(shards: ShardSet, memory: int | None, reading: ReadOptions) -> tu
         sizes.append(np.diff(shard.offsets))
         if index >= resident and reading.visit is None:
             continue  # it stays in its file
-        rows = reading.transformed(shard.features)
+        rows = transformed(reading.transform, shard.features)
         if index < resident:
             features[end : end + part.n_rows] = rows
             rows, end = features[end : end + part.n_rows], end + part.n_rows

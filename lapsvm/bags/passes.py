@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
-from lapsvm.bags.requests import Answer, Best, PassQuery
+from lapsvm.bags.requests import Answer, Best, Means, PassQuery
 from lapsvm.bags.scoring import BestWindows, Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Device, Store
@@ -114,6 +114,21 @@ class Pass:
         starts = self.selection.starts[chunk.first : chunk.last, None]
         rows, first = np.unique(index + starts, return_index=True)
         self.store.cache(chunk.part, rows, block.features[(index + block.starts[:, None]).reshape(-1)[first]])
+
+
+def bag_means(store: Store, selection: Selection, threads: int) -> Float64:
+    """Return the mean (n_bags, d) of all windows of each bag, excluded ones included.
+
+    A store that caches means reads each bag once.
+    """
+    bags = list(zip(selection.starts.tolist(), selection.stops.tolist(), strict=True))
+    known = {} if store.means is None else store.means
+    missing = [index for index, bag in enumerate(bags) if bag not in known]
+    if missing:
+        chosen = Selection(selection.starts[missing], selection.stops[missing])
+        (means,) = Pass(store, chosen, split_into_chunks(store, chosen), threads).run(Means())
+        known |= {bags[index]: mean for index, mean in zip(missing, means, strict=True)}
+    return np.array([known[bag] for bag in bags])
 
 
 def run_chunks(

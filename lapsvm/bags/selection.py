@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Index, as_array, as_whole_numbers, check_count, check_same_length
+from lapsvm.arrays import Float64, Index, as_array, as_whole_numbers, check_count, check_same_length
 from lapsvm.errors import InputError, ShapeError
 
 Mask = NDArray[np.bool_]
@@ -148,3 +148,14 @@ def runs_of(starts: Index, stops: Index) -> tuple[Index, Index]:
     """Return the starts and stops of maximal runs: intervals of which each begins where the previous one ends."""
     new = np.append(True, starts[1:] != stops[:-1])
     return starts[new], stops[np.append(np.flatnonzero(new)[1:] - 1, len(stops) - 1)]
+
+
+def top_mask(scores: Float64, offsets: Index, count: int | Index) -> Mask:
+    """Return the mask (n_windows,) of the `count` highest finite scores of each bag, the first of equal ones."""
+    mask = np.zeros(len(scores), dtype=np.bool_)
+    for first, bag_scores, most in zip(
+        offsets, np.split(scores, offsets[1:-1]), np.broadcast_to(count, len(offsets) - 1), strict=False
+    ):
+        best = np.argsort(-bag_scores, kind="stable")[:most]
+        mask[first + best[bag_scores[best] > -np.inf]] = True
+    return mask

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lapsvm.arrays import Array
-from lapsvm.bags import Bags
-from lapsvm.bags.reference import best_windows
+from lapsvm.arrays import Array, Float64
+from lapsvm.bags import Bags, BestWindows
 
 SIZES = (1, 5, 2, 300, 1, 41)
 
@@ -116,6 +115,13 @@ class BagsLaws:
         _equal(double.best(w).score, 2 * bags.best(w).score)
         norms = [np.linalg.norm(array, axis=1) for array in windows]
         np.testing.assert_allclose(double.mean_norm(), 2 * np.concatenate(norms).mean(), rtol=1e-12)
+
+
+def best_windows(bags: Sequence[Array], weights: Float64) -> BestWindows:
+    """Return the best window of each (n_i, d) array for the columns of `weights` (d, k), by a slow, readable loop."""
+    scores = [np.asarray(bag, dtype=np.float64) @ weights for bag in bags]
+    index = np.array([score.argmax(axis=0) for score in scores])
+    return BestWindows(index, np.array([score.max(axis=0) for score in scores]))
 
 
 def _equal(actual: Array, expected: Array) -> None:

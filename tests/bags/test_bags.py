@@ -7,12 +7,12 @@ import pytest
 
 from lapsvm._ext import bags as bags_kernel
 from lapsvm._ext import scores
-from lapsvm.bags import Bags, as_bags, reference, scoring
+from lapsvm.bags import Bags, as_bags, scoring
 from lapsvm.bags.scoring import Block, as_stored
 from lapsvm.bfloat16 import BFLOAT16, narrowed, widened
 from lapsvm.errors import InputError, NotFiniteError, ShapeError, StageError
 from lapsvm.features import PictureWindows, assemble_shard, write_shard
-from lapsvm.testing.bags import BagsLaws
+from lapsvm.testing.bags import BagsLaws, best_windows
 
 TYPES = (np.float16, BFLOAT16, np.float32, np.float64)
 LEVELS = [level for level in scoring.LEVELS.values() if level <= scores.level()]
@@ -99,7 +99,7 @@ def test_products_of_halves_have_the_same_bits_at_every_level(level, dim):
 def test_a_pass_finds_what_the_readable_twin_finds(dtype, k):
     bags = made(dtype)
     weights = np.random.default_rng(5).normal(size=(70, k))
-    found, expected = bags.best(weights), reference.best_windows([bags[i] for i in range(40)], weights)
+    found, expected = bags.best(weights), best_windows([bags[i] for i in range(40)], weights)
     np.testing.assert_array_equal(found.index, expected.index)
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-12)
 
@@ -154,7 +154,7 @@ def test_extreme_scales_of_float32_features_lose_nothing(size):
     rng = np.random.default_rng(0)
     arrays = [(rng.normal(size=(9, 20)) * size).astype(np.float32) for _ in range(5)]
     w = rng.normal(size=20) / size
-    found, expected = Bags.from_arrays(arrays).best(w), reference.best_windows(arrays, w[:, None])
+    found, expected = Bags.from_arrays(arrays).best(w), best_windows(arrays, w[:, None])
     np.testing.assert_array_equal(found.index, expected.index[:, 0])
     np.testing.assert_allclose(found.score, expected.score[:, 0], rtol=1e-10)
 

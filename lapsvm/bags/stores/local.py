@@ -1,15 +1,18 @@
 """The windows of a set, part after part: one array, or arrays and files of which each holds consecutive windows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.requests import Answer, PassQuery
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.parts import MemoryPart, Part
+from lapsvm.bfloat16 import narrowed, widened
+from lapsvm.errors import InputError, ShapeError
 
 
 class RemoteWindows(Protocol):
@@ -129,6 +132,47 @@ class Store:
             return None
         first, last = self.part_of(np.array([rows.min(), rows.max()])).tolist()
         return first if first == last else None
+
+
+def appended(store: Store, selection: Selection, windows: Mapping[int, ArrayLike]) -> tuple[Store, Selection]:
+    """Return a store and a selection in which bags have more windows (m, d) at their end.
+
+    Raises
+    ------
+    ShapeError
+        If the features of a bag do not have shape (m, d).
+    InputError
+        If there is no such bag, or other processes hold the windows.
+    """
+    if store.remote is not None:
+        raise InputError("windows can only be appended to bags in this process, got bags that others hold.")
+    bags = selection.bags(sorted(windows))
+    if not len(bags):
+        return store, selection
+    new = {bag: _as_stored_rows(store, bag, windows[bag]) for bag in bags.tolist()}
+    stored = {bag: store.take(np.arange(selection.starts[bag], selection.stops[bag])) for bag in new}
+    copied = [np.concatenate([stored[bag], rows]) for bag, rows in new.items()]
+    ends = store.bounds[-1] + np.cumsum([len(rows) for rows in copied])
+    starts, stops = selection.starts.copy(), selection.stops.copy()
+    starts[bags], stops[bags] = np.append(store.bounds[-1], ends[:-1]), ends
+    larger = Store([*store.parts, MemoryPart(np.concatenate(copied))])
+    larger.device = store.device
+    return larger, Selection(starts, stops, _excluded(selection, {bag: len(rows) for bag, rows in new.items()}))
+
+
+def _as_stored_rows(store: Store, bag: int, windows: ArrayLike) -> Array:
+    rows = np.asarray(windows)
+    if rows.ndim != 2 or rows.shape[1] != store.dim:
+        raise ShapeError(f"windows of bag {bag} must have shape (m, {store.dim}), got {rows.shape}.")
+    return rows if rows.dtype == store.dtype else narrowed(widened(rows), store.dtype)
+
+
+def _excluded(selection: Selection, counts: Mapping[int, int]) -> Array | None:
+    """Return the mask of excluded windows, in which new windows compete."""
+    if selection.excluded is None:
+        return None
+    places = np.repeat(selection.offsets[1:][list(counts)], list(counts.values()))
+    return np.insert(selection.excluded, places, False)
 
 
 class _RowCache:

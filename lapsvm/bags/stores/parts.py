@@ -1,4 +1,7 @@
-"""The parts of a store of windows: an array in memory, or a shard whose features are read from its file in pieces."""
+"""The parts of a store of windows: an array in memory, or a shard whose features are read from its file in pieces.
+
+This process and the workers of a cluster turn shards into windows in the same way, by `ReadOptions`.
+"""
 
 import os
 from collections.abc import Callable
@@ -6,14 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from lapsvm._ext import bags as _kernel
 from lapsvm.arrays import Array, Float32, Index
-from lapsvm.bags.scoring import Block, aligned_empty
+from lapsvm.bags.scoring import Block, aligned_empty, as_stored
 from lapsvm.bags.selection import rows_of, runs_of
-from lapsvm.errors import ShardError
+from lapsvm.bfloat16 import named_type
+from lapsvm.errors import NotFiniteError, ShardError
+from lapsvm.features import ShardHeader
 
 Transform = Callable[[Array], Array]
 
@@ -21,6 +27,37 @@ Transform = Callable[[Array], Array]
 def transformed(transform: Transform | None, features: Array) -> Array:
     """Return the features that bags see."""
     return features if transform is None else np.ascontiguousarray(transform(features))
+
+
+class Visitor(Protocol):
+    """Receives the features of every shard once, such as `lapsvm.features.BlockNorms`."""
+
+    def add(self, features: Array) -> object:
+        """Process the features (m, d) of one shard."""
+        ...
+
+    def join(self, other: Self) -> object:
+        """Merge the state of a copy of this visitor's first state, to which the next shard was added."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is done with a shard's features when the whole shard is read.
+
+    Attributes
+    ----------
+    verify : bool
+        Compare the checksum.
+    transform : callable, optional
+        Maps stored features to those that bags see.
+    visit : Visitor, optional
+        Receives every shard's features, transformed, in order.
+    """
+
+    verify: bool = False
+    transform: Transform | None = None
+    visit: Visitor | None = None
 
 
 class FileState(NamedTuple):
@@ -101,6 +138,16 @@ class FilePart:
     state: FileState | None = None
     resident = False
 
+    @classmethod
+    def of_shard(cls, header: ShardHeader, transform: Transform | None) -> Self:
+        """Return the part that reads a shard's features from its file, whose present state it records."""
+        shape = (header.n_windows, header.dim)
+        try:
+            state = FileState.of(header.path.stat())
+        except OSError:  # the reader of the file raises
+            state = None
+        return cls(header.path, header.offset, shape, named_type(header.dtype), transform, state)
+
     @property
     def n_rows(self) -> int:
         """Number of windows."""
@@ -163,6 +210,13 @@ class FilePart:
 
 
 Part = MemoryPart | FilePart
+
+
+def check_finite(features: Array, path: Path) -> None:
+    """Raise NotFiniteError if a shard holds NaN or infinity."""
+    row = _kernel.first_broken_row(as_stored(features)) if len(features) else -1
+    if row >= 0:
+        raise NotFiniteError(f"features must be finite, got NaN or infinity in window {row} of shard {path}.")
 
 
 class Buffer:

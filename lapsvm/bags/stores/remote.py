@@ -21,8 +21,7 @@ from lapsvm.arrays import Array, Index
 from lapsvm.bags.requests import Answer, Copies, PassQuery
 from lapsvm.bags.selection import Selection, rows_of
 from lapsvm.bags.stores.local import Store
-from lapsvm.bags.stores.parts import FilePart
-from lapsvm.bags.stores.reading import ReadOptions, file_part
+from lapsvm.bags.stores.parts import FilePart, ReadOptions
 from lapsvm.bags.stores.worker import Reply, Request, StaleRequest, Unreadable, release, serve
 from lapsvm.cluster import Cluster
 from lapsvm.errors import ClusterError, ShardError
@@ -71,7 +70,7 @@ class RemoteStore:
     """
 
     def __init__(self, shards: ShardSet, memory: int | None, reading: ReadOptions, cluster: Cluster):
-        self.parts: list[FilePart] = [file_part(header, reading.transform) for header in shards.headers]
+        self.parts: list[FilePart] = [FilePart.of_shard(header, reading.transform) for header in shards.headers]
         self._shards, self._reading, self._cluster, self._memory = shards, reading, cluster, memory
         self._bounds = np.cumsum([0, *(part.n_rows for part in self.parts)])
         self._store = token_hex(8)

@@ -17,8 +17,7 @@ from lapsvm.bags.scoring import aligned_empty
 from lapsvm.bags.selection import Selection
 from lapsvm.bags.stores.local import Store
 from lapsvm.bags.stores.memory import as_bytes
-from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part
-from lapsvm.bags.stores.reading import ReadOptions, Visitor, check_finite, file_part
+from lapsvm.bags.stores.parts import FilePart, MemoryPart, Part, ReadOptions, Visitor, check_finite, transformed
 from lapsvm.cluster import this_worker
 from lapsvm.errors import MissingError, ShardError
 from lapsvm.features import ShardHeader, read_header, read_shard
@@ -121,11 +120,11 @@ class WorkerStore:
 
     def _read(self, header: ShardHeader, request: Request) -> Part:
         """Return the windows of a shard, read and compared with its checksum, in memory up to the limit."""
-        part = file_part(header, request.reading.transform)
+        part = FilePart.of_shard(header, request.reading.transform)
         if read_header(header.path).checksum != header.checksum:
             raise ShardError(f"shard {header.path} has another content than on the client's machine.")
         shard = read_shard(header.path, mapped=True)
-        features = request.reading.transformed(shard.features)
+        features = transformed(request.reading.transform, shard.features)
         check_finite(features, header.path)
         used = sum(held.features.nbytes for held in self.parts.values() if isinstance(held, MemoryPart))
         if request.limit is not None and used + features.nbytes > request.limit:
