@@ -55,7 +55,6 @@ KERNELS = {
     "regions": "c++",
     "result_lines": "c++",
     "segmentation": "c++",
-    "psi": "c",
     "toppush": "c",
 }
 

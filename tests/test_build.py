@@ -53,7 +53,7 @@ def test_no_kernel_takes_none_for_an_array():
     done = subprocess.run([sys.executable, "-c", NONE_FOR_ARRAYS], capture_output=True, text=True, check=False)
     names = done.stdout.split()
     assert done.returncode == 0, f"ended after {names[-1:]}"
-    assert {"dense", "neighbours", "pack", "nms", "describe", "most_violated"} <= set(names)
+    assert {"neighbours", "pack", "nms", "describe", "most_violated"} <= set(names)
     assert "took" not in names
 
 

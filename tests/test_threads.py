@@ -7,7 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from lapsvm._ext import scores, toppush, voc_matching
 from lapsvm.bags import Bags
@@ -25,7 +24,6 @@ from lapsvm.ranking import (
     loss_diminished_ranking,
     most_violated_ranking,
     predicted_ranking,
-    psi,
 )
 from lapsvm.ranking.inference import violation_and_gradient
 from lapsvm.ranking.losses import as_loss
@@ -40,7 +38,6 @@ SCORES = np.round(rng.standard_normal(20_000) + 2 * LABELS, 3)
 NARROW, PLACES = SCORES.astype(np.float32), LABELS.nonzero()[0]
 ROWS = rng.standard_normal((300, 24))
 WEIGHTS = np.where(rng.random(300) < 0.3, rng.standard_normal(300), 0)
-SPARSE = sparse.csr_array(np.where(rng.random((300, 24)) < 0.2, ROWS, 0))
 OFFSETS = np.arange(0, 301, 10)
 BAGS = [Bags(ROWS.astype(kind), OFFSETS, 0.5, threads=2) for kind in (np.float16, np.float32, np.float64)]
 VIEW = BAGS[1].excluding(np.arange(300) % 7 == 0)
@@ -102,7 +99,6 @@ DOORS = {
         for loss in ("ap", "ndcg")
     },
     "diminished by a user's loss": lambda: other_ranking(loss_diminished_ranking, USERS, 500),
-    "psi": lambda: (psi(ROWS, WEIGHTS), psi(ROWS.astype(np.float32), WEIGHTS), psi(SPARSE, WEIGHTS)),
     "best windows": lambda: [tuple(bags.best(VECTORS)) for bags in (*BAGS, VIEW)],
     "scores of windows": lambda: [bags.score_windows(VECTORS[:, 0]) for bags in (*BAGS, VIEW)],
     "means and norms": lambda: [(bags.means(), bags.mean_norm()) for bags in BAGS],

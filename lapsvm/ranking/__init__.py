@@ -5,7 +5,6 @@ from lapsvm.ranking.inference import ViolatedRanking, most_violated_ranking
 from lapsvm.ranking.losses import APLoss, AUCLoss, MRRLoss, NDCGLoss, PosAtTopLoss, RankLoss, ZeroOneLoss
 from lapsvm.ranking.metrics import average_precision, ndcg, positives_at_top, reciprocal_rank, roc_auc
 from lapsvm.ranking.predicted import loss_diminished_ranking, predicted_ranking
-from lapsvm.ranking.psi import psi
 
 __all__ = [
     "APLoss",
@@ -23,7 +22,6 @@ __all__ = [
     "ndcg",
     "positives_at_top",
     "predicted_ranking",
-    "psi",
     "reciprocal_rank",
     "roc_auc",
 ]

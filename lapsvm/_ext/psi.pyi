@@ -1,6 +1,0 @@
-from typing import Any
-
-from lapsvm.arrays import Array, Float64
-
-def dense(rows: Array, weights: Float64) -> Float64: ...
-def csr(data: Array, indices: Any, starts: Any, weights: Float64, d: int) -> Float64 | None: ...
