@@ -39,7 +39,7 @@ def test_no_folder_holds_more_than_16_files(room):
 PARAMETERS = 7
 CONFIGURED = {"DirectLoss", "PooledNetwork"}  # what a user configures once
 PUBLIC = {  # public names whose further parameters have names and defaults
-    "Bags.open", "propose", "refine", "rank_hinge_loss", "rank_ramp_loss", "direct_loss", "cutting_plane", "top_push",
+    "Bags.open", "propose", "refine", "rank_hinge_loss", "cutting_plane", "top_push",
     "_rank_loss",  # torch's operator, which takes no objects
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from lapsvm.errors import import_optional
 
 if TYPE_CHECKING:
-    from lapsvm.nn.functional import RankInfo, direct_loss, rank_hinge_loss, rank_ramp_loss
+    from lapsvm.nn.functional import RankInfo, rank_hinge_loss
     from lapsvm.nn.layerwise import LayerwiseSVM
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.two_pass import two_pass_backward
@@ -18,9 +18,7 @@ _WITH_TORCH = {
     "RankHingeLoss": "modules",
     "RankInfo": "functional",
     "RankRampLoss": "modules",
-    "direct_loss": "functional",
     "rank_hinge_loss": "functional",
-    "rank_ramp_loss": "functional",
     "two_pass_backward": "two_pass",
 }
 
@@ -30,9 +28,7 @@ __all__ = [
     "RankHingeLoss",
     "RankInfo",
     "RankRampLoss",
-    "direct_loss",
     "rank_hinge_loss",
-    "rank_ramp_loss",
     "two_pass_backward",
 ]
 

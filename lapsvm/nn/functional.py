@@ -1,16 +1,15 @@
-"""Rank losses as functions of torch tensors."""
+"""The rank loss of a batch of torch tensors, which may lie in several processes of torch.distributed."""
 
 from collections.abc import Sequence
-from math import isinf
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 
 from lapsvm.arrays import check_choice, check_positive, check_switch
 from lapsvm.errors import InputError, ShapeError
 from lapsvm.nn import rank_op
-from lapsvm.nn.processes import gather_batches
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
@@ -86,60 +85,6 @@ def rank_hinge_loss(
     return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
 
 
-def rank_ramp_loss(
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor | None = None,
-    groups: Tensor | None = None,
-    *,
-    loss: LossLike = "ap",
-    scale: float = 1.0,
-    reduction: str = "mean",
-    ignore_index: int | None = None,
-    on_empty: str = "skip",
-    gather: bool = False,
-    class_weight: Weights = None,
-    return_info: bool = False,
-    sample_weight: object = None,
-) -> Any:
-    """Return the structured ramp of a rank loss, for binary labels, NDCG also for graded ones.
-
-    Arguments, value and errors are those of :class:`lapsvm.nn.RankRampLoss`; objects as in :func:`rank_hinge_loss`.
-    """
-    kept = as_loss(loss)
-    options = make_options("up", kept, scale, reduction, ignore_index, on_empty, gather)
-    weights = as_class_weight(class_weight)
-    return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
-
-
-def direct_loss(
-    scores: Tensor,
-    labels: Tensor,
-    mask: Tensor | None = None,
-    groups: Tensor | None = None,
-    *,
-    loss: LossLike = "ap",
-    eps: float = 1.0,
-    direction: str = "up",
-    scale: float = 1.0,
-    reduction: str = "mean",
-    ignore_index: int | None = None,
-    on_empty: str = "skip",
-    gather: bool = False,
-    class_weight: Weights = None,
-    return_info: bool = False,
-    sample_weight: object = None,
-) -> Any:
-    """Return the bound of direct loss minimisation, for binary labels, NDCG also for graded ones.
-
-    Arguments, value and errors are those of :class:`lapsvm.nn.DirectLoss`; objects as in :func:`rank_hinge_loss`.
-    """
-    kept = as_loss(loss)
-    options = direct_options(eps, direction, kept, scale, reduction, ignore_index, on_empty, gather)
-    weights = as_class_weight(class_weight)
-    return evaluate(options, LossInputs(scores, labels, mask, groups), weights, return_info, sample_weight)
-
-
 def make_options(
     bound: str,
     loss: RankLoss | ZeroOneLoss,
@@ -165,18 +110,6 @@ def _check_ignore_index(value: object) -> None:
     """Raise InputError unless the value is a whole number that a label can have."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not -(2**63) <= int(value) < 2**63:
         raise InputError(f"ignore_index must be a whole number or None, got {value!r}.")
-
-
-def direct_options(eps: float, direction: str, *options: Any) -> Options:
-    """Return the options of direct loss minimisation, whose bounds are those at scores / eps."""
-    if not torch.compiler.is_compiling():
-        check_positive("eps", eps)
-        check_choice("direction", direction, ("up", "down"))
-    made = make_options(direction, *options)
-    scale = made.scale / float(eps)
-    if not torch.compiler.is_compiling() and isinf(scale):
-        raise InputError(f"scale / eps must be finite, got {made.scale:g} / {eps:g}.")
-    return made._replace(scale=scale)
 
 
 def as_class_weight(weights: Weights) -> Tensor | None:
@@ -247,19 +180,43 @@ def _info(options: Options, call: LossInputs, n_groups: int) -> RankInfo:
 
 def _check_call(call: LossInputs, sample_weight: object) -> None:
     """Raise InputError unless the arguments are tensors of the right kinds."""
-    scores, labels, mask, groups = call
-    if not (isinstance(scores, Tensor) and isinstance(labels, Tensor) and mask is None and groups is None):
-        for name, value in zip(LossInputs._fields, call, strict=True):
-            if not isinstance(value, Tensor) and not (value is None and name in ("mask", "groups")):
-                raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
-    dense = torch.strided
-    if not (scores.layout is dense and labels.layout is dense and mask is None and groups is None):
-        for name, value in zip(LossInputs._fields, call, strict=True):
-            if value is not None and value.layout is not dense:
-                raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
-    if not scores.dtype.is_floating_point:
-        raise InputError(f"scores must be floating-point numbers, got {scores.dtype}.")
+    for name, value in zip(LossInputs._fields, call, strict=True):
+        if value is None and name in ("mask", "groups"):
+            continue
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
+        if value.layout is not torch.strided:
+            raise InputError(f"{name} must be a dense tensor, got {value.layout}.")
+    if not call.scores.dtype.is_floating_point:
+        raise InputError(f"scores must be floating-point numbers, got {call.scores.dtype}.")
     if sample_weight is not None:
         raise InputError(
             "sample_weight is not supported, because inference is exact only where every sample counts alike, got one."
         )
+
+
+def gather_batches(tensors: list[Any]) -> tuple[list[Any], int, int]:
+    """Return each tensor with the rows of all processes, the first row of this one, and the number of processes.
+
+    Processes may have different numbers of rows. A tensor that is None must be None in all of them. Without an
+    initialised process group this process is the only one.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return tensors, 0, 1
+    first = tensors[0]
+    sizes = [torch.empty(1, dtype=torch.int64, device=first.device) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, torch.tensor([len(first)], device=first.device))
+    rows = [int(size) for size in sizes]
+    gathered = [None if tensor is None else _gather(tensor, rows) for tensor in tensors]
+    return gathered, sum(rows[: dist.get_rank()]), len(rows)
+
+
+def _gather(tensor: Tensor, rows: list[int]) -> Tensor:
+    """Return the rows of all processes; shorter batches are padded on their way, for all_gather wants equal shapes."""
+    kind = tensor.dtype
+    sent = tensor.detach().to(torch.uint8) if kind == torch.bool else tensor.detach()
+    padding = sent.new_zeros((max(rows) - len(sent), *sent.shape[1:]))
+    sent = torch.cat([sent, padding]).contiguous()
+    received = [torch.empty_like(sent) for _ in rows]
+    dist.all_gather(received, sent)
+    return torch.cat([part[:n] for part, n in zip(received, rows, strict=True)]).to(kind)

@@ -1,9 +1,12 @@
 """Rank losses as torch modules."""
 
+from math import isinf
 from typing import Any, ClassVar
 
 import torch
 
+from lapsvm.arrays import check_choice, check_positive
+from lapsvm.errors import InputError
 from lapsvm.nn import functional, rank_op
 from lapsvm.nn.functional import LossLike, Options, Weights
 from lapsvm.ranking import RankLoss, ZeroOneLoss
@@ -192,9 +195,13 @@ class DirectLoss(RankModule):
         gather: bool = False,
         class_weight: Weights = None,
     ) -> None:
+        check_positive("eps", eps)
+        check_choice("direction", direction, ("up", "down"))
         made = as_loss(loss)
-        options = functional.direct_options(eps, direction, made, scale, reduction, ignore_index, on_empty, gather)
-        super().__init__(made, options, class_weight)
+        options = functional.make_options(direction, made, scale, reduction, ignore_index, on_empty, gather)
+        if isinf(options.scale / float(eps)):
+            raise InputError(f"scale / eps must be finite, got {options.scale:g} / {eps:g}.")
+        super().__init__(made, options._replace(scale=options.scale / float(eps)), class_weight)
         self._weights = f"eps={eps:g}, scale={scale:g}"  # the options have their quotient
 
     def extra_repr(self) -> str:

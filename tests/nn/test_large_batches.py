@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from lapsvm.nn import (  # noqa: E402
     RankHingeLoss,
-    processes,
+    functional,
     rank_hinge_loss,
     two_pass_backward,
 )
@@ -174,11 +174,11 @@ def test_rows_of_all_processes_are_joined(monkeypatch):
         for out, part in zip(received, parts, strict=True):
             out[: len(part)] = part.to(out.dtype)
 
-    monkeypatch.setattr(processes.dist, "is_initialized", lambda: True)
-    monkeypatch.setattr(processes.dist, "get_world_size", lambda: 2)
-    monkeypatch.setattr(processes.dist, "get_rank", lambda: 1)
-    monkeypatch.setattr(processes.dist, "all_gather", all_gather)
-    (joined, flags, missing), first, n = processes.gather_batches([rows[1], rows[1] > 0, None])
+    monkeypatch.setattr(functional.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(functional.dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(functional.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(functional.dist, "all_gather", all_gather)
+    (joined, flags, missing), first, n = functional.gather_batches([rows[1], rows[1] > 0, None])
     assert torch.equal(joined, torch.cat(rows))
     assert torch.equal(flags, torch.cat(rows) > 0)
     assert missing is None

@@ -5,10 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from lapsvm.nn import direct_loss, rank_hinge_loss, rank_ramp_loss  # noqa: E402
+from lapsvm.nn import DirectLoss, RankHingeLoss, RankRampLoss, rank_hinge_loss  # noqa: E402
 
 LOSSES = ["ap", "ndcg", "auc", "mrr", "pos_at_top", "zero_one"]
-BOUNDS = [rank_hinge_loss, rank_ramp_loss, direct_loss]
+BOUNDS = [RankHingeLoss, RankRampLoss, DirectLoss]
 FILLINGS = [0.0, 1e30, float("nan"), float("-inf"), float("inf")]
 IGNORED = -100
 
@@ -32,23 +32,23 @@ def padded(parts, length, places, filling):
     return torch.tensor(table)
 
 
-def value_and_gradient(function, scores, *call, **options):
+def value_and_gradient(module, scores, *call):
     scores.requires_grad_()
-    value = function(scores, *call, **options)
+    value = module(scores, *call)
     (gradient,) = torch.autograd.grad(value.sum(), scores)
     return value.detach().numpy(), gradient.numpy()
 
 
 @pytest.mark.parametrize("form", ["mask", "ignore_index"])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("function", BOUNDS, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_padding_changes_neither_value_nor_gradient(loss, function, reduction, form):
+def test_padding_changes_neither_value_nor_gradient(loss, bound, reduction, form):
     rng = np.random.default_rng(LOSSES.index(loss))
     scores, labels = lists(rng)
     weight = rng.random(len(scores))
     each = [
-        value_and_gradient(function, torch.tensor(s), torch.tensor(y), loss=loss, reduction="sum")
+        value_and_gradient(bound(loss, reduction="sum"), torch.tensor(s), torch.tensor(y))
         for s, y in zip(scores, labels, strict=True)
     ]
     valid = np.array([0 < y.sum() < len(y) for y in labels])
@@ -60,11 +60,10 @@ def test_padding_changes_neither_value_nor_gradient(loss, function, reduction, f
         mask = padded([np.ones(len(one), dtype=bool) for one in scores], length, places, False)
         filled = padded([one.astype(np.int64) for one in labels], length, places, IGNORED)
         masked = torch.where(mask, filled == 1, bool(rng.integers(2)))  # padding may look like a positive
-        options = {"ignore_index": IGNORED} if form == "ignore_index" else {"mask": mask}
-        value, gradient = value_and_gradient(
-            function, padded(scores, length, places, filling), filled if form == "ignore_index" else masked,
-            loss=loss, reduction=reduction, class_weight=None if reduction == "none" else weight, **options,
-        )  # fmt: skip
+        call, ignored = ((filled,), IGNORED) if form == "ignore_index" else ((masked, mask), None)
+        weights = None if reduction == "none" else weight
+        module = bound(loss, reduction=reduction, ignore_index=ignored, class_weight=weights)
+        value, gradient = value_and_gradient(module, padded(scores, length, places, filling), *call)
         np.testing.assert_allclose(value, expected if reduction == "none" else expected.sum(), rtol=1e-12, atol=1e-15)
         assert not gradient[~mask.numpy()].any()
         for column, (_, own) in enumerate(each):
@@ -99,13 +98,13 @@ def test_weights_of_queries_in_groups_are_those_of_their_values():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("filling", FILLINGS)
-@pytest.mark.parametrize("function", BOUNDS, ids=lambda function: function.__name__)
-def test_padding_inside_groups_changes_nothing(function, filling, dtype):
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_padding_inside_groups_changes_nothing(bound, filling, dtype):
     rng = np.random.default_rng(9)
     scores, labels = lists(rng)
     groups = np.repeat(np.arange(len(scores)), [len(one) for one in scores])
     flat, targets = torch.tensor(np.concatenate(scores), dtype=dtype), torch.tensor(np.concatenate(labels))
-    expected = value_and_gradient(function, flat, targets, None, torch.tensor(groups))
+    expected = value_and_gradient(bound(), flat, targets, None, torch.tensor(groups))
     length, own = len(flat) + 7, np.sort(rng.permutation(len(flat) + 7)[: len(flat)])
     mask = torch.zeros(length, dtype=torch.bool)
     mask[own] = True
@@ -113,7 +112,7 @@ def test_padding_inside_groups_changes_nothing(function, filling, dtype):
     wide[own], all_labels[own] = flat.detach(), targets
     all_groups = torch.tensor(rng.integers(0, len(scores), length))
     all_groups[own] = torch.tensor(groups)
-    value, gradient = value_and_gradient(function, wide, all_labels, mask, all_groups)
+    value, gradient = value_and_gradient(bound(), wide, all_labels, mask, all_groups)
     assert value == expected[0]
     np.testing.assert_array_equal(gradient[own], expected[1])
     assert not gradient[~mask.numpy()].any()

@@ -12,15 +12,7 @@ from lapsvm.ranking.losses import as_loss
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from lapsvm.nn import (  # noqa: E402
-    DirectLoss,
-    RankHingeLoss,
-    RankInfo,
-    RankRampLoss,
-    direct_loss,
-    rank_hinge_loss,
-    rank_ramp_loss,
-)
+from lapsvm.nn import DirectLoss, RankHingeLoss, RankInfo, RankRampLoss, rank_hinge_loss  # noqa: E402
 
 LOSSES = ["ap", "ndcg", "auc", "mrr", "pos_at_top"]
 
@@ -66,9 +58,9 @@ def test_values_are_those_of_all_interleavings(loss):
             given = {"loss": loss, "scale": scale}
             found = [
                 (rank_hinge_loss(scores, labels, **given), high - perfect),
-                (rank_ramp_loss(scores, labels, **given), high - plain),
-                (direct_loss(scores, labels, eps=eps, **given), (above - plain) / eps),
-                (direct_loss(scores, labels, eps=eps, direction="down", **given), (plain - below) / eps),
+                (RankRampLoss(**given)(scores, labels), high - plain),
+                (DirectLoss(eps=eps, **given)(scores, labels), (above - plain) / eps),
+                (DirectLoss(eps=eps, direction="down", **given)(scores, labels), (plain - below) / eps),
             ]
             for value, expected in found:
                 assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
@@ -113,7 +105,7 @@ def test_large_problems_agree_with_the_twin():
     rng = np.random.default_rng(3)
     labels = torch.tensor(rng.random(400) < 0.1)
     scores = torch.tensor(np.round(rng.standard_normal(400), 1), requires_grad=True)
-    value = direct_loss(scores, labels, eps=0.05, direction="down")
+    value = DirectLoss(eps=0.05, direction="down")(scores, labels)
     (gradient,) = torch.autograd.grad(value, scores)
     scaled = scores.detach().numpy() / 0.05
     positive = np.flatnonzero(labels.numpy())
@@ -129,7 +121,7 @@ def test_what_is_reported_is_the_predicted_ranking():
     rng = np.random.default_rng(4)
     labels, scores = torch.tensor(rng.random((60, 3)) < 0.3), torch.tensor(rng.standard_normal((60, 3)))
     labels[:, 1] = False
-    for function in (rank_hinge_loss, rank_ramp_loss, direct_loss):
+    for function in (rank_hinge_loss, RankRampLoss(), DirectLoss()):
         value, info = function(scores, labels, return_info=True)
         assert isinstance(info, RankInfo)
         assert info.valid.tolist() == [True, False, True]
@@ -163,8 +155,6 @@ def test_one_ranking_reports_scalars():
 def test_bad_options_are_refused(options, error, sentence):
     with pytest.raises(error, match=re.escape(sentence)):
         DirectLoss(**options)
-    with pytest.raises(error, match=re.escape(sentence)):
-        direct_loss(torch.zeros(2), torch.tensor([0, 1]), **options)
 
 
 def test_the_figures_of_a_loose_hinge_are_those_of_the_page():
