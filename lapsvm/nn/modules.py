@@ -131,7 +131,7 @@ class RankHingeLoss(_Bound):
     ===============  ==================================================================================================
 
     With gains F is the mean over all pairs of different gains, and the maximum a linear assignment
-    (`lapsvm.ranking.graded`): exact, but of O(n^3) time at worst; a list of 100 takes about a millisecond, one of 1,000
+    (`lapsvm.nn.bounds`): exact, but of O(n^3) time at worst; a list of 100 takes about a millisecond, one of 1,000
     a third of a second. A list whose gains are all equal has nothing to rank.
 
     NotFiniteError, ShapeError, InputError and OneClassError are raised for tensors that do not fit.

@@ -8,11 +8,10 @@ from sklearn.metrics import ndcg_score
 
 from lapsvm.errors import InputError, NotFiniteError, OneClassError
 from lapsvm.ranking import NDCGLoss
-from lapsvm.ranking.graded import GRADED_BOUNDS, GradedRankings
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from lapsvm.nn import DirectLoss, RankHingeLoss, RankRampLoss  # noqa: E402
-from lapsvm.nn.bounds import bounded  # noqa: E402
+from lapsvm.nn.bounds import GradedRankings, bounded  # noqa: E402
 
 LOSSES = {"log": NDCGLoss(), "reciprocal": NDCGLoss("reciprocal"), "three": NDCGLoss(k=3)}
 BOUNDS = {
@@ -107,7 +106,7 @@ def test_one_gain_above_0_is_binary(bound, gain):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_assignments_give_what_the_kernels_give(bound, seed):
     scores, binary = np.random.default_rng(seed).normal(size=60), np.arange(60) % (seed + 2) == 0
-    value, coefficients = GRADED_BOUNDS[bound](GradedRankings(NDCGLoss(), scores, binary.astype(float)), scores)
+    value, coefficients = GradedRankings(NDCGLoss(), scores, binary.astype(float)).bound(bound)
     expected = bounded(bound, NDCGLoss(), scores, binary)
     assert value == pytest.approx(expected[0], abs=1e-12)
     np.testing.assert_allclose(coefficients, expected[1], atol=1e-12)
