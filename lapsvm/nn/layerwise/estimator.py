@@ -13,12 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from lapsvm.arrays import Array, Float64, check_choice, check_count, check_positive, check_switch
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.nn.layerwise.activations import run
-from lapsvm.nn.layerwise.data import as_inputs, as_targets, split
 from lapsvm.nn.layerwise.descent import Descent, Effort, Record
-from lapsvm.nn.layerwise.hinge import SummedHinge
-from lapsvm.nn.layerwise.network import Layer, chain, network_type, trained
-from lapsvm.nn.layerwise.problem import Blocks, LayerProblem, as_columns, as_float64
+from lapsvm.nn.layerwise.network import Layer, chain, network_type, run, trained
+from lapsvm.nn.layerwise.problem import Blocks, LayerProblem, SummedHinge, as_float64, as_inputs, as_targets, split
 from lapsvm.ranking import RankLoss, ZeroOneLoss
 from lapsvm.ranking.losses import as_loss
 
@@ -189,7 +186,7 @@ class LayerwiseSVM(BaseEstimator):  # type: ignore[misc]
         found = self._probe(tensor)
         if found != self.n_scores_:
             raise ShapeError(f"inputs must give {self.n_scores_} score(s) each, got {found} for {tuple(tensor.shape)}.")
-        scores: Array = as_float64(as_columns(self._run(layers, tensor)))
+        scores: Array = as_float64(self._run(layers, tensor)).reshape(len(tensor), -1)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _train(

@@ -1,19 +1,21 @@
-"""The convex problem of one layer: planes below its hinges, and the risk of the network itself."""
+"""The convex problem of one layer: its data, planes below its hinges, and the risk of the network itself."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 from torch.func import functional_call
 
-from lapsvm.arrays import Array, Float64, Index
-from lapsvm.nn.layerwise import activations
-from lapsvm.nn.layerwise.hinge import SummedHinge
+from lapsvm.arrays import Array, Float64, Index, as_numbers, check_binary
+from lapsvm.errors import InputError, NotFiniteError, OneClassError, ShapeError
+from lapsvm.nn.layerwise.network import bounded_scores, fixed_scores, run
 from lapsvm.optim import Plane
+from lapsvm.ranking import RankLoss, ZeroOneLoss, most_violated_ranking
 
 
 class Blocks(NamedTuple):
@@ -22,6 +24,34 @@ class Blocks(NamedTuple):
     samples: Sequence[Index]
     shares: Float64
     positive: NDArray[np.bool_]
+
+
+class SummedHinge:
+    """The sum over classes of max over R of Delta(R) + F(R) - F(R*), with scores times `scale`.
+
+    It does not fall as a negative's score rises, nor as a positive's falls, for every rank loss and the 0-1 loss: in F,
+    no ranking has a smaller weight for a negative, or a larger one for a positive, than R*.
+
+    Attributes
+    ----------
+    seconds : float
+        CPU time of the loss-augmented inference so far.
+    """
+
+    def __init__(self, loss: RankLoss | ZeroOneLoss, scale: float, method: str):
+        self._loss, self._scale, self._method = loss, scale, method
+        self.seconds = 0.0
+
+    def __call__(self, scores: Float64, positive: NDArray[np.bool_]) -> tuple[float, Float64]:
+        """Return the value and its gradient (n, K) for scores (n, K); classes without both kinds count 0."""
+        begin = time.process_time()
+        value, gradient = 0.0, np.zeros(scores.shape)
+        for k in np.flatnonzero(positive.any(axis=0) & ~positive.all(axis=0)):
+            found = most_violated_ranking(self._scale * scores[:, k], positive[:, k], self._loss, self._method)
+            value += found.violation
+            gradient[:, k] = -self._scale * found.coefficients
+        self.seconds += time.process_time() - begin
+        return value, gradient
 
 
 class LayerProblem:
@@ -84,7 +114,7 @@ class LayerProblem:
         with torch.no_grad():
             weights = self._weights(w)
             return self._total(
-                as_columns(activations.run(self._later, self._output(self._block_inputs(block), weights)))
+                as_columns(run(self._later, self._output(self._block_inputs(block), weights)))
                 for block in range(len(self._blocks.samples))
             )
 
@@ -114,8 +144,8 @@ class LayerProblem:
             at = self._output(inputs, self._start)
         values = self._output(inputs, weights)
         if not self._bounded:
-            return as_columns(activations.fixed_scores(self._later, at, values))
-        upper, lower = map(as_columns, activations.bounded_scores(self._later, at, values))
+            return as_columns(fixed_scores(self._later, at, values))
+        upper, lower = map(as_columns, bounded_scores(self._later, at, values))
         positive = torch.as_tensor(self._blocks.positive[self._blocks.samples[block]], device=upper.device)
         return torch.where(positive, lower, upper)
 
@@ -137,3 +167,70 @@ def as_columns(scores: torch.Tensor) -> torch.Tensor:
 def as_float64(values: torch.Tensor) -> Array:
     """Return a tensor's values on the processor."""
     return np.asarray(values.detach().cpu().numpy(), dtype=np.float64)
+
+
+def as_inputs(inputs: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return the inputs in the network's type and place.
+
+    Raises
+    ------
+    InputError
+        If they are not numbers, not finite, or none.
+    """
+    tensor = inputs.detach() if isinstance(inputs, torch.Tensor) else torch.as_tensor(_numbers("inputs", inputs))
+    if tensor.ndim < 2 or not len(tensor):
+        raise ShapeError(f"inputs must have shape (n, ...) with n > 0, got {tuple(tensor.shape)}.")
+    if tensor.dtype.is_complex:
+        raise InputError(f"inputs must be real numbers, got {tensor.dtype}.")
+    converted = tensor.to(dtype=dtype, device=device)
+    if not bool(torch.isfinite(converted).all()):
+        raise NotFiniteError(f"inputs must be finite, got NaN or infinity in shape {tuple(tensor.shape)}.")
+    return converted
+
+
+def as_targets(labels: ArrayLike, n_scores: int, n: int) -> NDArray[np.bool_]:
+    """Return which samples (n, K) are positive.
+
+    Raises
+    ------
+    ShapeError
+        If the labels do not fit the scores.
+    InputError
+        If labels are not binary, or no class indices from 0 to K - 1, or one is NaN.
+    """
+    array = _numbers("labels", labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
+    if np.isnan(array).any():
+        raise NotFiniteError("labels must not be NaN, got NaN.")
+    if array.shape not in ((n, n_scores), (n,)):
+        raise ShapeError(f"labels must have shape {(n, n_scores)} or {(n,)}, got {array.shape}.")
+    if n_scores == 1 or array.ndim == 2:
+        check_binary("labels", array)
+        return np.asarray(array > 0).reshape(n, n_scores)
+    wrong = ~np.isin(array, np.arange(n_scores))
+    if wrong.any():
+        raise InputError(f"labels of shape {(n,)} must be class indices 0 to {n_scores - 1}, got {array[wrong][0]:g}.")
+    return np.asarray(array[:, None] == np.arange(n_scores))
+
+
+def split(positive: NDArray[np.bool_], batch_size: int, rng: np.random.Generator) -> Blocks:
+    """Return mini-batches at random.
+
+    Raises
+    ------
+    OneClassError
+        If no class has a positive and a negative in one of them.
+    """
+    n = len(positive)
+    samples = np.array_split(rng.permutation(n), range(batch_size, n, batch_size))
+    both = [positive[part].any(axis=0) & ~positive[part].all(axis=0) for part in samples]
+    if not np.any(both):
+        raise OneClassError(
+            f"labels must give some class a positive and a negative in one mini-batch, got none in {len(samples)}."
+        )
+    return Blocks(samples, np.array([len(part) / n for part in samples]), positive)
+
+
+def _numbers(name: str, values: Any) -> Array:
+    """Return an array of numbers in their own type, float64 if they come as a list."""
+    array = np.asarray(values)
+    return array if array.dtype.kind in "biuf" else as_numbers(name, values)

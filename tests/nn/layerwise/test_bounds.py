@@ -8,10 +8,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from lapsvm.nn import LayerwiseSVM  # noqa: E402
-from lapsvm.nn.layerwise.activations import bounded_scores, fixed_scores, run  # noqa: E402
-from lapsvm.nn.layerwise.hinge import SummedHinge  # noqa: E402
-from lapsvm.nn.layerwise.network import chain  # noqa: E402
-from lapsvm.nn.layerwise.problem import Blocks, LayerProblem  # noqa: E402
+from lapsvm.nn.layerwise.network import bounded_scores, chain, fixed_scores, run  # noqa: E402
+from lapsvm.nn.layerwise.problem import Blocks, LayerProblem, SummedHinge  # noqa: E402
 from lapsvm.ranking.losses import as_loss  # noqa: E402
 
 

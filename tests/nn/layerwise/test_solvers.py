@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402
 
-from lapsvm.nn.layerwise.data import split  # noqa: E402
+from lapsvm.nn.layerwise.problem import split  # noqa: E402
 
 from .networks import converged, drawn, seeded  # noqa: E402
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from lapsvm.nn import LayerwiseSVM  # noqa: E402
-from lapsvm.nn.layerwise.dual import BlockDual  # noqa: E402
+from lapsvm.nn.layerwise.descent import BlockDual  # noqa: E402
 
 from .networks import convolutional, drawn, pictures, seeded  # noqa: E402
 
