@@ -1,8 +1,7 @@
 """Estimators with the scikit-learn interface: they check the input, build the problem and store the solution."""
 
 from lapsvm.models.estimator_files import load, save
-from lapsvm.models.latent import LatentRankSVM, LatentSVM
-from lapsvm.models.latent_struct import LatentStructSVM
+from lapsvm.models.latent import LatentRankSVM, LatentStructSVM, LatentSVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 

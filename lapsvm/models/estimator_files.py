@@ -13,8 +13,7 @@ from lapsvm import __version__
 from lapsvm.arrays import Array, as_floats
 from lapsvm.errors import InputError, ModelFileError
 from lapsvm.model_files import read_model, write_model
-from lapsvm.models.latent import LatentRankSVM, LatentSVM
-from lapsvm.models.latent_struct import LatentStructSVM
+from lapsvm.models.latent import LatentRankSVM, LatentStructSVM, LatentSVM
 from lapsvm.models.supervised import RankSVM
 from lapsvm.models.toppush import TopPush
 from lapsvm.ranking.losses import NAMED

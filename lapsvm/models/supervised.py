@@ -26,38 +26,22 @@ LARGEST = 1e50
 _TYPES = (np.float64, np.float32)
 
 
-class DenseSamples:
-    """An array. Sums over float32 use float64 without copying the array."""
-
-    def __init__(self, X: Array):
-        self._rows = Bags(X, np.arange(len(X) + 1))
-        self._first = np.zeros(len(X), dtype=np.intp)
-
-    def scores(self, w: Float64) -> Float64:
-        """Return X @ w."""
-        return self._rows.score_windows(w)
-
-    def weighted_sum(self, coefficients: Float64) -> Float64:
-        """Return coefficients @ X."""
-        return self._rows.weighted_sum(coefficients, self._first)
-
-
-class SparseSamples:
-    """A CSR matrix."""
+class Samples:
+    """The rows of an array or of a CSR matrix. Sums over float32 use float64 without copying the array."""
 
     def __init__(self, X: Any):
-        self._X = X.astype(np.float64)
+        self._matrix: Any = X.astype(np.float64) if sparse.issparse(X) else None
+        self._array = None if sparse.issparse(X) else Bags(X, np.arange(len(X) + 1))
 
     def scores(self, w: Float64) -> Float64:
         """Return X @ w."""
-        return np.asarray(self._X @ w)
+        return np.asarray(self._matrix @ w) if self._array is None else self._array.score_windows(w)
 
     def weighted_sum(self, coefficients: Float64) -> Float64:
         """Return coefficients @ X."""
-        return np.asarray(self._X.T @ coefficients)
-
-
-Samples = DenseSamples | SparseSamples
+        if self._array is None:
+            return np.asarray(self._matrix.T @ coefficients)
+        return self._array.weighted_sum(coefficients, np.zeros(len(coefficients), dtype=np.intp))
 
 
 class GroupedRisk:
@@ -97,7 +81,7 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the scores (n,), the intercept included; a sample is taken as positive where it is above 0."""
         check_is_fitted(self)
         checked = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
-        return np.asarray(as_samples(checked).scores(self.coef_) + self.intercept_)
+        return np.asarray(Samples(checked).scores(self.coef_) + self.intercept_)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the class (n,) of each sample."""
@@ -207,7 +191,7 @@ class RankSVM(LinearRanker):
                 f"fit_intercept must be False for the loss {self.loss!r}, which ignores intercepts, got True."
             )
         self.classes_, labels = two_classes(targets)
-        samples = as_samples(_with_ones(checked) if learned else checked)
+        samples = Samples(_with_ones(checked) if learned else checked)
         risk = self._risk() if groups is None else GroupedRisk(self._risk(), _as_groups(groups, labels))
 
         def oracle(w: Float64) -> Plane:
@@ -231,11 +215,6 @@ class RankSVM(LinearRanker):
         if not isinstance(as_loss(self.loss), ZeroOneLoss):
             raise InputError(f"J must be 1 for the loss {self.loss!r}, which has no class weights, got {self.J}.")
         return WeightedZeroOneRisk(self.J)
-
-
-def as_samples(X: Any) -> Samples:
-    """Return the samples of an array or a sparse matrix."""
-    return SparseSamples(X) if sparse.issparse(X) else DenseSamples(X)
 
 
 def check_moderate(X: Any) -> None:

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from lapsvm.arrays import Float64, Index, check_choice, check_count, check_positive
-from lapsvm.models.supervised import LinearRanker, as_samples, check_moderate, two_classes
+from lapsvm.models.supervised import LinearRanker, Samples, check_moderate, two_classes
 from lapsvm.models.threshold import balanced_intercept
 from lapsvm.optim import TopPushSolution, top_push
 
@@ -121,7 +121,7 @@ class _Rows:
         self._X = X
         # BLAS is fastest for float64 arrays
         self._direct = not sparse.issparse(X) and X.dtype == np.float64
-        self._samples = None if self._direct else as_samples(X)
+        self._samples = None if self._direct else Samples(X)
 
     def scores(self, w: Float64) -> Float64:
         """Return X @ w."""
