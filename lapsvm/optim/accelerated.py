@@ -20,21 +20,6 @@ _ROUNDING = 1e-12  # relative tolerance of the upper bound
 _SMOOTHNESS_DECAY = 0.98  # per step, so that the step length can grow again
 
 
-class Dual(NamedTuple):
-    """Dual variables.
-
-    Attributes
-    ----------
-    alpha : (m,) float64
-        Of the positives.
-    beta : (k,) float64
-        Of the negatives.
-    """
-
-    alpha: Float64
-    beta: Float64
-
-
 class DualSolution(NamedTuple):
     """Result of the dual steps.
 
@@ -44,13 +29,14 @@ class DualSolution(NamedTuple):
         The weights of the dual variables.
     value : float
         Their dual value, a lower bound of the minimum.
-    variables : Dual
+    variables : (m + k,) float64
+        The dual variables alpha of the positives and beta of the negatives.
     n_steps : int
     """
 
     w: Float64
     value: float
-    variables: Dual
+    variables: Float64
     n_steps: int
 
 
@@ -110,7 +96,7 @@ class _Problem:
 
 
 def accelerated_dual(
-    positives: Any, negatives: Any, lam: float, tol: float, start: Dual | None = None, *, max_steps: int = 5000
+    positives: Any, negatives: Any, lam: float, tol: float, start: Float64 | None = None, *, max_steps: int = 5000
 ) -> DualSolution:
     """Solve TopPush's dual for the squared hinge.
 
@@ -122,7 +108,7 @@ def accelerated_dual(
         Weight of the regulariser, > 0.
     tol : float
         Relative gap between the primal and the dual value at which to stop.
-    start : Dual, optional
+    start : (m + k,) float64, optional
         Feasible dual variables; zeros by default.
     max_steps : int, default 5000
 
@@ -132,7 +118,7 @@ def accelerated_dual(
         The point with the highest dual value.
     """
     problem = _Problem(positives, negatives, lam)
-    current = problem.evaluate(np.zeros(problem.rows.shape[0]) if start is None else np.concatenate(start))
+    current = problem.evaluate(np.zeros(problem.rows.shape[0]) if start is None else start)
     previous, best, dual, primal = current, current, problem.dual(current), problem.primal(current)
     smoothness, momentum, steps = 0.5, 1.0, 0
     while primal - dual > tol * primal and steps < max_steps:
@@ -145,4 +131,4 @@ def accelerated_dual(
         primal = min(primal, problem.primal(current))
         if (value := problem.dual(current)) > dual:
             best, dual = current, value
-    return DualSolution(best.w, dual, Dual(best.z[: problem.m], best.z[problem.m :]), steps)
+    return DualSolution(best.w, dual, best.z, steps)

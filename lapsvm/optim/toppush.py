@@ -17,7 +17,7 @@ import numpy as np
 
 from lapsvm.arrays import Float64, Index
 from lapsvm.blas import one_blas_thread
-from lapsvm.optim.accelerated import Dual, accelerated_dual
+from lapsvm.optim.accelerated import accelerated_dual
 from lapsvm.optim.bundle import Plane
 from lapsvm.optim.certificate import MISSED_GAIN, NO_GAIN, relative_gap
 from lapsvm.optim.cutting_plane import cutting_plane, run_with_oracle
@@ -89,10 +89,9 @@ class _DualSolver:
 
     def solve(self, positives: Any, negatives: Any, tol: float) -> tuple[Float64, float, int]:
         """Return w, the dual value and the number of steps."""
-        beta = np.append(self.beta, np.zeros(negatives.shape[0] - len(self.beta)))
-        start = Dual(self._alpha, beta)
+        start = np.concatenate([self._alpha, self.beta, np.zeros(negatives.shape[0] - len(self.beta))])
         solution = accelerated_dual(positives, negatives, self._lam, tol, start, max_steps=self._max_steps)
-        self._alpha, self.beta = solution.variables
+        self._alpha, self.beta = np.split(solution.variables, [len(self._alpha)])
         return solution.w, solution.value, solution.n_steps
 
 
