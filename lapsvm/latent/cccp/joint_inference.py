@@ -9,11 +9,10 @@ after the other (A. Behl, "Optimizing Average Precision using Weakly Supervised 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from lapsvm.arrays import Array, Float64, Index, as_floats, check_binary, check_same_length
-from lapsvm.errors import InputError, OneClassError, OptionError
+from lapsvm.arrays import Array, Float64, Index
+from lapsvm.errors import OptionError
 from lapsvm.ranking import RankLoss
 from lapsvm.ranking.losses import as_loss
 
@@ -43,13 +42,13 @@ class JointRanking:
 
 
 def greedy_joint_ranking(
-    highest: ArrayLike, lowest: ArrayLike, labels: ArrayLike, loss: "str | RankLoss" = "ap"
+    highest: Float64, lowest: Float64, labels: Array, loss: "str | RankLoss" = "ap"
 ) -> JointRanking:
     """Return a ranking and windows with a large Delta(R) + F(R, H), found greedily; a better one may exist.
 
     Parameters
     ----------
-    highest, lowest : (n,) float
+    highest, lowest : (n,) float64
         Score of each sample's best and worst window. Others are never chosen: the value is linear in each score.
     labels : (n,) number
         Binary: 1 is positive, 0 and -1 are negative; at least one of each.
@@ -63,8 +62,6 @@ def greedy_joint_ranking(
 
     Raises
     ------
-    InputError
-        If the arrays do not fit, a label is not binary, a lowest score is above the highest, or only one class occurs.
     OptionError
         If the loss is no rank loss.
 
@@ -75,18 +72,7 @@ def greedy_joint_ranking(
     the way, the samples are assigned to the places of their class in the best way (equations A.6 to A.9). The sum of
     signs that makes a place's coefficient is printed there as a maximum.
     """
-    high, low = as_floats("highest", highest, ndim=1), as_floats("lowest", lowest, ndim=1)
-    targets = as_floats("labels", labels, ndim=1)
-    check_binary("labels", targets)
-    positive = targets > 0
-    check_same_length("highest", high, "lowest", low)
-    check_same_length("highest", high, "labels", positive)
-    if (low > high).any():
-        k = int(np.argmax(low > high))
-        raise InputError(f"lowest must not be above highest, got {low[k]:g} above {high[k]:g} at index {k}.")
-    if positive.all() or not positive.any():
-        raise OneClassError("labels must hold at least one positive (> 0) and one negative, got one class.")
-    return _Search(high, low, positive, as_rank_loss(loss)).run()
+    return _Search(highest, lowest, labels > 0, as_rank_loss(loss)).run()
 
 
 def as_rank_loss(loss: object) -> RankLoss:
