@@ -113,39 +113,32 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
     NotFiniteError
         If a score that counts is not finite.
     """
-    solved = Solved(np.zeros(batch.shape), np.zeros(batch.shape, dtype=bool), np.empty(0))
+    solved = Solved(np.zeros(batch.shape), np.zeros(batch.shape, dtype=bool), np.zeros(batch.scores.shape))
     rankings = list(_rankings(batch))
-    alone = len(rankings) == 1 and rankings[0].samples is None
-    coefficients = np.zeros(batch.scores.shape if not alone else 0)
 
-    def run(ranking: Ranking) -> Float64 | None:
-        scores, labels = batch.scores[ranking.column], batch.labels[ranking.column]
-        if ranking.samples is not None:
-            scores, labels = scores[ranking.samples], labels[ranking.samples]
+    def run(ranking: Ranking) -> None:
+        samples = slice(None) if ranking.samples is None else ranking.samples
+        scores, labels = batch.scores[ranking.column][samples], batch.labels[ranking.column][samples]
         try:
             if not len(labels) or labels.min() == labels.max():
                 if raise_on_empty:
                     raise OneClassError(_empty(batch, ranking, int(np.count_nonzero(labels)), len(labels)))
                 check_usable(scores)
-                return None
+                return
             value, found = solve(scores, labels)
         except NotFiniteError as error:
             raise NotFiniteError(_named(str(error), batch, ranking)) from None
         solved.values[ranking.group, ranking.column] = value
         solved.valid[ranking.group, ranking.column] = True
-        if not alone:
-            row = coefficients[ranking.column]
-            row[slice(None) if ranking.samples is None else ranking.samples] = found
-        return found
+        solved.coefficients[ranking.column][samples] = found
 
     if n_threads > 1 and len(rankings) > 1 and batch.scores.size >= _SAMPLES_FOR_THREADS:
         with ThreadPoolExecutor(min(n_threads, len(rankings))) as threads:
             list(threads.map(run, rankings))
     else:
-        found = [run(ranking) for ranking in rankings]
-        if alone:
-            coefficients = np.zeros(batch.scores.shape) if found[0] is None else found[0][None]
-    return solved._replace(coefficients=coefficients)
+        for ranking in rankings:
+            run(ranking)
+    return solved
 
 
 def one_ranking(scores: Array, labels: Array) -> Flags | None:
