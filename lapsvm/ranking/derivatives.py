@@ -30,10 +30,6 @@ _ROUNDING = 1e-12
 class UserLoss(Protocol):
     """The part of `lapsvm.ranking.RankLoss` that the checks use."""
 
-    @property
-    def identity(self) -> object:
-        """The object that defines the loss."""
-
     def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> Any:
         """Return d_j(i) for ranks i."""
 
@@ -183,7 +179,7 @@ def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
 
     Up to 16,384 negatives and 2^22 derivatives the check is complete; above, it compares a sample of rows.
     """
-    if (n_pos, n_neg) in _passed.get(id(loss.identity), ()):
+    if (n_pos, n_neg) in _passed.get(id(loss), ()):
         return
     positions = _sampled_positions(n_pos, n_neg)
     cache = evaluated(loss, n_pos, n_neg, positions)
@@ -191,7 +187,9 @@ def check_loss(loss: UserLoss, n_pos: int, n_neg: int) -> None:
     cache.check_sign()
     if len(positions) == n_neg:
         cache.check_value()
-    _remember(loss.identity, (n_pos, n_neg))
+    if id(loss) not in _passed:
+        weakref.finalize(loss, _passed.pop, id(loss), None).atexit = False
+    _passed.setdefault(id(loss), set()).add((n_pos, n_neg))
 
 
 def _sampled_positions(n_pos: int, n_neg: int) -> list[int]:
@@ -214,13 +212,3 @@ def _shown(result: object) -> str:
 
 # the sizes for which each living loss object passed `check_loss`, by its id
 _passed: dict[int, set[tuple[int, int]]] = {}
-
-
-def _remember(loss: object, size: tuple[int, int]) -> None:
-    """Record that a loss passed; objects without weak references are checked again each time."""
-    if id(loss) not in _passed:
-        try:
-            weakref.finalize(loss, _passed.pop, id(loss), None).atexit = False
-        except TypeError:
-            return
-    _passed.setdefault(id(loss), set()).add(size)

@@ -90,11 +90,6 @@ class RankLoss(ABC):
         """Return the arguments of the compiled recursion; the default calls `derivative` for every visited negative."""
         return Kernel(_OBJECT, gains=DerivativeCache(self, n_pos, n_neg))
 
-    @property
-    def identity(self) -> object:
-        """The object that identifies the loss across calls; for an adapted loss, the user's object."""
-        return self
-
     def __init_subclass__(cls, **options: Any) -> None:
         """Make a subclass that overrides `derivative` use it instead of its parent's compiled form."""
         super().__init_subclass__(**options)
@@ -266,36 +261,13 @@ class ZeroOneLoss:
         return "ZeroOneLoss()"
 
 
-class _Adapted(RankLoss):
-    """A user's object with `derivative`, and optionally `value`, that is not a RankLoss."""
-
-    def __init__(self, loss: Any) -> None:
-        self._loss = loss
-
-    def derivative(self, j: int, i: Index, n_pos: int, n_neg: int) -> ArrayLike:
-        result: ArrayLike = self._loss.derivative(j, i, n_pos, n_neg)
-        return result
-
-    def value(self, above: Index, n_neg: int) -> float:
-        user_value = getattr(self._loss, "value", None)
-        delta: float = super().value(above, n_neg) if user_value is None else user_value(above, n_neg)
-        return delta
-
-    @property
-    def identity(self) -> object:
-        return self._loss
-
-    def __repr__(self) -> str:
-        return repr(self._loss)
-
-
 NAMED: dict[str, RankLoss | ZeroOneLoss] = {
     loss.name: loss for loss in (APLoss(), NDCGLoss(), AUCLoss(), MRRLoss(), PosAtTopLoss(), ZeroOneLoss())
 }
 
 
 def as_loss(loss: object) -> RankLoss | ZeroOneLoss:
-    """Return the loss of a name, or the loss itself; objects with a `derivative` method are accepted.
+    """Return the loss of a name, or the loss itself.
 
     Raises
     ------
@@ -306,6 +278,4 @@ def as_loss(loss: object) -> RankLoss | ZeroOneLoss:
         return NAMED[loss]
     if isinstance(loss, (RankLoss, ZeroOneLoss)):
         return loss
-    if not isinstance(loss, type) and callable(getattr(loss, "derivative", None)):
-        return _Adapted(loss)
-    raise OptionError(f"loss must be one of {', '.join(NAMED)}, or an object with a derivative method, got {loss!r}.")
+    raise OptionError(f"loss must be one of {', '.join(NAMED)}, or a RankLoss of your own, got {loss!r}.")
