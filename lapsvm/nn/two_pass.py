@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, pairwise
 from typing import Any
 
 import torch
@@ -123,11 +124,11 @@ def _propagate(
 ) -> None:
     """Compute each batch's scores again and propagate their gradients."""
     count = -1
-    for count, (batch, last) in enumerate(_with_last(batches)):
+    for count, (batch, following) in enumerate(pairwise(chain(batches, [()]))):
         if count >= len(scores):
             break
         _set_random_state(states[count])
-        with nullcontext() if last else _no_exchange(model), torch.enable_grad():
+        with _no_exchange(model) if following else nullcontext(), torch.enable_grad():
             again = model(batch[0])
             if not _same(again.detach(), scores[count]):
                 raise InputError(f"batches must be the same in both passes, got other scores in batch {count}.")
@@ -138,16 +139,6 @@ def _propagate(
             torch.autograd.backward(again, gradients[count])
     if count != len(scores) - 1:
         raise InputError(f"batches must be the same in both passes, got {len(scores)} and then another number.")
-
-
-def _with_last(batches: Batches) -> Iterator[tuple[Sequence[Any], bool]]:
-    """Yield each batch, and whether it is the last one."""
-    iterator = iter(batches)
-    held = next(iterator, None)
-    while held is not None:
-        following = next(iterator, None)
-        yield held, following is None
-        held = following
 
 
 def _equal(again: torch.Tensor | None, target: torch.Tensor | None) -> bool:
