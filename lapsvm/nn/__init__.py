@@ -11,16 +11,7 @@ if TYPE_CHECKING:
     from lapsvm.nn.modules import DirectLoss, RankHingeLoss, RankRampLoss
     from lapsvm.nn.two_pass import two_pass_backward
 
-# name -> the file that defines it, which imports torch
-_WITH_TORCH = {
-    "DirectLoss": "modules",
-    "LayerwiseSVM": "layerwise",
-    "RankHingeLoss": "modules",
-    "RankInfo": "functional",
-    "RankRampLoss": "modules",
-    "rank_hinge_loss": "functional",
-    "two_pass_backward": "two_pass",
-}
+_FILES = ("functional", "modules", "two_pass", "layerwise")  # each imports torch
 
 __all__ = [
     "DirectLoss",
@@ -35,10 +26,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a rank loss on first access, and torch with it."""
-    if name not in _WITH_TORCH:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_optional("torch", f"{name} needs torch", "torch")
-    return getattr(import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    files = (import_module(f"{__name__}.{file}") for file in _FILES)
+    return next(getattr(file, name) for file in files if hasattr(file, name))
 
 
 def __dir__() -> list[str]:

@@ -122,12 +122,16 @@ def solve_rankings(batch: Batch, solve: Solver, n_threads: int = 1, raise_on_emp
         try:
             if not len(labels) or labels.min() == labels.max():
                 if raise_on_empty:
-                    raise OneClassError(_empty(batch, ranking, int(np.count_nonzero(labels)), len(labels)))
+                    raise OneClassError(
+                        f"ranking{_place(batch, ranking)} must hold at least one positive and one negative, "
+                        f"got {np.count_nonzero(labels)} positive(s) among {len(labels)} sample(s)."
+                    )
                 check_usable(scores)
                 return
             value, found = solve(scores, labels)
         except NotFiniteError as error:
-            raise NotFiniteError(_named(str(error), batch, ranking)) from None
+            message = str(error).replace("scores", f"scores{_place(batch, ranking)}", 1)  # indices are of the ranking
+            raise NotFiniteError(message) from None
         solved.values[ranking.group, ranking.column] = value
         solved.valid[ranking.group, ranking.column] = True
         solved.coefficients[ranking.column][samples] = found
@@ -243,20 +247,7 @@ def _members(groups: Array, n: int, n_groups: int) -> list[Index]:
     return np.split(order, np.searchsorted(groups[order], np.arange(1, n_groups))) if n_groups else []
 
 
-def _named(message: str, batch: Batch, ranking: Ranking) -> str:
-    """Return a message about scores with the ranking in it; indices are those inside the ranking."""
-    return message.replace("scores", f"scores{_place(batch, ranking)}", 1)
-
-
 def _place(batch: Batch, ranking: Ranking) -> str:
     """Return which ranking it is, in words."""
     column = f" of column {ranking.column}" if batch.shape[1] > 1 else ""
     return column + (f" of group {ranking.group}" if batch.shape[0] > 1 else "")
-
-
-def _empty(batch: Batch, ranking: Ranking, n_pos: int, n: int) -> str:
-    """Return the sentence for a ranking without a positive or without a negative."""
-    return (
-        f"ranking{_place(batch, ranking)} must hold at least one positive and one negative, "
-        f"got {n_pos} positive(s) among {n} sample(s)."
-    )
