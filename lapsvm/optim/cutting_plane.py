@@ -140,11 +140,8 @@ class _State:
         kept[0] = True
         if not kept.all():
             self.bundle.keep(kept)
-            self.plain, self.proximal, self.unused_calls = (
-                self.plain[kept],
-                self.proximal[kept],
-                self.unused_calls[kept],
-            )
+            self.plain, self.proximal = self.plain[kept], self.proximal[kept]
+            self.unused_calls = self.unused_calls[kept]
 
 
 def cutting_plane(
@@ -256,7 +253,16 @@ def minimise(
     )
     with one_blas_thread():
         solution = run_with_oracle(steps, oracle)
-    warn_unless_converged(solution, tol, max_calls)
+    if not solution.converged:
+        remedy = (
+            "raise max_calls" if solution.n_calls >= max_calls else "raise tol, because rounding allows no smaller gap"
+        )
+        warnings.warn(
+            f"the duality gap is {solution.gap:.2g} after {solution.n_calls} calls, above tol={tol:g}; {remedy}, lower "
+            "C, or scale the features to a mean norm near 1.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return solution
 
 
@@ -269,16 +275,3 @@ def run_with_oracle(steps: Steps, oracle: Callable[[Float64], Plane]) -> Solutio
         except StopIteration as end:
             solution: Solution = end.value
             return solution
-
-
-def warn_unless_converged(solution: Solution, tol: float, max_calls: int) -> None:
-    """Warn, with a remedy, if the solution's gap is above `tol`."""
-    if solution.converged:
-        return
-    remedy = "raise max_calls" if solution.n_calls >= max_calls else "raise tol, because rounding allows no smaller gap"
-    warnings.warn(
-        f"the duality gap is {solution.gap:.2g} after {solution.n_calls} calls, above tol={tol:g}; {remedy}, lower C, "
-        "or scale the features to a mean norm near 1.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
