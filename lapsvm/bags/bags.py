@@ -14,7 +14,7 @@ from lapsvm.arrays import Array, Float64, Index, as_array, as_floats, as_whole_n
 from lapsvm.bags.checks import as_arrays, as_features, as_offsets, as_scale, as_weights, available_threads
 from lapsvm.bags.opening import open_folder
 from lapsvm.bags.passes import Pass, bag_means, split_into_chunks
-from lapsvm.bags.requests import Copies, Norms, Scores
+from lapsvm.bags.requests import Best, Copies, Norms, Scores
 from lapsvm.bags.scoring import BestWindows, as_stored
 from lapsvm.bags.selection import Chunk, Selection, top_mask
 from lapsvm.bags.stores.local import Store, appended
@@ -309,7 +309,7 @@ class Bags:
         """
         folded = self._folded(weights)
         columns = folded[:, None] if folded.ndim == 1 else folded
-        best = self._pass.best(columns)
+        best = BestWindows(*self._pass.run(Best(columns)))
         return best.column(0) if folded.ndim == 1 else best
 
     def score_windows(self, weights: ArrayLike) -> Float64:

@@ -40,13 +40,9 @@ def as_features(features: ArrayLike) -> Array:
         raise ShapeError(f"features must have shape (n_windows, d) with d >= 1, got {array.shape}.")
     row = _kernel.first_broken_row(as_stored(array))
     if row >= 0:
-        raise NotFiniteError(f"features must be finite, got {_first_broken(array[row])} in window {row}.")
+        numbers = widened(array[row])
+        raise NotFiniteError(f"features must be finite, got {numbers[~np.isfinite(numbers)][0]} in window {row}.")
     return array
-
-
-def _first_broken(row: Array) -> float:
-    numbers = widened(row)
-    return float(numbers[~np.isfinite(numbers)][0])
 
 
 def as_offsets(offsets: ArrayLike, n_windows: int) -> Index:

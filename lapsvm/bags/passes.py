@@ -17,7 +17,7 @@ import numpy as np
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags.requests import Answer, Best, Means, PassQuery
-from lapsvm.bags.scoring import BestWindows, Block, row_scores
+from lapsvm.bags.scoring import Block, row_scores
 from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Device, Store
 from lapsvm.bags.stores.parts import Buffer
@@ -54,10 +54,6 @@ class Pass:
     selection: Selection
     chunks: tuple[Chunk, ...]
     threads: int
-
-    def best(self, weights: Float64) -> BestWindows:
-        """Return the best window per bag for the columns of `weights` (d, k), whose scale is folded in."""
-        return BestWindows(*self.run(Best(weights)))
 
     def run(self, work: PassQuery) -> Answer:
         """Return the answer to `work`: that of all bags, in order."""

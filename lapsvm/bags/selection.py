@@ -90,8 +90,9 @@ class Selection:
         return self._cut(rows + first, rows + end, first)
 
     def first(self, count: int) -> "Selection":
-        """Return bags of the first `count` windows of each."""
-        return self._cut(self.starts, self.starts + self._at_most(count), self.offsets[:-1])
+        """Return bags of the first `count` windows of each, a number that may exceed 64 bits."""
+        sizes = np.minimum(self.sizes, min(count, int(self.offsets[-1])))
+        return self._cut(self.starts, self.starts + sizes, self.offsets[:-1])
 
     def excluding(self, windows: ArrayLike) -> "Selection":
         """Return the same bags, with the windows of a mask (n_windows,) excluded in addition."""
@@ -126,10 +127,6 @@ class Selection:
                 f"{self.sizes[owners[first]]} windows."
             )
         return np.asarray(self.starts[owners] + windows)
-
-    def _at_most(self, count: int) -> Index:
-        """Return the smaller of `count`, which may exceed 64 bits, and the size of each bag."""
-        return np.minimum(self.sizes, min(count, int(self.offsets[-1])))
 
     def _cut(self, starts: Index, stops: Index, first: Index) -> "Selection":
         """Return bags of rows starts[i] to stops[i] - 1, whose first window is window first[i] of this selection."""
