@@ -33,14 +33,6 @@ NOT_PARSED = (ValueError, RecursionError)
 _HAS_FOLDER_DESCRIPTORS = hasattr(os, "O_DIRECTORY")
 _LOCKED_BYTE = 2**30  # Windows locks bytes against reading too: one behind everything that a lock file says
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
 
 def open_flags(*names: str) -> int:
     """Return the flags of `os.open` with these names, without those that the system does not have."""
@@ -113,9 +105,8 @@ def open_regular(path: str | Path, what: str, most: int = LARGEST) -> BinaryIO:
 
 def _check_status(status: os.stat_result, path: str | Path, what: str, most: int) -> None:
     """Raise MissingError unless an open file is a regular one, DataError if it is too large."""
-    kind = stat.S_IFMT(status.st_mode)
-    if kind != stat.S_IFREG:
-        actual = _KINDS.get(kind, "something else")
+    if not stat.S_ISREG(status.st_mode):
+        actual = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
         raise MissingError(f"{what} {path} cannot be read: it must be a regular file, got {actual}.")
     if status.st_size > most:
         raise DataError(f"{what} {path} must have at most {most:,} bytes, got {status.st_size:,}.")
