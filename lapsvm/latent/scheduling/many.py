@@ -126,19 +126,14 @@ def fit_paths(
     ConvergenceWarning
         For each training that stopped at max_calls or max_iter.
     """
-    paths = _paths(list(problems), [list(sequence) for sequence in values])
-    return _fit(paths, bags, progress, candidates, pass_counts, log)
-
-
-def _paths(problems: Sequence[LatentProblem], values: Sequence[Sequence[float]]) -> list[list[LatentProblem]]:
-    """Return every problem at its values of C."""
-    if len(problems) != len(values) or not all(values):
+    starts, sequences = list(problems), [list(sequence) for sequence in values]
+    if len(starts) != len(sequences) or not all(sequences):
         raise ShapeError(
             f"values must hold one or more values of C for each problem, got "
-            f"{[len(sequence) for sequence in values]} values for "
-            f"{len(problems)} problems."
+            f"{[len(sequence) for sequence in sequences]} values for {len(starts)} problems."
         )
-    return [[replace(problem, C=C) for C in sequence] for problem, sequence in zip(problems, values, strict=True)]
+    paths = [[replace(start, C=C) for C in sequence] for start, sequence in zip(starts, sequences, strict=True)]
+    return _fit(paths, bags, progress, candidates, pass_counts, log)
 
 
 def _fit(
