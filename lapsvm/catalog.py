@@ -4,14 +4,14 @@ A reader returns two separate kinds of objects: `ImageRecord` (a picture and its
 `GroundTruth` (boxes) for evaluation only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -196,26 +196,19 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
     Raises
     ------
     OptionError
-        If the reader or the option is unknown.
+        If the reader or an option is unknown, or the reader needs another one.
     """
     readers = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in readers:
         raise OptionError(f"data set {name!r} is not known; choose from {', '.join(sorted(readers))}.")
     reader = readers[name].load()
-    _check_options(name, reader, options)
+    try:
+        signature(reader).bind(root, **options)
+    except TypeError as error:
+        names = ", ".join(list(signature(reader).parameters)[1:]) or "none"
+        raise OptionError(f"data set {name!r} {error}; its options are {names}.") from None
     dataset: Dataset = reader(Path(root), **options)
     return dataset
-
-
-def _check_options(name: str, reader: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
-    """Raise OptionError unless the reader takes every one of the options."""
-    _, *parameters = signature(reader).parameters.values()
-    names = [parameter.name for parameter in parameters]
-    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
-    for option in options:
-        if option not in names and not takes_any:
-            takes = ", ".join(names) or "none"
-            raise OptionError(f"data set {name!r} takes no option {option!r}; its options are {takes}.")
 
 
 def read_image(path: str | Path) -> Pixels:
