@@ -19,11 +19,3 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("LAPSVM_TEST_DATA names no folder of real data")
     return Path(folder)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory):
-    """A cache folder of the tests' own: they leave nothing in the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LAPSVM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield

@@ -10,7 +10,7 @@ from typing import Any
 
 from lapsvm.errors import MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, photos_installed
-from lapsvm.features.extractors.efficientnet.package import INSTALL
+from lapsvm.features.extractors.efficientnet.extractor import INSTALL
 from lapsvm.features.extractors.specs import parse_spec
 
 from .folder import RunFolder

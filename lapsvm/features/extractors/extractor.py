@@ -173,8 +173,6 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
         If the network cannot be read, has no map among its outputs, or its weights do not fit.
     DependencyError
         If ONNX Runtime, torch, or the package with the weights is not installed.
-    WriteError
-        If a network cannot be written to the cache folder.
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
     check_count("threads", threads)

@@ -15,8 +15,7 @@ from lapsvm.detection.onnx_file import FORMAT, FileContent, OnnxDetector, detect
 from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.errors import OptionError, SettingsError
 from lapsvm.features.extractors.efficientnet import KIND
-from lapsvm.features.extractors.efficientnet.extractor import network_file
-from lapsvm.features.extractors.efficientnet.package import PACKAGE
+from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
 from lapsvm.features.extractors.networks import read_network_file
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import write_atomically

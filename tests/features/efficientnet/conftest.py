@@ -3,7 +3,7 @@
 import pytest
 
 from lapsvm.features.extractors.efficientnet import photos_installed
-from lapsvm.features.extractors.efficientnet.package import read_checkpoint_file
+from lapsvm.features.extractors.efficientnet.extractor import read_checkpoint_file
 
 
 @pytest.fixture(scope="session")
@@ -12,14 +12,6 @@ def checkpoint():
     if not photos_installed():
         pytest.skip("the extra photos is not installed")
     return read_checkpoint_file()
-
-
-@pytest.fixture
-def cache(checkpoint, tmp_path, monkeypatch):
-    """An empty cache folder, the one that is used."""
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("LAPSVM_CACHE", str(folder))
-    return folder
 
 
 @pytest.fixture(scope="session")

