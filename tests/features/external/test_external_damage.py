@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from lapsvm.errors import ExternalFileError, LapsvmError
 from lapsvm.features import open_external
-from lapsvm.features.external.matlab import read_mat_variables
+from lapsvm.features.external.mat_files import read_mat_variables
 from lapsvm.features.external.numpy_files import load_npy, opened_npz, unfolded_limit
 
 BOXES = np.array([[0.0, 0.0, 10.0, 20.0], [2.0, 3.0, 5.0, 7.0]])
