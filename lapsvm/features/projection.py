@@ -1,7 +1,8 @@
 """Dimensionality reduction: principal components of each part, computed on a sample of training windows.
 
 Shards and passes shrink with the number of features, and what the last components hold is mostly noise. No mean is
-taken away first: it would add the same to every window's score, which changes no ranking.
+taken away first: it would add the same to every window's score, which changes no ranking. The sums over windows,
+from which components are computed, can be stored, so that an interrupted sum is continued.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,12 +18,12 @@ from lapsvm.arrays import Array, Float32, Float64, as_numbers, check_positive
 from lapsvm.errors import ModelFileError, SettingsError, ShapeError
 from lapsvm.features.extractors.extractor import Extractor, prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection, project_parts
-from lapsvm.features.moments import Moments
 from lapsvm.features.shards.shard_folder import settings_difference
 from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm projection"
 VERSION = 1
+SUMS_FORMAT = "lapsvm sums for a projection"
 BATCH = 1024  # windows whose products are summed at once
 
 
@@ -123,6 +124,69 @@ class Projected:
     def prepare(self, pixels: Array) -> PreparedPicture:
         """Return a picture whose windows' features can be asked for several times; see `prepared`."""
         return PreparedProjection(prepared(self.whole, pixels), self.projection.components)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums of some windows' features, part by part.
+
+    Attributes
+    ----------
+    samples : int
+        Number of samples (pictures) that are summed.
+    windows : int
+        Number of their windows.
+    sums : tuple of ndarray of shape (d_i,), float64
+    products : tuple of ndarray of shape (d_i, d_i), float64
+        The sums of the features' products.
+    """
+
+    samples: int
+    windows: int
+    sums: tuple[Float64, ...]
+    products: tuple[Float64, ...]
+
+    @classmethod
+    def empty(cls, sizes: Sequence[int]) -> "Moments":
+        """Return the sums of no window, of parts of some sizes."""
+        return cls(0, 0, tuple(np.zeros(d) for d in sizes), tuple(np.zeros((d, d)) for d in sizes))
+
+    def plus(self, samples: int, parts: Sequence[Float64]) -> "Moments":
+        """Return the sums with the features (n, d_i) of more samples."""
+        sums = (total + part.sum(axis=0) for total, part in zip(self.sums, parts, strict=True))
+        products = (total + part.T @ part for total, part in zip(self.products, parts, strict=True))
+        return Moments(self.samples + samples, self.windows + len(parts[0]), tuple(sums), tuple(products))
+
+    def covariances(self) -> list[Float64]:
+        """Return the covariance (d_i, d_i) of each part."""
+        pairs = zip(self.sums, self.products, strict=True)
+        return [product / self.windows - np.outer(total, total) / self.windows**2 for total, product in pairs]
+
+    def save(self, path: str | Path, made_with: Mapping[str, Any]) -> None:
+        """Write the sums to a file, with the settings that determine the samples."""
+        tensors: dict[str, Array] = {f"sums{i}": part for i, part in enumerate(self.sums)}
+        tensors |= {f"products{i}": part for i, part in enumerate(self.products)}
+        counts = {"samples": self.samples, "windows": self.windows, "made_with": dict(made_with)}
+        write_model(path, {"format": SUMS_FORMAT, "version": VERSION, **counts}, tensors, "sums")
+
+    @classmethod
+    def load(cls, path: str | Path, made_with: Mapping[str, Any], sizes: Sequence[int]) -> "Moments | None":
+        """Return the sums of a file; None if they were made with something else.
+
+        Raises
+        ------
+        MissingError
+            If there is no such file.
+        ModelFileError
+            If it is damaged.
+        """
+        description, tensors = read_model(path, SUMS_FORMAT, VERSION)
+        shapes = {f"sums{i}": (d,) for i, d in enumerate(sizes)} | {f"products{i}": (d, d) for i, d in enumerate(sizes)}
+        found = {name: tensor.shape for name, tensor in tensors.items()}
+        if description.get("made_with") != dict(made_with) or found != shapes:
+            return None
+        arrays = tuple(tensors[name] for name in shapes)
+        return cls(description["samples"], description["windows"], arrays[: len(sizes)], arrays[len(sizes) :])
 
 
 def fit_projection(

@@ -16,8 +16,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
-from lapsvm.features.moments import Moments
-from lapsvm.features.projection import FORMAT, VERSION, first_halves
+from lapsvm.features.projection import FORMAT, VERSION, Moments, first_halves
 from lapsvm.features.shards.shard import as_plain_json
 from lapsvm.model_files import read_model
 

@@ -8,7 +8,7 @@ import pytest
 from lapsvm.bags import Bags
 from lapsvm.errors import ExternalFileError, InputError, ShapeError
 from lapsvm.features import Shard
-from lapsvm.features.external.arrays import open_npy
+from lapsvm.features.external.numpy_files import open_npy
 from lapsvm.features.external.windows import ArrayNames
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5))

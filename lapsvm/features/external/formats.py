@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
-from lapsvm.features.external.arrays import INDEX, open_npy, open_npz
 from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
+from lapsvm.features.external.numpy_files import INDEX, open_npy, open_npz
 from lapsvm.features.external.windows import ArrayNames, ExternalSource
 
 FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.arrays import is_index, open_npy
+from lapsvm.features.external.numpy_files import is_index, open_npy
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.files import read_json
 
@@ -32,7 +32,7 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
     A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features are optional,
     and so is the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are 0-based and half-open. A list is
     ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all have a score, they are sorted
-    by it, best first. An index is that of `lapsvm.features.external.arrays.open_npy`.
+    by it, best first. An index is that of `lapsvm.features.external.numpy_files.open_npy`.
 
     Raises
     ------

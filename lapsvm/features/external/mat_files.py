@@ -19,8 +19,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.arrays import check_different, files_below
-from lapsvm.features.external.numpy_files import unfolded_limit
+from lapsvm.features.external.numpy_files import check_different, files_below, unfolded_limit
 from lapsvm.features.external.windows import (
     BOX_NAMES,
     FEATURE_NAMES,

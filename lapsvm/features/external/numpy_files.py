@@ -1,11 +1,13 @@
-"""Arrays from untrusted ``.npy`` and ``.npz`` files; a header must agree with the size of its file.
+"""Windows from NumPy files: one ``.npz`` per picture, or ``.npy`` files of all pictures with offsets.
 
-Pickled objects are refused, for reading them may run code. What a header or a compressed entry claims is compared with
+The files are not trusted. Pickled objects are refused, for reading them may run code. A header must agree with the size
+of its file: what a header or a compressed entry claims is compared with
 the file's size before memory is asked for.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -14,10 +16,12 @@ from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
-from lapsvm.arrays import Array
-from lapsvm.errors import ExternalFileError, MissingError
-from lapsvm.files import open_regular
+from lapsvm.arrays import Array, Index, as_whole_numbers
+from lapsvm.errors import ExternalFileError, InputError, MissingError
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
+from lapsvm.files import is_named, open_regular, read_json, read_regular
 
+INDEX = "index.json"
 RATIO = 100
 """Bytes that one compressed byte may stand for in what is larger than `SMALL`: features of a network reach about 20."""
 
@@ -25,6 +29,171 @@ SMALL = 2**26
 """Size up to which any ratio is accepted: 64 MiB."""
 
 _MOST_DIMENSIONS = 32
+
+
+def files_below(path: Path, suffix: str) -> dict[str, Path]:
+    """Return the files with a suffix in a folder by name, sorted; for a file, that file alone.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    """
+    if path.is_file():
+        return {path.stem: path}
+    files = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith("."))
+    if not files:
+        raise MissingError(f"folder {path} holds no {suffix} file.")
+    return {file.relative_to(path).with_suffix("").as_posix(): file for file in files}
+
+
+def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
+    """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt``.
+
+    Boxes are taken as x1, y1, x2, y2, 0-based and half-open.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    ExternalFileError
+        If the first one is none, or lacks its boxes.
+    """
+    files = files_below(path, ".npz")
+    first = next(iter(files.values()))
+    with opened_npz(first) as archive:
+        has_features = names.features_in(archive, str(first)) is not None
+
+    def read(key: str, features: bool) -> ExternalWindows:
+        with opened_npz(files[key]) as archive:
+            return names.windows(str(files[key]), archive, features)
+
+    return ExternalSource(str(path), tuple(files), BoxConvention(), has_features, read)
+
+
+def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 - every format takes it
+    """Open an array of features with its companions in the same folder.
+
+    These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n).
+    An ``index.json`` may hold lists "ids" and "offsets" itself, or name other files below its own folder under "boxes",
+    "features", "ids", "offsets" and "gt".
+
+    Parameters
+    ----------
+    path : Path
+        The ``.npy`` file of features, the JSON, or their folder; ``features.npy`` may be absent in a folder or JSON,
+        which then give boxes alone.
+    names : ArrayNames
+        Not used: the files have their names.
+
+    Raises
+    ------
+    MissingError, ExternalFileError
+    """
+    folder, index = path if path.is_dir() else path.parent, _index(path)
+    features = folder / str(index.get("features", "features.npy"))
+    features = path if path.suffix == ".npy" else features
+    has_features = is_named(features) or "features" in index
+    boxes = load_npy(folder / str(index.get("boxes", "boxes.npy")), mapped=True)
+    if boxes.ndim != 2:
+        raise ExternalFileError(f"{path}: boxes must have shape (n, 4), got {boxes.shape}.")
+    ids = _ids(folder, index)
+    offsets = _offsets(folder, index, len(ids), len(boxes), str(path))
+    truth_file = folder / str(index.get("gt", "gt.npy"))
+    values = load_npy(features, mapped=True) if has_features else None
+    truth = load_npy(truth_file) if "gt" in index or is_named(truth_file) else None
+    for what, array in (("features", values), ("gt", truth)):
+        if array is not None and array.shape[:1] != (len(boxes),):
+            got = len(array) if array.ndim else "one number"
+            raise ExternalFileError(f"{path} must have as many {what} as boxes, got {got} for {len(boxes)} boxes.")
+    places = {key: slice(int(offsets[i]), int(offsets[i + 1])) for i, key in enumerate(ids)}
+
+    def read(key: str, with_features: bool) -> ExternalWindows:
+        rows = places[key]
+        measured = values[rows] if with_features and values is not None else None
+        return checked_windows(f"{path}, picture {key}", boxes[rows], measured, None if truth is None else truth[rows])
+
+    return ExternalSource(str(path), ids, BoxConvention(), values is not None, read)
+
+
+def is_index(content: Any) -> bool:
+    """Tell whether the content of a JSON file is an index of ``.npy`` files."""
+    return isinstance(content, dict) and "offsets" in content and "ids" in content
+
+
+def _index(path: Path) -> dict[str, Any]:
+    """Return the index that a path names or lies beside; an empty one if there is none."""
+    file = path if path.suffix == ".json" else (path if path.is_dir() else path.parent) / INDEX
+    if not is_named(file):
+        return {}
+    content = read_json(file, "index", ExternalFileError)
+    if not is_index(content):
+        raise ExternalFileError(f"{file} must hold ids and offsets, got {type(content).__name__} without them.")
+    return dict(content)
+
+
+def _ids(folder: Path, index: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the pictures' names, all different."""
+    ids = index.get("ids", "ids.txt")
+    if isinstance(ids, str):
+        file = folder / ids
+        ids = _stored_ids(file) if file.suffix == ".npy" else [line for line in map(str.strip, _lines(file)) if line]
+    if not isinstance(ids, list) or not all(isinstance(key, str | int) for key in ids):
+        raise ExternalFileError(f"ids of {folder} must be a list of names or numbers, got {_kinds(ids)}.")
+    names = tuple(str(key) for key in ids)
+    check_different(names, f"ids of {folder} must differ")
+    return names
+
+
+def check_different(names: Iterable[str], rule: str) -> None:
+    """Raise ExternalFileError, saying the rule, if a picture's name is there twice."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ExternalFileError(f"{rule}, got {twice[0]!r} twice.")
+
+
+def _stored_ids(file: Path) -> Any:
+    """Return the ids in an ``.npy`` file; names of bytes, as some programs store them, are UTF-8."""
+    ids = load_npy(file)
+    if ids.dtype.kind != "S":
+        return [key.strip() if isinstance(key, str) else key for key in ids.tolist()] if ids.ndim else ids
+    try:
+        return [key.decode("utf-8").strip() for key in ids.ravel().tolist()]
+    except UnicodeDecodeError as error:
+        raise ExternalFileError(f"{file} must hold names in UTF-8; {error}.") from None
+
+
+def _kinds(ids: Any) -> str:
+    """Return which types ids have, for a sentence."""
+    return " and ".join(sorted({type(key).__name__ for key in ids})) if isinstance(ids, list) else type(ids).__name__
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file of ids."""
+    if not is_named(file):
+        raise MissingError(f"file {file} with the pictures' ids is not there.")
+    try:
+        return read_regular(file, "file").decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ExternalFileError(f"{file} must be text in UTF-8; {error}.") from None
+
+
+def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, where: str) -> Index:
+    """Return the offsets, which rise from 0 to the number of boxes."""
+    given = index.get("offsets", "offsets.npy")
+    try:
+        rising = as_whole_numbers("offsets", load_npy(folder / given) if isinstance(given, str) else given)
+    except InputError as error:
+        raise ExternalFileError(f"{where}: {error}") from None
+    if len(rising) != pictures + 1:
+        raise ExternalFileError(
+            f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, got {len(rising)}."
+        )
+    if rising[0] != 0 or rising[-1] != boxes or (rising[1:] < rising[:-1]).any():
+        raise ExternalFileError(
+            f"{where}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."
+        )
+    return rising
 
 
 def unfolded_limit(packed: int) -> int:

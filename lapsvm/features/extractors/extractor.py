@@ -12,7 +12,7 @@ from lapsvm.features.extractors.hog import hog_text, open_hog
 from lapsvm.features.extractors.maps.prepared import PreparedParts, PreparedPicture, PreparedPixels
 from lapsvm.features.extractors.pooled_network import open_pooled_network, pooling_options
 from lapsvm.features.extractors.specs import Machine, Spec, parse_spec
-from lapsvm.features.extractors.torch_specs import open_torch
+from lapsvm.features.extractors.torch_network import open_torch
 
 
 @runtime_checkable

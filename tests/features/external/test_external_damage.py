@@ -250,7 +250,7 @@ def test_many_names_are_compared_once(tmp_path):
             Name.compared += 1
             return str.__eq__(self, other)
 
-    from lapsvm.features.external.arrays import check_different
+    from lapsvm.features.external.numpy_files import check_different
 
     names = [Name(i) for i in range(2000)]
     check_different(names, "ids must differ")

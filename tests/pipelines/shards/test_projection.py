@@ -10,7 +10,7 @@ from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.shards import forecast, projection
 
 from lapsvm.features import load_projection, open_shards
-from lapsvm.features.moments import Moments
+from lapsvm.features.projection import Moments
 
 OPTIONS = [
     "--pca",
