@@ -12,8 +12,8 @@ from lapsvm._ext import scores, toppush, voc_matching
 from lapsvm.bags import Bags
 from lapsvm.bfloat16 import narrowed
 from lapsvm.boxes import iou
+from lapsvm.detection.picture_scores import box_voting
 from lapsvm.detection.suppression import nms
-from lapsvm.detection.voting import box_voting
 from lapsvm.features import HOG
 from lapsvm.features.extractors.pooling import pool_rings, pool_windows, window_lengths
 from lapsvm.optim.simplex_qp import solve_simplex_qp

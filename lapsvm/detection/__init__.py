@@ -1,13 +1,10 @@
 """Detectors, non-maximum suppression and detections, and prediction in new pictures."""
 
 from lapsvm.detection.calibration import Calibration, Reliability, reliability
-from lapsvm.detection.detected import Detected
 from lapsvm.detection.detector import Detector, score_many
-from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.picture_scores import Detected, box_voting, demote_scores, detect_windows, smooth_scores
 from lapsvm.detection.predictor import Predictor
-from lapsvm.detection.smoothing import smooth_scores
-from lapsvm.detection.suppression import demote_scores, detect, nms
-from lapsvm.detection.voting import box_voting
+from lapsvm.detection.suppression import detect, nms
 
 __all__ = [
     "Calibration",

@@ -1,4 +1,4 @@
-"""A trained linear detector of one class, and its file."""
+"""A trained linear detector of one class, its file, and its provenance: how it was made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,8 @@ from lapsvm.model_files import read_model, write_model
 
 FORMAT = "lapsvm detector"
 VERSION = 1
+_NUMBERS = ("C", "J", "trim", "duality_gap")  # of the provenance's result
+_FOLDS = "held_out_image_ap"
 _ROWS = 4096  # features are widened to float64 this many windows at a time
 
 
@@ -239,3 +241,44 @@ def unscaled_weights(detectors: Sequence[Detector]) -> Float64:
 def _doubles(features: Array) -> Float64:
     """Return features as float64; NumPy itself widens halves one at a time."""
     return (as_float32(features) if features.dtype == np.float16 else features).astype(np.float64)
+
+
+def provenance_value(detector: Detector, *names: str) -> Any:
+    """Return the value at the path `names` in a detector's provenance.
+
+    Raises
+    ------
+    ModelFileError
+        If it is missing, as in a detector that a run did not make, or the results of a training are no such results.
+    """
+    value: Any = detector.provenance
+    for name in names:
+        if not isinstance(value, Mapping) or name not in value:
+            raise ModelFileError(
+                f"model {detector.class_name!r} must have the provenance of a run, but {'.'.join(names)} is missing."
+            )
+        value = value[name]
+    if names[0] == "result":
+        _check_result(detector)
+    return value
+
+
+def _check_result(detector: Detector) -> None:
+    """Raise ModelFileError unless the results in a provenance are numbers where readers expect them."""
+    result = detector.provenance["result"]
+    try:
+        wrong = next((name for name in _NUMBERS if not _is_number(result.get(name))), None)
+        for entry in result.get(_FOLDS, ()):
+            if not entry["folds"] or not all(map(_is_number, entry["folds"])):
+                wrong = _FOLDS
+    except (AttributeError, KeyError, TypeError):
+        wrong = "result"
+    if wrong is not None:
+        raise ModelFileError(f"model {detector.class_name!r} is damaged: {wrong} in its provenance is no result.")
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, or None."""
+    return value is None or (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    )

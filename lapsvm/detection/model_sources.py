@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import as_number
-from lapsvm.detection.detector import Detector
+from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
-from lapsvm.detection.provenance import provenance_value
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
 from lapsvm.features import Extractor, settings_difference
 from lapsvm.features.extractors.extractor import described_texts

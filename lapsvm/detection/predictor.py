@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels, read_image
-from lapsvm.detection.detected import Detected
-from lapsvm.detection.detector import Detector
+from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.model_sources import (
     check_threshold,
     check_together,
@@ -19,9 +18,8 @@ from lapsvm.detection.model_sources import (
     proposal_settings,
     recorded_detect_settings,
 )
-from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.picture_scores import Detected, detect_windows
 from lapsvm.detection.prepared import prepare_windows, window_scores
-from lapsvm.detection.provenance import provenance_value
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.picture_windows import picture_windows

@@ -1,4 +1,4 @@
-"""Greedy non-maximum suppression, and demotion of a picture's lower scores."""
+"""Greedy non-maximum suppression."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,36 +7,6 @@ from lapsvm._ext import boxes as _kernel
 from lapsvm.arrays import Float64, Index, as_floats, as_number, check_count, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError
-
-
-def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
-    """Return the scores of one picture's windows with increased distances to the best score.
-
-    s becomes s + amount (s - best). The best score of a picture does not change, so that the order of pictures is kept,
-    and the other windows rank lower among those of other pictures. Detectors learned from image-level labels often give
-    high scores to many parts of one picture.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-    amount : float, default 1.0
-        At least 0; 0 changes nothing.
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
-
-    Raises
-    ------
-    ShapeError, NotFiniteError
-        If the scores are not finite numbers of shape (n,).
-    InputError
-        If the amount is negative or not finite.
-    """
-    values = as_floats("scores", scores, 1)
-    if not 0 <= as_number("the amount of demotion", amount) < np.inf:
-        raise InputError(f"the amount of demotion must be a finite number of at least 0, got {amount}.")
-    return values + amount * (values - values.max(initial=-np.inf)) if amount and len(values) else values
 
 
 def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: int | None = None) -> Index:

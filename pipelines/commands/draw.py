@@ -10,7 +10,7 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
-from lapsvm.detection.detected import Detected
+from lapsvm.detection.picture_scores import Detected
 from lapsvm.files import write_atomically
 
 from .box_captions import LabelStyle, Rectangle, place_label, shown_name

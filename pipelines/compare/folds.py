@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Detector
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 
 from ..fitting.fit import Constants
 from ..fitting.fold_models import held_out_folds

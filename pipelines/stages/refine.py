@@ -11,7 +11,7 @@ from lapsvm.arrays import Float64, Index
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.bfloat16 import named_type
 from lapsvm.detection import Detector
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 from lapsvm.features import Projection, ShardSet
 from lapsvm.latent import KnownBoxes, LatentSolution
 

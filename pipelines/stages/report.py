@@ -5,7 +5,7 @@ from itertools import chain
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import DataError
 from lapsvm.report import (
     CccpStep,

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
-from lapsvm.detection.smoothing import BEST, MIN_IOU, TEMPERATURE
+from lapsvm.detection.picture_scores import PIXEL_FRACTION, SMOOTHED, SMOOTHING_IOU, SMOOTHING_UNIT
 from lapsvm.settings import DetectSettings
-
-_PIXEL_FRACTION = 1 / 16  # voted boxes are rounded to it, as those of `predict`
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,11 @@ def _smoothed(graph: Graph, windows: Tensor, scores: Tensor, amounts: Sequence[f
     """Return the scores (k, n) smoothed, see `lapsvm.detection.smooth_scores`."""
     if not any(amounts):
         return scores
-    amount, unit = _column(graph, amounts), spreads(scores) * TEMPERATURE
-    count = scores.size(1).reshape(1).minimum(BEST)
+    amount, unit = _column(graph, amounts), spreads(scores) * SMOOTHING_UNIT
+    count = scores.size(1).reshape(1).minimum(SMOOTHED)
     highest = scores.largest(1)
     best, order = graph.ops("TopK", (np.float64, np.int64), scores - highest, count, axis=1)
-    near = ~(overlap(windows.gather(order, 0), windows.gather(order, 0)) < MIN_IOU)
+    near = ~(overlap(windows.gather(order, 0), windows.gather(order, 0)) < SMOOTHING_IOU)
     itself = graph.op("EyeLike", graph.op("Expand", count, graph.join([count, count], 0)), dtype=np.int64)
     joined = (near.cast(np.int64) + itself.unsqueeze(0)) > 0
     weights = (best / positive(unit)).exp().maximum(float(np.finfo(float).tiny))
@@ -138,8 +136,8 @@ def _voted(
     near = ~(overlap(boxes, windows) < least.gather(classes, 0))
     own = weights.gather(classes, 0) * near.cast(np.float64)
     total = own.sum(1)
-    moved = ((own @ windows) / positive(total) / _PIXEL_FRACTION).round() * _PIXEL_FRACTION
-    alone = (boxes / _PIXEL_FRACTION).round() * _PIXEL_FRACTION
+    moved = ((own @ windows) / positive(total) / PIXEL_FRACTION).round() * PIXEL_FRACTION
+    alone = (boxes / PIXEL_FRACTION).round() * PIXEL_FRACTION
     chosen = graph.where(total > 0.0, moved, alone)
     return graph.where(votes.gather(classes, 0).cast(bool), chosen, boxes)
 

@@ -22,7 +22,7 @@ from PIL import Image
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import InputError, LapsvmError, ModelFileError, SettingsError
 from lapsvm.evaluation import draw_pictures
 from lapsvm.report import escape_markdown

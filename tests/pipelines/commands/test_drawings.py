@@ -8,7 +8,7 @@ from lapsvm.pipelines.commands.box_captions import LabelStyle, place_label, show
 from lapsvm.pipelines.commands.draw import COLOURS, DrawnBox, draw_boxes, drawn_boxes, line_width
 from PIL import Image
 
-from lapsvm.detection.detected import Detected
+from lapsvm.detection.picture_scores import Detected
 
 GREY = np.full((300, 400, 3), 128, np.uint8)
 

@@ -6,7 +6,7 @@ import pytest
 from lapsvm.pipelines.run.folder import RunFolder
 
 from lapsvm.detection import Detector
-from lapsvm.detection.provenance import provenance_value
+from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import ModelFileError
 from lapsvm.model_files import read_model, write_model
 
