@@ -244,7 +244,7 @@ def test_cvat_comes_back(tmp_path, given_boxes):
 
 @given(st.integers(0, 10_000))
 def test_voc_pixels_are_half_a_pixel_off_at_most(seed):
-    from lapsvm.detection.export.voc import voc_corners
+    from lapsvm.detection.export.data_sets import voc_corners
 
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 50, (9, 2))
@@ -317,7 +317,7 @@ def test_nothing_is_left_of_an_export_that_ends_early(tmp_path, given_boxes, for
             raise error
         done.append(arguments)
 
-    monkeypatch.setattr(f"lapsvm.detection.export.{format_name}.place_picture", place)
+    monkeypatch.setattr("lapsvm.detection.export.data_sets.place_picture", place)
     with pytest.raises(WriteError if isinstance(error, OSError) else KeyboardInterrupt):
         write_export(given_boxes, tmp_path / "out", format_name)
     assert os.listdir(tmp_path) == ["data"]

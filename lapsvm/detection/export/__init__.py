@@ -2,8 +2,7 @@
 
 from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, clip_boxes, picture_size
 from lapsvm.detection.export.choice import BoxChoice
-from lapsvm.detection.export.exported import EXPORTED, read_exported
-from lapsvm.detection.export.formats import EXPORT_FORMATS, check_export, write_export
+from lapsvm.detection.export.formats import EXPORT_FORMATS, EXPORTED, check_export, read_exported, write_export
 
 __all__ = [
     "EXPORTED",

@@ -1,6 +1,6 @@
 """Annotations of a set of pictures for export."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, as_floats, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import register_heic
-from lapsvm.detection.export.names import check_unique
 from lapsvm.errors import ImageError, InputError, MissingError, ShapeError
 from lapsvm.files import open_regular
 
@@ -124,6 +123,15 @@ class Annotations:
     def class_numbers(self) -> Mapping[str, int]:
         """Mapping of class name to its index in `classes`."""
         return {name: number for number, name in enumerate(self.classes)}
+
+
+def check_unique(names: Iterable[str], rule: str) -> None:
+    """Raise InputError with the rule if a name occurs twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{rule}, got {name!r} twice.")
+        seen.add(name)
 
 
 def _check_path(name: str, what: str = "picture", depth: int | None = None) -> None:

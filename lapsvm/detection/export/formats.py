@@ -1,19 +1,41 @@
-"""The export formats by name, and the function that writes them atomically."""
+"""The export formats by name, the function that writes them atomically, and exported.json beside them.
 
+That file has the boxes as they were written, and the pictures that they are of. Another program's files may be mended
+beside it: what differs is what a person changed.
+"""
+
+import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lapsvm.detection.export.annotations import Annotations
-from lapsvm.detection.export.coco import write_coco
-from lapsvm.detection.export.cvat import write_cvat
-from lapsvm.detection.export.exported import write_exported
-from lapsvm.detection.export.label_studio import write_label_studio
-from lapsvm.detection.export.names import is_line, is_text, is_xml_line
-from lapsvm.detection.export.voc import write_voc
-from lapsvm.detection.export.yolo import write_yolo
-from lapsvm.errors import OptionError
-from lapsvm.files import new_folder
+import numpy as np
+
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
+from lapsvm.detection.export.data_sets import write_voc, write_yolo
+from lapsvm.detection.export.lists import write_coco, write_cvat, write_label_studio
+from lapsvm.errors import DataError, LapsvmError, OptionError
+from lapsvm.files import NOT_PARSED, SMALL_FILE, new_folder, read_regular
+
+EXPORTED = "exported.json"
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name can be written in UTF-8; file names may hold bytes that cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _is_line(name: str) -> bool:
+    """Return whether a name is one line of a text file, however its reader splits lines and strips them."""
+    return _is_text(name) and name.strip() == name and name.splitlines() == [name] and "\0" not in name
+
+
+def _is_xml_line(name: str) -> bool:
+    """Return whether a name can stand in XML, where a reader may turn line breaks and tabs into spaces."""
+    return _is_line(name) and _NOT_IN_XML.search(name) is None and "\t" not in name
 
 
 @dataclass(frozen=True)
@@ -36,11 +58,11 @@ class ExportFormat:
 
 
 EXPORT_FORMATS = {
-    "coco": ExportFormat(write_coco, is_text),
-    "yolo": ExportFormat(write_yolo, is_line, with_pictures=True),
-    "voc": ExportFormat(write_voc, is_xml_line, with_pictures=True),
-    "label-studio": ExportFormat(write_label_studio, is_xml_line),
-    "cvat": ExportFormat(write_cvat, is_xml_line),
+    "coco": ExportFormat(write_coco, _is_text),
+    "yolo": ExportFormat(write_yolo, _is_line, with_pictures=True),
+    "voc": ExportFormat(write_voc, _is_xml_line, with_pictures=True),
+    "label-studio": ExportFormat(write_label_studio, _is_xml_line),
+    "cvat": ExportFormat(write_cvat, _is_xml_line),
 }
 
 
@@ -85,4 +107,48 @@ def write_export(annotations: Annotations, folder: str | Path, format_name: str,
     annotations.check_names(format_name, chosen.can_hold)
     with new_folder(folder) as temporary:
         chosen.write(annotations, temporary, copy)
-        write_exported(annotations, temporary)
+        _write_exported(annotations, temporary)
+
+
+def _write_exported(annotations: Annotations, folder: Path) -> None:
+    """Write the file, unless no picture has an id: then there is no run that could take boxes back."""
+    if any(picture.id for picture in annotations.pictures):
+        content = {"set": annotations.set_name, "pictures": [_entry(picture) for picture in annotations.pictures]}
+        (folder / EXPORTED).write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def read_exported(path: Path) -> dict[str, AnnotatedPicture]:
+    """Return picture name -> picture as it was exported; scores are 0, and `path` is the name.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    DataError
+        If it is not as `write_export` writes it.
+    """
+    content = read_regular(path, "record of an export", SMALL_FILE)
+    try:
+        return {entry["name"]: _picture(entry) for entry in json.loads(content)["pictures"]}
+    except (LapsvmError, KeyError, TypeError, *NOT_PARSED):
+        raise DataError(f"{path} must be as lapsvm export writes it; export again.") from None
+
+
+def _entry(picture: AnnotatedPicture) -> dict[str, Any]:
+    fields = {name: getattr(picture, name) for name in ("id", "name", "pixels", "width", "height", "classes")}
+    return {**fields, "boxes": picture.boxes.tolist()}
+
+
+def _picture(entry: dict[str, Any]) -> AnnotatedPicture:
+    boxes = np.array(entry["boxes"], dtype=np.float64).reshape(-1, 4)
+    return AnnotatedPicture(
+        name=str(entry["name"]),
+        path=Path(entry["name"]),
+        width=int(entry["width"]),
+        height=int(entry["height"]),
+        classes=tuple(map(str, entry["classes"])),
+        boxes=boxes,
+        scores=np.zeros(len(boxes)),
+        id=str(entry["id"]),
+        pixels=str(entry["pixels"]),
+    )
