@@ -1,4 +1,4 @@
-"""The tables of what goes wrong: intervals, kinds of errors, localisation and windows, COCO's figures.
+"""The tables of what goes wrong: intervals, kinds of errors, localisation and windows, COCO's figures, probabilities.
 
 Their numbers are entries of evaluation.json (``Contents.figures``).
 """
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lapsvm.detection import Reliability
 from lapsvm.evaluation import ErrorKind
 from lapsvm.evaluation.tables import mean
 from lapsvm.report.contents import Contents, SetSummary
+from lapsvm.report.plots import Plot, reliability_plot
 from lapsvm.report.tables import HELD_OUT, IN_SAMPLE, UNDEFINED, decimal
 
 MEASURES = {"ap_11point": "AP 11-point", "ap_area": "AP area", "image_ap": "Image AP", "corloc": "CorLoc"}
@@ -184,3 +186,56 @@ def _figures(
 
     rows = [(one.name, cells([part["classes"].get(one.name, {}) for part, _ in parts])) for one in contents.classes]
     return FigureTable(*heading, caption, header, tuple(rows), cells([part["mean"] for part, _ in parts]))
+
+
+@dataclass(frozen=True)
+class ReliabilityView:
+    """What the page shows of probabilities: a table, and a plot per class."""
+
+    table: FigureTable
+    plots: tuple[tuple[str, Plot], ...]
+
+
+def reliability_view(contents: Contents) -> ReliabilityView | None:
+    """Return the section on probabilities, or None if no class has any."""
+    known = contents.reliability
+    if not known:
+        return None
+    summary = contents.summary
+    entry = contents.figures.get(summary.test.name, {}) if summary.test is not None else {}
+    thresholds: Mapping[str, Any] = entry.get("thresholds", {})
+    rows = tuple((name, _reliability_row(name, one, thresholds)) for name, one in known.items())
+    means = [mean([getattr(one, field) for one in known.values()]) for field in ("ece", "brier")]
+    blank = Cell("")
+    more = ("Best F1", f"Recall at precision {thresholds['wanted']:g}") if thresholds else ()
+    header = ("With the class", "Without", "ECE", "Brier score", *more)
+    last = (blank, blank, *(Cell(decimal(value)) for value in means), *(blank for _ in more))
+    table = FigureTable(
+        "Probabilities", f"held out on {summary.train.name}", _reliability_caption(bool(thresholds)), header, rows, last
+    )
+    return ReliabilityView(table, tuple((name, reliability_plot(name, one)) for name, one in known.items()))
+
+
+def _reliability_caption(has_thresholds: bool) -> str:
+    """Return what the table shows."""
+    first = "Held-out pictures, and errors of the probability that a picture shows the class."
+    second = " Best boxes by a threshold that was chosen on the test set, so these figures are optimistic."
+    return first + (second if has_thresholds else "")
+
+
+def _reliability_row(name: str, reliability: Reliability, thresholds: Mapping[str, Any]) -> tuple[Cell, ...]:
+    counts = Cell(str(reliability.positives)), Cell(str(reliability.negatives))
+    errors = Cell(decimal(reliability.ece)), Cell(decimal(reliability.brier))
+    if not thresholds:
+        return *counts, *errors
+    rules = thresholds["classes"].get(name, {})
+    pairs = (("best_f1", "f1"), ("wanted_precision", "recall"))
+    return *counts, *errors, *(_threshold_cell(rules.get(rule), figure) for rule, figure in pairs)
+
+
+def _threshold_cell(found: Mapping[str, float | None] | None, figure: str) -> Cell:
+    """Return what a threshold reaches, and below it the probability and score of the threshold."""
+    if found is None:
+        return Cell(UNDEFINED)
+    probability = f"probability {decimal(found['probability'])}, " if found["probability"] is not None else ""
+    return Cell(decimal(found[figure]), f"{probability}score {found['score']:.4g}")

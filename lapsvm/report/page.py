@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from lapsvm.files import write_atomically
 from lapsvm.report.contents import ClassSummary, Contents
-from lapsvm.report.diagnosis import figure_tables, mean_intervals
+from lapsvm.report.diagnosis import figure_tables, mean_intervals, reliability_view
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.reliability import reliability_view
 from lapsvm.report.tables import (
     Column,
     class_columns,

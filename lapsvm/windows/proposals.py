@@ -1,22 +1,61 @@
-"""`propose`, its methods by name, and the complete picture as a window."""
+"""`propose`, its methods by name, of which sliding windows stand here, and the complete picture as a window."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lapsvm.arrays import Float32, check_count
-from lapsvm.boxes import as_boxes, whole_image
+from lapsvm.boxes import areas, as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS, check_pixels
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
-from lapsvm.windows.grid import grid
 from lapsvm.windows.ordering import box_keys, default_min_side
 from lapsvm.windows.selective_search import Mode, selective_search
 
 Pixels = NDArray[np.uint8]
 Source = Callable[[Pixels, str | Mode, int, int], NDArray[Any]]
+
+GRID_DENSITIES = {"fast": (1, 2), "quality": (2, 4)}  # mode -> sizes per octave, windows per side of a window
+GRID_ASPECTS = (1.0, 0.5, 2.0)  # width over height
+GRID_OCTAVES = 4
+FINE = ("contrast", "mixed")  # methods that see smaller things
+
+
+def grid(image: Pixels, mode: object, seed: int, threads: int) -> Float32:  # noqa: ARG001 (every method has both)
+    """Return sliding windows of several sizes and shapes, from large to small, row by row: a baseline of the methods.
+
+    Mode "fast" has one size per octave and steps of half a window, "quality" two sizes and a quarter.
+
+    Raises
+    ------
+    OptionError
+        If the mode is unknown.
+    """
+    if mode not in GRID_DENSITIES:
+        raise OptionError(f"mode {mode!r} of grid is not known; choose from {', '.join(GRID_DENSITIES)}.")
+    sizes, steps = GRID_DENSITIES[str(mode)]
+    height, width = image.shape[:2]
+    levels = [
+        _grid_level(height, width, 2 ** (-i / sizes), aspect, steps)
+        for i, aspect in product(range(GRID_OCTAVES * sizes + 1), GRID_ASPECTS)
+    ]
+    boxes = np.concatenate([np.array([[0, 0, width, height]]), *levels]).astype(np.float32)
+    return boxes[np.argsort(-areas(boxes), kind="stable")]
+
+
+def _grid_level(height: int, width: int, scale: float, aspect: float, steps: int) -> Float32:
+    """Return the windows of one size and shape, spread evenly over the picture."""
+    side = scale * min(height, width)
+    w = max(1, min(width, round(side * aspect**0.5)))
+    h = max(1, min(height, round(side / aspect**0.5)))
+    x = np.rint(np.linspace(0, width - w, 1 + int(np.ceil(steps * (width - w) / w))))
+    y = np.rint(np.linspace(0, height - h, 1 + int(np.ceil(steps * (height - h) / h))))
+    top, left = np.meshgrid(y, x, indexing="ij")
+    return np.stack([left, top, left + w, top + h], axis=-1).reshape(-1, 4).astype(np.float32)
+
 
 METHODS: dict[str, Source] = {
     "selective_search": selective_search,
@@ -24,7 +63,6 @@ METHODS: dict[str, Source] = {
     "mixed": mixed,
     "grid": grid,
 }
-FINE = ("contrast", "mixed")  # methods that see smaller things
 
 
 def propose(

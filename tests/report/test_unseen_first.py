@@ -7,7 +7,7 @@ import pytest
 
 from lapsvm.detection import reliability
 from lapsvm.report import ClassSummary, Contents, class_columns, render_page
-from lapsvm.report.reliability import reliability_view
+from lapsvm.report.diagnosis import reliability_view
 from lapsvm.report.tables import headline
 
 BUS = ClassSummary("bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, train_image_ap=0.999)

@@ -11,8 +11,7 @@ from lapsvm.arrays import Array
 from lapsvm.detection.onnx_file.choosing import Chosen, Limits, choose, positive, spreads
 from lapsvm.detection.onnx_file.content import FileContent, NetworkPass
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
-from lapsvm.detection.onnx_file.grouping import grouped_windows
-from lapsvm.detection.onnx_file.lattice import lattice
+from lapsvm.detection.onnx_file.grouping import grouped_windows, lattice
 from lapsvm.detection.onnx_file.network import EmbeddedNetwork
 from lapsvm.detection.onnx_file.pooling import Cells, as_cells, clipped, covered, map_scores
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized

@@ -1,4 +1,4 @@
-"""Windows that follow the regions of a picture, inside an ONNX graph: selective search by scattering and gathering.
+"""The windows of a picture inside an ONNX graph: selective search by scattering and gathering, and a lattice.
 
 A reduced picture is segmented in two colour spaces at several scales. Regions then merge as in selective search by
 size, by fill, and by both, all of these hierarchies side by side: in each round every pair of regions that are each
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lapsvm.arrays import Float64
 from lapsvm.detection.onnx_file.graph import Graph, Tensor
 from lapsvm.detection.onnx_file.pooling import areas
 from lapsvm.detection.onnx_file.resizing import Size, reduced
@@ -18,6 +19,10 @@ SIDE = 128  # longer side of the reduced picture in pixels
 KS = (80, 160, 320, 640)  # scales of the segmentation, as in `lapsvm.windows.Mode`
 CUES = ((1, 0), (-1, 1), (0, 1))  # weights of both regions' pixels and of their box's: size, fill, size and fill
 LEAST_AREA = 0.001  # of the picture
+LATTICE_OCTAVES = 1
+LATTICE_SIZES = 2  # per octave
+LATTICE_ASPECTS = (0.5, 1.0, 2.0)  # width over height, as shares of the picture's sides
+LATTICE_STEP = 0.34  # of a window's side
 
 
 @dataclass(frozen=True)
@@ -110,3 +115,41 @@ def _union(first: Tensor, second: Tensor) -> Tensor:
     """Return the boxes around two boxes each."""
     low, high = first.column(0, 2).minimum(second.column(0, 2)), first.column(2, 4).maximum(second.column(2, 4))
     return first.graph.join([low, high], 1)
+
+
+def lattice(max_area: float = 0.9) -> Float64:
+    """Return windows of several sizes and shapes, spread evenly over the unit square.
+
+    They are for objects that fill the picture, and for pictures without regions.
+
+    Parameters
+    ----------
+    max_area : float, default 0.9
+        Area of the largest ones.
+
+    Returns
+    -------
+    ndarray of shape (n, 4), float64
+        x1, y1, x2, y2 as shares of the picture's width and height, without duplicates.
+    """
+    sides = max_area**0.5 * 2.0 ** (-np.arange(LATTICE_OCTAVES * LATTICE_SIZES + 1) / LATTICE_SIZES)
+    windows = np.concatenate(
+        [_lattice_part(*_lattice_shape(side, aspect)) for side in sides for aspect in LATTICE_ASPECTS]
+    )
+    return np.unique(windows.round(6), axis=0)
+
+
+def _lattice_shape(side: float, aspect: float) -> tuple[float, float]:
+    """Return the width and height of windows with an area of side * side, within the unit square."""
+    width = min(1.0, max(side * aspect**0.5, side * side))
+    return width, min(1.0, side * side / width)
+
+
+def _lattice_part(width: float, height: float) -> Float64:
+    """Return the windows of one size."""
+    left, top = (
+        np.linspace(0, 1 - side, 1 + int(np.ceil((1 - side) / (side * LATTICE_STEP) - 1e-9)))
+        for side in (width, height)
+    )
+    x, y = np.meshgrid(left, top)
+    return np.stack([x, y, x + width, y + height], axis=-1).reshape(-1, 4)

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation import Detections, detection_ap_draws, image_ap_draws, share_draws
-from lapsvm.evaluation.localisation import ClassCorLoc
 from lapsvm.evaluation.tables import mean
-from lapsvm.evaluation.voc import ClassResult
+from lapsvm.evaluation.voc import ClassCorLoc, ClassResult
 
 from ..evaluation import SetEvaluation
 
