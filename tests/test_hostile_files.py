@@ -105,7 +105,6 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("a.json", lambda path: open_external(path, "json"), MissingError),
         ("windows/a.npz", lambda path: open_external(path.parent), MissingError),
         ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
-        ("windows/index.json", lambda path: open_external(path.parent, "npy"), MissingError),
         ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
         ("a.onnx", read_network_file, MissingError),
     ],

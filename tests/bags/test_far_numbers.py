@@ -1,7 +1,5 @@
 """Counts and offsets near the end of 64 bits: differences of such numbers wrap around, and must not be trusted."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -68,9 +66,10 @@ def test_shards_with_such_offsets_are_refused():
         )
 
 
-@pytest.mark.parametrize("offsets", [WRAPPING, [0, 2**64 - 1, 4, 12], [0, 2**65, 4, 12]])
+@pytest.mark.parametrize("offsets", [WRAPPING, [0, 2**64 - 1, 4, 12]])
 def test_imports_with_such_offsets_are_refused(tmp_path, offsets):
     np.save(tmp_path / "boxes.npy", np.zeros((12, 4)))
-    (tmp_path / "index.json").write_text(json.dumps({"ids": ["a", "b", "c"], "offsets": offsets}))
+    np.save(tmp_path / "offsets.npy", np.array(offsets, np.int64 if min(offsets) < 0 else np.uint64))
+    (tmp_path / "ids.txt").write_text("a\nb\nc\n")
     with pytest.raises(ExternalFileError, match="offsets must"):
         open_npy(tmp_path, ArrayNames())

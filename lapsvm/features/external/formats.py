@@ -6,7 +6,7 @@ from pathlib import Path
 from lapsvm.errors import ExternalFileError, MissingError, OptionError
 from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
-from lapsvm.features.external.numpy_files import INDEX, open_npy, open_npz
+from lapsvm.features.external.numpy_files import open_npy, open_npz
 from lapsvm.features.external.windows import ArrayNames, ExternalSource
 
 FORMATS: dict[str, Callable[[Path, ArrayNames], ExternalSource]] = {
@@ -54,7 +54,7 @@ def _kind_of(path: Path) -> str:
     """Return the name of a file's or folder's format."""
     if path.is_file():
         suffixes = {path.suffix.lower().removeprefix(".")}
-    elif (path / INDEX).is_file() or (path / "boxes.npy").is_file():
+    elif (path / "boxes.npy").is_file():
         return "npy"
     else:
         suffixes = {file.suffix.removeprefix(".") for file in path.rglob("*") if not file.name.startswith(".")}

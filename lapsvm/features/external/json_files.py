@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.numpy_files import is_index, open_npy
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows
 from lapsvm.files import read_json
 
@@ -27,12 +26,12 @@ def _source(
 
 
 def open_json(path: Path, names: ArrayNames) -> ExternalSource:
-    """Open a JSON file: a table by picture, a list of proposals, or an index of ``.npy`` files.
+    """Open a JSON file: a table by picture, or a list of proposals.
 
     A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features are optional,
     and so is the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are 0-based and half-open. A list is
     ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all have a score, they are sorted
-    by it, best first. An index is that of `lapsvm.features.external.numpy_files.open_npy`.
+    by it, best first.
 
     Raises
     ------
@@ -40,8 +39,6 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
         If it is no JSON, repeats a key, holds annotations of objects, or has another structure.
     """
     content = read_json(path, "file", ExternalFileError, unique=True)
-    if is_index(content):
-        return open_npy(path, names)
     if isinstance(content, list):
         return _source(str(path), _grouped(content, str(path)), names, BoxConvention("xywh"), has_features=False)
     if not isinstance(content, dict) or not content:

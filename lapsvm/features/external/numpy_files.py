@@ -19,9 +19,8 @@ import numpy as np
 from lapsvm.arrays import Array, Index, as_whole_numbers
 from lapsvm.errors import ExternalFileError, InputError, MissingError
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
-from lapsvm.files import is_named, open_regular, read_json, read_regular
+from lapsvm.files import is_named, open_regular, read_regular
 
-INDEX = "index.json"
 RATIO = 100
 """Bytes that one compressed byte may stand for in what is larger than `SMALL`: features of a network reach about 20."""
 
@@ -75,14 +74,11 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
     """Open an array of features with its companions in the same folder.
 
     These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n).
-    An ``index.json`` may hold lists "ids" and "offsets" itself, or name other files below its own folder under "boxes",
-    "features", "ids", "offsets" and "gt".
 
     Parameters
     ----------
     path : Path
-        The ``.npy`` file of features, the JSON, or their folder; ``features.npy`` may be absent in a folder or JSON,
-        which then give boxes alone.
+        The ``.npy`` file of features, or its folder, where ``features.npy`` may be absent: then there are boxes alone.
     names : ArrayNames
         Not used: the files have their names.
 
@@ -90,18 +86,17 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
     ------
     MissingError, ExternalFileError
     """
-    folder, index = path if path.is_dir() else path.parent, _index(path)
-    features = folder / str(index.get("features", "features.npy"))
-    features = path if path.suffix == ".npy" else features
-    has_features = is_named(features) or "features" in index
-    boxes = load_npy(folder / str(index.get("boxes", "boxes.npy")), mapped=True)
+    folder = path if path.is_dir() else path.parent
+    features = folder / "features.npy" if path.is_dir() else path
+    has_features = is_named(features)
+    boxes = load_npy(folder / "boxes.npy", mapped=True)
     if boxes.ndim != 2:
         raise ExternalFileError(f"{path}: boxes must have shape (n, 4), got {boxes.shape}.")
-    ids = _ids(folder, index)
-    offsets = _offsets(folder, index, len(ids), len(boxes), str(path))
-    truth_file = folder / str(index.get("gt", "gt.npy"))
+    ids = _ids(folder / "ids.txt")
+    offsets = _offsets(folder / "offsets.npy", len(ids), len(boxes))
+    truth_file = folder / "gt.npy"
     values = load_npy(features, mapped=True) if has_features else None
-    truth = load_npy(truth_file) if "gt" in index or is_named(truth_file) else None
+    truth = load_npy(truth_file) if is_named(truth_file) else None
     for what, array in (("features", values), ("gt", truth)):
         if array is not None and array.shape[:1] != (len(boxes),):
             got = len(array) if array.ndim else "one number"
@@ -116,32 +111,16 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
     return ExternalSource(str(path), ids, BoxConvention(), values is not None, read)
 
 
-def is_index(content: Any) -> bool:
-    """Tell whether the content of a JSON file is an index of ``.npy`` files."""
-    return isinstance(content, dict) and "offsets" in content and "ids" in content
-
-
-def _index(path: Path) -> dict[str, Any]:
-    """Return the index that a path names or lies beside; an empty one if there is none."""
-    file = path if path.suffix == ".json" else (path if path.is_dir() else path.parent) / INDEX
-    if not is_named(file):
-        return {}
-    content = read_json(file, "index", ExternalFileError)
-    if not is_index(content):
-        raise ExternalFileError(f"{file} must hold ids and offsets, got {type(content).__name__} without them.")
-    return dict(content)
-
-
-def _ids(folder: Path, index: Mapping[str, Any]) -> tuple[str, ...]:
+def _ids(file: Path) -> tuple[str, ...]:
     """Return the pictures' names, all different."""
-    ids = index.get("ids", "ids.txt")
-    if isinstance(ids, str):
-        file = folder / ids
-        ids = _stored_ids(file) if file.suffix == ".npy" else [line for line in map(str.strip, _lines(file)) if line]
-    if not isinstance(ids, list) or not all(isinstance(key, str | int) for key in ids):
-        raise ExternalFileError(f"ids of {folder} must be a list of names or numbers, got {_kinds(ids)}.")
-    names = tuple(str(key) for key in ids)
-    check_different(names, f"ids of {folder} must differ")
+    if not is_named(file):
+        raise MissingError(f"file {file} with the pictures' ids is not there.")
+    try:
+        lines = read_regular(file, "file").decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ExternalFileError(f"{file} must be text in UTF-8; {error}.") from None
+    names = tuple(line for line in map(str.strip, lines) if line)
+    check_different(names, f"ids of {file} must differ")
     return names
 
 
@@ -152,46 +131,19 @@ def check_different(names: Iterable[str], rule: str) -> None:
         raise ExternalFileError(f"{rule}, got {twice[0]!r} twice.")
 
 
-def _stored_ids(file: Path) -> Any:
-    """Return the ids in an ``.npy`` file; names of bytes, as some programs store them, are UTF-8."""
-    ids = load_npy(file)
-    if ids.dtype.kind != "S":
-        return [key.strip() if isinstance(key, str) else key for key in ids.tolist()] if ids.ndim else ids
-    try:
-        return [key.decode("utf-8").strip() for key in ids.ravel().tolist()]
-    except UnicodeDecodeError as error:
-        raise ExternalFileError(f"{file} must hold names in UTF-8; {error}.") from None
-
-
-def _kinds(ids: Any) -> str:
-    """Return which types ids have, for a sentence."""
-    return " and ".join(sorted({type(key).__name__ for key in ids})) if isinstance(ids, list) else type(ids).__name__
-
-
-def _lines(file: Path) -> list[str]:
-    """Return the lines of a file of ids."""
-    if not is_named(file):
-        raise MissingError(f"file {file} with the pictures' ids is not there.")
-    try:
-        return read_regular(file, "file").decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise ExternalFileError(f"{file} must be text in UTF-8; {error}.") from None
-
-
-def _offsets(folder: Path, index: Mapping[str, Any], pictures: int, boxes: int, where: str) -> Index:
+def _offsets(file: Path, pictures: int, boxes: int) -> Index:
     """Return the offsets, which rise from 0 to the number of boxes."""
-    given = index.get("offsets", "offsets.npy")
     try:
-        rising = as_whole_numbers("offsets", load_npy(folder / given) if isinstance(given, str) else given)
+        rising = as_whole_numbers("offsets", load_npy(file))
     except InputError as error:
-        raise ExternalFileError(f"{where}: {error}") from None
+        raise ExternalFileError(f"{file}: {error}") from None
     if len(rising) != pictures + 1:
         raise ExternalFileError(
-            f"{where}: offsets must be {pictures + 1} whole numbers for {pictures} ids, got {len(rising)}."
+            f"{file}: offsets must be {pictures + 1} whole numbers for {pictures} ids, got {len(rising)}."
         )
     if rising[0] != 0 or rising[-1] != boxes or (rising[1:] < rising[:-1]).any():
         raise ExternalFileError(
-            f"{where}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."
+            f"{file}: offsets must rise from 0 to the number of boxes {boxes}, got {rising[0]} to {rising[-1]}."
         )
     return rising
 

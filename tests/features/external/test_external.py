@@ -143,7 +143,8 @@ def test_what_is_wrong_in_arrays_with_offsets(tmp_path, changes, sentence):
     parts = {"ids": ["one", "two"], "offsets": [0, 1, 2], "features": FEATURES} | changes
     np.save(tmp_path / "features.npy", parts.pop("features"))
     np.save(tmp_path / "boxes.npy", BOXES)
-    (tmp_path / "index.json").write_text(json.dumps(parts))
+    np.save(tmp_path / "offsets.npy", parts["offsets"])
+    (tmp_path / "ids.txt").write_text("\n".join(parts["ids"]))
     with pytest.raises(ExternalFileError, match=sentence):
         open_external(tmp_path / "features.npy")
 

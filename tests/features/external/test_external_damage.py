@@ -1,6 +1,5 @@
 """Files of windows that claim what they do not hold: a sentence before memory is asked for."""
 
-import json
 import sys
 import tracemalloc
 import zipfile
@@ -103,13 +102,12 @@ def test_an_entry_of_an_archive_that_claims_more_than_it_holds_is_refused(tmp_pa
         read_all(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize("name", ["boxes", "features", "gt", "offsets", "ids"])
+@pytest.mark.parametrize("name", ["boxes", "features", "gt", "offsets"])
 def test_numbers_without_a_dimension_are_refused(tmp_path, name):
-    arrays = {"boxes": BOXES, "features": BOXES, "gt": np.zeros(2), "offsets": np.array([0, 1, 2]), "ids": ["a", "b"]}
+    arrays = {"boxes": BOXES, "features": BOXES, "gt": np.zeros(2), "offsets": np.array([0, 1, 2])}
     for key, value in arrays.items():
         np.save(tmp_path / f"{key}.npy", np.asarray(value if key != name else np.asarray(value).ravel()[0]))
-    index = {"ids": "ids.npy", "offsets": "offsets.npy"}
-    (tmp_path / "index.json").write_text(json.dumps(index))
+    (tmp_path / "ids.txt").write_text("a\nb\n")
     with pytest.raises(ExternalFileError):
         read_all(tmp_path)
 
@@ -127,28 +125,6 @@ def test_ids_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "ids.txt").write_bytes(b"a\n\xff\xfe\n")
     with pytest.raises(ExternalFileError, match=r"ids\.txt must be text in UTF-8"):
         read_all(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("ids", "keys"),
-    [
-        (np.array(["a ", "é"]), ("a", "é")),
-        (np.array([b"a", "é".encode()]), ("a", "é")),
-        (np.array([3, 4]), ("3", "4")),
-        (np.array([b"a", b"\xff"]), "must hold names in UTF-8"),
-        (np.array([1.5, 2.0]), "names or numbers, got float"),
-        (np.array([["a"], ["b"]]), "names or numbers, got list"),
-    ],
-)
-def test_ids_of_every_type_of_array(tmp_path, ids, keys):
-    np.save(tmp_path / "boxes.npy", BOXES)
-    np.save(tmp_path / "ids.npy", ids)
-    (tmp_path / "index.json").write_text(json.dumps({"ids": "ids.npy", "offsets": [0, 1, 2]}))
-    if isinstance(keys, tuple):
-        assert open_external(tmp_path).keys == keys
-    else:
-        with pytest.raises(ExternalFileError, match=keys):
-            open_external(tmp_path)
 
 
 DEEP = sys.getrecursionlimit() * 3
@@ -170,13 +146,6 @@ DEEP = sys.getrecursionlimit() * 3
         '[{"image_id": 1, "bbox": [0, 0, 5, 5], "score": NaN}, {"image_id": 1, "bbox": [0, 0, 5, 5], "score": 1}]',
         '[{"image_id": 1, "bbox": null}]',
         "[" + "[" * 300 + "1" + "]" * 300 + "]",
-        '{"ids": 5, "offsets": [0, 1]}',
-        '{"ids": {"a": 1}, "offsets": [0, 2]}',
-        '{"ids": ["a"], "offsets": [[0], [1, 2]]}',
-        '{"ids": ["a"], "offsets": [0, 1' + "0" * 400 + "]}",
-        '{"ids": ["a"], "offsets": 3}',
-        '{"ids": "\\ud800", "offsets": [0, 2]}',
-        '{"ids": ["a"], "offsets": [0, 2], "boxes": 7}',
     ],
 )
 def test_json_that_is_no_table_is_a_sentence(tmp_path, text):

@@ -57,14 +57,13 @@ def write_npy(run, folder):
     return [folder / "features.npy"]
 
 
-def write_index(run, folder):
+def write_npy_of_small_types(run, folder):
     ids, boxes, features = zip(*every_picture(run), strict=True)
     np.save(folder / "fc7.npy", np.concatenate(features).astype(np.float16))
-    np.save(folder / "windows.npy", np.concatenate(boxes).astype(np.int32))
-    offsets = np.cumsum([0, *map(len, boxes)]).tolist()
-    index = {"ids": list(ids), "offsets": offsets, "boxes": "windows.npy", "features": "fc7.npy"}
-    (folder / "index.json").write_text(json.dumps(index))
-    return [folder / "index.json"]
+    np.save(folder / "boxes.npy", np.concatenate(boxes).astype(np.int32))
+    np.save(folder / "offsets.npy", np.cumsum([0, *map(len, boxes)]).astype(np.int32))
+    (folder / "ids.txt").write_text("\n".join(ids))
+    return [folder / "fc7.npy"]
 
 
 def write_json(run, folder):
@@ -103,7 +102,7 @@ def write_list_with_features(run, folder):
     return [folder / "all.mat"]
 
 
-WITH_FEATURES = [write_npz, write_npy, write_index, write_json, write_rcnn, write_list_with_features]
+WITH_FEATURES = [write_npz, write_npy, write_npy_of_small_types, write_json, write_rcnn, write_list_with_features]
 
 
 def write_selective_search(run, folder):
