@@ -24,7 +24,7 @@ from lapsvm.catalog import Pixels, open_dataset
 from lapsvm.detection import Predictor
 from lapsvm.evaluation import Detections, VocReport, evaluate_voc
 from lapsvm.features.extractors.extractor import prepared
-from lapsvm.windows.picture_windows import picture_windows, reduced
+from lapsvm.windows.proposals import picture_windows, reduced
 
 ROWS = ("predict", "file", "file, given windows")
 Found = list[tuple[Array, Array]]

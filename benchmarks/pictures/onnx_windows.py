@@ -25,9 +25,9 @@ from lapsvm.boxes import iou
 from lapsvm.catalog import Pixels, open_dataset
 from lapsvm.detection import Predictor
 from lapsvm.detection.onnx_file import grouping
+from lapsvm.detection.onnx_file.assembly import OPSET
 from lapsvm.detection.onnx_file.graph import Graph
-from lapsvm.detection.onnx_file.network import OPSET
-from lapsvm.windows.picture_windows import picture_windows
+from lapsvm.windows.proposals import picture_windows
 
 MAX_AREA = 0.9
 Windows = Callable[[Pixels], Array]

@@ -16,7 +16,7 @@ from lapsvm.datasets.annotations import read_objects
 from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
 from lapsvm.windows import propose
-from lapsvm.windows.picture_windows import enlarged_boxes, reduced
+from lapsvm.windows.proposals import enlarged_boxes, reduced
 
 DATA = Path(os.environ["LAPSVM_TEST_DATA"])
 SIDES, PICTURES, LEAST = (10**6, 640, 512, 448), 40, 600

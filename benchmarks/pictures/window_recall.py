@@ -22,7 +22,7 @@ from lapsvm.catalog import read_image
 from lapsvm.errors import ImageError
 from lapsvm.voc_files import read_objects
 from lapsvm.windows import propose
-from lapsvm.windows.picture_windows import enlarged_boxes, reduced
+from lapsvm.windows.proposals import enlarged_boxes, reduced
 
 CAPS = (300, 500, 1000, 2000)
 SIZES = (0, 0.03, 0.06, 0.12, 0.25, 1.01)

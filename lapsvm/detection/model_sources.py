@@ -19,7 +19,7 @@ from lapsvm.features.extractors.extractor import described_texts
 from lapsvm.features.extractors.sized import open_sized_extractor
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
-from lapsvm.windows.picture_windows import WINDOWS_VERSION
+from lapsvm.windows.proposals import WINDOWS_VERSION
 
 MODEL_SUFFIX = ".safetensors"
 DETECTION = "detection"  # the entry of a detector's provenance with the fields of `DetectSettings`

@@ -22,7 +22,7 @@ from lapsvm.detection.picture_scores import Detected, detect_windows
 from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
-from lapsvm.windows.picture_windows import picture_windows
+from lapsvm.windows.proposals import picture_windows
 
 ModelPaths = str | Path | Sequence[str | Path]
 

@@ -15,7 +15,7 @@ from lapsvm.detection.detector import Detector, score_many, unscaled_weights
 from lapsvm.features import Extractor
 from lapsvm.features.extractors.extractor import prepared
 from lapsvm.features.extractors.maps.prepared import PreparedPicture, PreparedProjection
-from lapsvm.windows.picture_windows import reduced, scales_of
+from lapsvm.windows.proposals import reduced, scales_of
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from lapsvm.arrays import Array
 from lapsvm.boxes import areas
 from lapsvm.catalog import ImageRecord, Pixels, pixel_hash
 from lapsvm.errors import DataError, ImageError, LapsvmError, MissingError
-from lapsvm.windows.picture_windows import WINDOWS_VERSION, from_whole_image, picture_windows
-from lapsvm.windows.proposals import middle
+from lapsvm.windows.proposals import WINDOWS_VERSION, from_whole_image, middle, picture_windows
 
 from ..run.settings import FILE, WindowSettings
 from .external import cached_sources, converted, source_provenance

@@ -1,7 +1,6 @@
 """Detections as the annotations of other programs."""
 
-from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, clip_boxes, picture_size
-from lapsvm.detection.export.choice import BoxChoice
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, BoxChoice, clip_boxes, picture_size
 from lapsvm.detection.export.formats import EXPORT_FORMATS, EXPORTED, check_export, read_exported, write_export
 
 __all__ = [

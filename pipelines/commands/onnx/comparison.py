@@ -14,7 +14,7 @@ from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.detection.prepared import prepare_windows
 from lapsvm.errors import DataError
 from lapsvm.evaluation import Detections, evaluate_voc
-from lapsvm.windows.picture_windows import picture_windows
+from lapsvm.windows.proposals import picture_windows
 
 from ...results.boxes.known import AnnotatedBoxes
 

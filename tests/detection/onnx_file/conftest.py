@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from lapsvm.detection.onnx_file.assembly import OPSET
 from lapsvm.detection.onnx_file.graph import Graph
-from lapsvm.detection.onnx_file.network import OPSET
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from lapsvm.detection.onnx_file.resizing import Size, network_size, reduced, resized
 from lapsvm.features.extractors.maps.letterbox import network_size as expected_size
-from lapsvm.windows.picture_windows import reduced as reduced_by_opencv
+from lapsvm.windows.proposals import reduced as reduced_by_opencv
 
 SHAPES = [
     (33, 50), (48, 64), (64, 64), (96, 128), (128, 128), (70, 100), (3, 100), (1, 5), (7, 1), (77, 102), (150, 200),

@@ -14,7 +14,7 @@ from PIL import Image
 
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.model_sources import model_files
-from lapsvm.windows.picture_windows import WINDOWS_VERSION
+from lapsvm.windows.proposals import WINDOWS_VERSION
 
 SLOPE, OFFSET = 3.0, -1.0
 

@@ -15,7 +15,7 @@ from lapsvm.boxes import iou
 from lapsvm.detection.prepared import prepare_windows
 from lapsvm.features import HOG
 from lapsvm.windows import propose
-from lapsvm.windows.picture_windows import enlarged_boxes, reduced
+from lapsvm.windows.proposals import enlarged_boxes, reduced
 
 LARGE, SIDE = (1500, 2000), 400
 OBJECT = np.array([[903, 411, 1297, 1008]])
