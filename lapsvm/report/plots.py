@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Float64
 from lapsvm.detection import Reliability
-from lapsvm.report.contents import CccpStep, ClassSummary, Curve
+from lapsvm.report.contents import ClassSummary, Curve
 
 _WIDTH, _HEIGHT, _LOW_HEIGHT = 320.0, 220.0, 130.0
 _TOP, _RIGHT, _BOTTOM = 10.0, 12.0, 40.0
 _TINY = 1e-300  # smaller numbers count as 0
 _DIGIT = 6.6  # width of a tick label's character
+_PASSES = "Passes over the windows"
 
 
 @dataclass(frozen=True)
@@ -127,51 +128,33 @@ def reliability_plot(name: str, reliability: Reliability) -> Plot:
 
 
 def training_plots(result: ClassSummary) -> tuple[Plot, ...]:
-    """Return the plots of the objective and the duality gap over passes, or over steps where passes are unknown.
+    """Return the plots of the objective and the duality gap over passes; every CCCP step is a dot.
 
-    Every CCCP step is a dot. The result is empty without steps, and has no plot of the gap if no step has one.
+    The result is empty unless every step has its passes, and has no plot of the gap if no step has one.
     """
-    if not result.steps:
+    known = [step.passes for step in result.steps if step.passes is not None]
+    if not known or len(known) < len(result.steps):
         return ()
-    time = _time_axis(result.steps)
-    return _plots([_objective(result, time), *_gap(result, time)])
+    return _plots([_objective(result, np.array(known, np.float64)), *_gap(result, np.array(known, np.float64))])
 
 
-@dataclass(frozen=True, eq=False)
-class _TimeAxis:
-    """The horizontal axis of the training plots, and the steps' values on it."""
-
-    name: str
-    title: str
-    axis: _Axis
-    values: Float64
-
-
-def _time_axis(steps: Sequence[CccpStep]) -> _TimeAxis:
-    """Return the passes if they are known for every step, else the steps."""
-    passes = [step.passes for step in steps if step.passes is not None]
-    if len(passes) == len(steps):
-        return _TimeAxis("passes", "Passes over the windows", _axis(0.0, max(passes)), np.array(passes, np.float64))
-    return _TimeAxis("steps", "CCCP step", _steps_axis(len(steps)), np.arange(1.0, len(steps) + 1))
-
-
-def _objective(result: ClassSummary, time: _TimeAxis) -> _Series:
+def _objective(result: ClassSummary, passes: Float64) -> _Series:
     values = np.array([step.objective for step in result.steps])
     decrease = f"{len(values)} CCCP step(s), from {values[0]:g} to {values[-1]:g}"
-    label = f"Objective of {result.name} over {time.name}: {decrease}."
-    axes = time.axis, _axis(float(values.min()), float(values.max()))
-    return _Series(label, (time.title, "Objective"), axes, time.values, values)
+    label = f"Objective of {result.name} over passes: {decrease}."
+    axes = _axis(0.0, float(passes.max())), _axis(float(values.min()), float(values.max()))
+    return _Series(label, (_PASSES, "Objective"), axes, passes, values)
 
 
-def _gap(result: ClassSummary, time: _TimeAxis) -> list[_Series]:
-    points = [(value, step.duality_gap) for value, step in zip(time.values, result.steps, strict=True)]
-    points = [(value, gap) for value, gap in points if gap is not None]
-    if not points:
+def _gap(result: ClassSummary, passes: Float64) -> list[_Series]:
+    gaps = np.array([step.duality_gap for step in result.steps], dtype=np.float64)  # None is NaN
+    known = ~np.isnan(gaps)
+    if not known.any():
         return []
-    times, gaps = np.array(points, dtype=np.float64).T
-    label = f"Duality gap of {result.name} over {time.name}, {gaps[-1]:.1e} at the end."
-    axes = time.axis, _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
-    return [_Series(label, (time.title, "Duality gap"), axes, times, gaps, height=_LOW_HEIGHT)]
+    gaps, x_axis = gaps[known], _axis(0.0, float(passes.max()))
+    label = f"Duality gap of {result.name} over passes, {gaps[-1]:.1e} at the end."
+    axes = x_axis, _axis(float(gaps.min(initial=0)), float(gaps.max(initial=0)))
+    return [_Series(label, (_PASSES, "Duality gap"), axes, passes[known], gaps, height=_LOW_HEIGHT)]
 
 
 def _plots(stack: Sequence[_Series]) -> tuple[Plot, ...]:
@@ -209,13 +192,6 @@ def _thinned(x: Float64, y: Float64) -> str:
         column = y[start:end]
         kept += sorted({start, start + int(column.argmin()), start + int(column.argmax()), end - 1})
     return " ".join(f"{x[i]:g},{y[i]:g}" for i in kept)
-
-
-def _steps_axis(steps: int) -> _Axis:
-    """Return the axis of steps 1..n with at most about seven labels."""
-    every = max(1, ceil(steps / 7))
-    ticks = tuple(float(step) for step in range(1, steps + 1, every))
-    return _Axis(0.5, steps + 0.5, ticks, tuple(f"{tick:.0f}" for tick in ticks))
 
 
 def _axis(low: float, high: float) -> _Axis:

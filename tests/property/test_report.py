@@ -62,7 +62,9 @@ def test_a_miss_of_half_overlap_is_never_too_large_and_too_small_at_once(window,
 
 @given(st.lists(finite, min_size=1, max_size=30))
 def test_every_step_is_drawn_inside_the_frame_and_ticks_are_told_apart(objectives):
-    (plot,) = training_plots(ClassSummary("x", steps=tuple(CccpStep(value) for value in objectives)))
+    (plot,) = training_plots(
+        ClassSummary("x", steps=tuple(CccpStep(value, passes=n) for n, value in enumerate(objectives)))
+    )
     assert len(plot.dots) == len(objectives)
     assert all(plot.left <= x <= plot.right and plot.top <= y <= plot.bottom for x, y in plot.dots)
     labels = [tick.label for tick in plot.y_ticks]

@@ -155,7 +155,7 @@ def named(name):
     """Contents in which everything that has a name has this one."""
     pixels = np.zeros((30, 40, 3), dtype=np.uint8)
     example = Example(name, lambda: pixels, [1, 2, 30, 20], 1.0, [[0, 0, 9, 9]], {name: [[5, 5, 9, 9]]}, name)
-    steps, curve = (CccpStep(2.0, 1e-3),), Curve([0.5], [1.0])
+    steps, curve = (CccpStep(2.0, 1e-3, 4.0),), Curve([0.5], [1.0])
     result = ClassSummary(name, 0.5, steps=steps, curve=curve, best=(example,), misses=(example,) * 9)
     some_set, more = SetSummary(name, 3, True, 5, {name: LabelCounts(1, 1, 1)}), {name: name}
     summary = RunSummary(name, name, (name,), name, some_set, some_set, name, 0.5, {name: 1}, more, more, {name: 1.0})
