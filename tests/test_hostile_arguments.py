@@ -74,7 +74,6 @@ def test_what_is_no_usable_number_is_refused(call, bad):
 def test_what_is_no_count_is_refused(bad):
     for call in (
         lambda: nms(BOXES, SCORES, limit=bad),
-        lambda: detect(SCORES, BOXES, max_before=bad),
         lambda: detect(SCORES, BOXES, max_after=bad),
     ):
         with pytest.raises(InputError, match="must be a whole number of 1 or more"):

@@ -40,15 +40,19 @@ def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: i
         If the threshold is not in [0, 1], or the limit is less than 1.
     """
     corners, values = scored_boxes(boxes, scores)
-    _check_limits(threshold, {"limit": limit})
-    return _kept(corners, _best_first(values), threshold, limit)
+    if not 0 <= as_number("the threshold of non-maximum suppression", threshold) <= 1:
+        raise InputError(f"the threshold of non-maximum suppression must be between 0 and 1, got {threshold}.")
+    if limit is not None:
+        check_count("limit", limit)
+    order = np.argsort(-values, kind="stable")
+    most = len(order) if limit is None else min(limit, len(order))
+    return np.asarray(order[_kernel.nms(np.ascontiguousarray(corners[order]), threshold, most)])
 
 
 def detect(
     scores: ArrayLike,
     boxes: ArrayLike,
     nms_threshold: float = 0.3,
-    max_before: int | None = None,
     max_after: int | None = 100,
 ) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, best first.
@@ -60,8 +64,6 @@ def detect(
         The windows.
     nms_threshold : float, default 0.3
         See `nms`.
-    max_before : int, optional
-        Number of best windows that enter suppression; None for all.
     max_after : int or None, default 100
         Maximum number of detections; None for all.
 
@@ -76,8 +78,7 @@ def detect(
         As `nms`.
     """
     corners, values = scored_boxes(boxes, scores)
-    _check_limits(nms_threshold, {"max_before": max_before, "max_after": max_after})
-    kept = _kept(corners, _best_first(values)[:max_before], nms_threshold, max_after)
+    kept = nms(corners, values, nms_threshold, limit=max_after)
     return corners[kept], values[kept]
 
 
@@ -87,25 +88,3 @@ def scored_boxes(boxes: ArrayLike, scores: ArrayLike) -> tuple[Float64, Float64]
     check_finite("boxes", corners)
     check_same_length("boxes", corners, "scores", values)
     return corners, values
-
-
-def _check_limits(threshold: float, limits: dict[str, int | None]) -> None:
-    """Raise InputError unless the threshold is in [0, 1] and every limit is None or at least 1."""
-    if not 0 <= as_number("the threshold of non-maximum suppression", threshold) <= 1:
-        raise InputError(f"the threshold of non-maximum suppression must be between 0 and 1, got {threshold}.")
-    for name, limit in limits.items():
-        if limit is not None:
-            check_count(name, limit)
-
-
-def _best_first(scores: Float64) -> Index:
-    """Return the order of descending scores; equal ones keep their order."""
-    return np.argsort(-scores, kind="stable")
-
-
-def _kept(boxes: Float64, order: Index, threshold: float, limit: int | None) -> Index:
-    """Return the kept part of `order`; the kernel receives sorted boxes, for sequential memory access."""
-    kept = _kernel.nms(
-        np.ascontiguousarray(boxes[order]), threshold, len(order) if limit is None else min(limit, len(order))
-    )
-    return np.asarray(order[kept])
