@@ -29,8 +29,7 @@ from lapsvm.errors import (
     WriteError,
 )
 from lapsvm.evaluation import read_results
-from lapsvm.features import open_external, read_header
-from lapsvm.features.extractors.networks import read_network_file
+from lapsvm.features import open_external, open_extractor, read_header
 from lapsvm.files import LARGEST, check_regular, is_named, open_regular, read_regular, write_atomically
 from lapsvm.model_files import stored_format
 from lapsvm.voc_files import read_objects
@@ -106,7 +105,7 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("windows/a.npz", lambda path: open_external(path.parent), MissingError),
         ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
         ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
-        ("a.onnx", read_network_file, MissingError),
+        ("a.onnx", lambda path: open_extractor(f"onnx:{path}"), MissingError),
     ],
 )
 def test_no_reader_waits_for_a_pipe(pipe, name, read, kind):

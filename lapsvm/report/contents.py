@@ -8,17 +8,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import as_floats, check_same_length
 from lapsvm.catalog import Pixels
+from lapsvm.detection import Reliability
 from lapsvm.errors import InputError, NotFiniteError
 from lapsvm.evaluation import check_entry
-
-if TYPE_CHECKING:
-    from lapsvm.detection import Reliability
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ class Contents:
     left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    reliability: "Mapping[str, Reliability]" = field(default_factory=dict)
+    reliability: Mapping[str, Reliability] = field(default_factory=dict)
     next_steps: tuple[NextStep, ...] = ()
     verified: tuple[str, ...] = ()
 

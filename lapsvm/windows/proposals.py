@@ -134,7 +134,8 @@ def propose(
     height, width = image.shape[:2]
     least = _default_side(method, height, width) if min_side is None else _check_side(min_side)
     boxes = METHODS[method](np.ascontiguousarray(image), mode, seed, threads)
-    kept = _at_most(_check_area(max_area), tidy(boxes, height, width, least), height, width)[:max_windows]
+    tidied = tidy(boxes, height, width, least)
+    kept = tidied[areas(tidied) <= _check_area(max_area) * (height * width)][:max_windows]
     return kept if len(kept) else middle(height, width, max_area)[None]
 
 
@@ -148,13 +149,6 @@ def middle(height: int, width: int, area: float) -> Float32:
     """Return the central box (4,) with the picture's proportions and the share `area` of its area."""
     margins = np.array([width, height]) * (1 - np.sqrt(area)) / 2
     return np.asarray(np.concatenate([margins, [width, height] - margins]), dtype=np.float32)
-
-
-def _at_most(area: float, boxes: Float32, height: int, width: int) -> Float32:
-    """Return the boxes that cover at most a share `area` of the picture."""
-    sides = (boxes[:, 2:] - boxes[:, :2]).astype(np.float64)
-    kept: Float32 = boxes[sides.prod(axis=1) <= area * (height * width)]
-    return kept
 
 
 def _check_area(area: float) -> float:

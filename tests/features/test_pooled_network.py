@@ -95,7 +95,7 @@ def test_contrast_and_surroundings_beside_exclude_each_other(path):
 
 
 def test_the_stride_is_known(path):
-    assert open_extractor(f"onnx:{path}").stride == 32
+    assert open_extractor(f"onnx:{path}").strides == (32,)
 
 
 def test_the_whole_picture_has_no_surroundings_to_take_away(path):

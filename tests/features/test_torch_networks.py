@@ -29,7 +29,7 @@ def test_pooled_features_of_a_factory_are_the_formula(nets):
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(5)
     net = nets.colours()
-    assert (extractor.dim, extractor.blocks, extractor.halves, extractor.stride) == (5, (5,), (False,), 32)
+    assert (extractor.dim, extractor.blocks, extractor.halves, extractor.strides) == (5, (5,), (False,), (32,))
     for box in BOXES[:2]:
         np.testing.assert_allclose(extractor(PICTURE, [box])[0], colours_formula(net, box), atol=1e-5)
 

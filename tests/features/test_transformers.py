@@ -50,7 +50,7 @@ def write(tmp_path, write_transformer):
 @pytest.mark.parametrize("size", [("h", "w"), (224, 224), (448, 224)], ids=str)
 def test_patches_and_tokens_before_them_are_found(write, patch, prefix, size):
     extractor = open_extractor(write(patch=patch, prefix=prefix, size=size))
-    assert extractor.stride == patch
+    assert extractor.strides == (patch,)
     assert (extractor.describe()["patch"], extractor.describe()["prefix"]) == (patch, prefix)
     assert extractor.blocks == (5,)
 

@@ -2,12 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
 from lapsvm.errors import DataError, import_optional
-from lapsvm.files import read_regular
 
 _QUIET = 4  # log fatal messages only: failures are raised as errors
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
@@ -35,17 +33,6 @@ class Network(Protocol):
         DataError
             If the network does not accept a picture of this size.
         """
-
-
-def read_network_file(path: str | Path) -> bytes:
-    """Return the content of a network's file.
-
-    Raises
-    ------
-    MissingError, DataError
-        If there is no such file, or it is too large.
-    """
-    return read_regular(path, "network")
 
 
 class RuntimeNetwork:

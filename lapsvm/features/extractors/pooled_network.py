@@ -27,7 +27,7 @@ from lapsvm.errors import NotFiniteError, OptionError
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
-from lapsvm.features.extractors.networks import Network, RuntimeNetwork, read_network_file
+from lapsvm.features.extractors.networks import Network, RuntimeNetwork
 from lapsvm.features.extractors.picture import Colours
 from lapsvm.features.extractors.specs import (
     Machine,
@@ -40,6 +40,7 @@ from lapsvm.features.extractors.specs import (
     whole_number,
     words,
 )
+from lapsvm.files import read_regular
 
 DEFAULT_SIZE = 640
 _read_size = whole_number(MULTIPLE, 8192)
@@ -166,11 +167,6 @@ class PooledNetwork:
         return tuple(output.cell[0] for output in self._outputs)
 
     @property
-    def stride(self) -> float:
-        """Pixels of what the network sees per row of its first map."""
-        return float(self.strides[0])
-
-    @property
     def blocks(self) -> tuple[int, ...]:
         """One part for each map: its channels, times two with the surroundings."""
         return tuple(output.channels * (1 + self._rules.beside) for output in self._outputs)
@@ -280,7 +276,7 @@ def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     if not spec.file:
         raise OptionError(f"a file must be named, as in {spec.kind}:network.onnx.")
     options = read_options(spec, OPTIONS)
-    content = read_network_file(spec.file)
+    content = read_regular(spec.file, "network")
     network = RuntimeNetwork(spec.file, content, machine.threads)
     weights = blake2b(content, digest_size=16).hexdigest()
     return PooledNetwork(network, weights, **options)

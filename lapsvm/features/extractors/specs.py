@@ -127,7 +127,7 @@ def limited(read: Callable[[str], Value], allows: Callable[[Value], object], rul
 
 def choice(*allowed: str) -> Callable[[str], str]:
     """Return the reader of one of a few words."""
-    return limited(word, lambda text: text in allowed, " or ".join(allowed))
+    return limited(str, lambda text: text in allowed, " or ".join(allowed))
 
 
 def several(*allowed: str) -> Callable[[str], tuple[str, ...]]:
@@ -139,11 +139,6 @@ def several(*allowed: str) -> Callable[[str], tuple[str, ...]]:
 def whole_number(low: int, high: int) -> Callable[[str], int]:
     """Return the reader of a whole number from `low` to `high`."""
     return limited(_whole, lambda value: low <= value <= high, f"a whole number from {low} to {high}")
-
-
-def word(text: str) -> str:
-    """Read any text."""
-    return text
 
 
 def words(text: str) -> str | tuple[str, ...]:

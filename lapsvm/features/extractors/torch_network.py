@@ -17,7 +17,7 @@ from lapsvm.errors import DataError, OptionError, import_optional
 from lapsvm.features.extractors.networks import cannot_take, one_line
 from lapsvm.features.extractors.pooled_network import OPTIONS as POOLED_OPTIONS
 from lapsvm.features.extractors.pooled_network import PooledNetwork
-from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number, word
+from lapsvm.features.extractors.specs import Machine, Spec, read_options, whole_number
 from lapsvm.files import read_regular
 
 # of torchvision's published networks, for pixels from 0 to 255
@@ -25,7 +25,7 @@ _COLOURS: dict[str, Any] = {
     "mean": (255 * 0.485, 255 * 0.456, 255 * 0.406),
     "scale": (1 / (255 * 0.229), 1 / (255 * 0.224), 1 / (255 * 0.225)),
 }
-_OPTIONS: dict[str, Callable[[str], Any]] = {"weights": word, "seed": whole_number(0, 2**32 - 1), **POOLED_OPTIONS}
+_OPTIONS: dict[str, Callable[[str], Any]] = {"weights": str, "seed": whole_number(0, 2**32 - 1), **POOLED_OPTIONS}
 
 
 def open_torch(spec: Spec, machine: Machine) -> PooledNetwork:

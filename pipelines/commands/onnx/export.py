@@ -16,9 +16,8 @@ from lapsvm.detection.onnx_file.content import network_passes
 from lapsvm.errors import OptionError, SettingsError
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
-from lapsvm.features.extractors.networks import read_network_file
 from lapsvm.features.extractors.specs import parse_spec
-from lapsvm.files import write_atomically
+from lapsvm.files import read_regular, write_atomically
 
 from ...results.boxes.known import known_boxes
 from ...run.context import RunContext
@@ -97,7 +96,7 @@ def _network(predictor: Predictor, texts: Sequence[str]) -> tuple[bytes, str]:
     spec = parse_spec(texts[0])
     if spec.kind == KIND:
         return network_file(), KIND
-    content = read_network_file(spec.file or "")
+    content = read_regular(spec.file or "", "network")
     first = predictor.extractor.describe()
     weights = first.get("weights") or first["parts"]["0"]["weights"]
     if blake2b(content, digest_size=16).hexdigest() != weights:
