@@ -39,12 +39,8 @@ class PreparedWindows:
     seen: PreparedPicture
     seen_boxes: Array
 
-    def features(self) -> Float32:
-        """Return the features of all windows, (n, d)."""
-        return self.seen(self.seen_boxes)
-
-    def features_of(self, windows: slice) -> Float32:
-        """Return the features of some windows."""
+    def features(self, windows: slice = slice(None)) -> Float32:
+        """Return the features of all windows, or of some, (n, d)."""
         return self.seen(self.seen_boxes[windows])
 
     def projected(self, components: Sequence[Float32]) -> "PreparedWindows":

@@ -150,8 +150,6 @@ def _check_strategies(mode: Mode) -> None:
 
 def searched_spaces(image: Planes, mode: Mode, threads: int) -> list[Space]:
     """Return what each colour space gives, in order, by up to `threads` threads."""
-    if threads == 1 or len(mode.spaces) == 1:
-        return [_space(image, space, mode) for space in mode.spaces]
     with ThreadPoolExecutor(min(threads, len(mode.spaces))) as pool:
         return list(pool.map(lambda space: _space(image, space, mode), mode.spaces))
 

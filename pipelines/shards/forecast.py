@@ -115,7 +115,7 @@ def _measured(
         if found is None:
             return record, None, 0.0
         start = time.perf_counter()
-        n_timed = len(found[0].features_of(fair_sample(found[0])))
+        n_timed = len(found[0].features(fair_sample(found[0])))
         rest = (len(found[0].boxes) / n_timed - 1) * (time.perf_counter() - start) if n_timed else 0.0
         return record, found, rest
 

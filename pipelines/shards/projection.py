@@ -130,7 +130,7 @@ def _fitted(
 
     def prepared(record: ImageRecord) -> tuple[PreparedWindows, str, Array] | None:
         found = ready.get(record.id) or prepare_record(record, context.settings, extractor)
-        return None if found is None else (*found, found[0].features_of(fair_sample(found[0])))
+        return None if found is None else (*found, found[0].features(fair_sample(found[0])))
 
     remaining = records[0 if begun is None else begun.samples :]
     with on_threads(context.reporter, "projection", prepared, remaining, context.threads) as (_, results):

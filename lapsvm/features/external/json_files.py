@@ -55,7 +55,7 @@ def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:
     by_picture: dict[str, list[Any]] = {}
     for number, entry in enumerate(proposals):
         if not isinstance(entry, dict) or not isinstance(entry.get("image_id"), int | str) or "bbox" not in entry:
-            raise ExternalFileError(f"{where}: entry {number} must have an image_id and a bbox, got {_shown(entry)}.")
+            raise ExternalFileError(f"{where}: entry {number} must have an image_id and a bbox, got {str(entry)[:80]}.")
         by_picture.setdefault(str(entry["image_id"]), []).append(entry)
     for key, entries in by_picture.items():
         if all(isinstance(entry.get("score"), int | float) for entry in entries):
@@ -63,8 +63,3 @@ def _grouped(proposals: Sequence[Any], where: str) -> dict[str, dict[str, Any]]:
                 raise ExternalFileError(f"{where}, picture {key}: scores must be numbers, got NaN.")
             entries.sort(key=lambda entry: -entry["score"])
     return {key: {"boxes": [entry["bbox"] for entry in entries]} for key, entries in by_picture.items()}
-
-
-def _shown(entry: Any) -> str:
-    """Return a summary of an entry for an error sentence."""
-    return f"the keys {', '.join(list(entry)[:9])}" if isinstance(entry, dict) else f"a {type(entry).__name__}"

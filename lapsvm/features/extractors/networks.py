@@ -63,7 +63,8 @@ class RuntimeNetwork:
         state = onnxruntime.capi.onnxruntime_pybind11_state
         check_self_contained(name, content)
         self._name = name
-        self._errors = tuple(kind for kind in vars(state).values() if _is_exception(kind))
+        kinds: list[Any] = [kind for kind in vars(state).values() if isinstance(kind, type)]
+        self._errors = tuple(kind for kind in kinds if issubclass(kind, Exception))
         self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -94,11 +95,6 @@ class RuntimeNetwork:
             return dict(zip(self._outputs, self._session.run(self._outputs, {self._input: batch}), strict=True))
         except (*self._errors, UnicodeDecodeError) as error:
             raise DataError(cannot_take(self._name, batch, error)) from None
-
-
-def _is_exception(kind: Any) -> bool:
-    """Return whether a module's member is an exception class."""
-    return isinstance(kind, type) and issubclass(kind, Exception)
 
 
 def one_line(error: Exception) -> str:

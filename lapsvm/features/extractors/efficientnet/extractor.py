@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from lapsvm.errors import DataError, DependencyError, LapsvmError, OptionError, install_extra
+from lapsvm.errors import DataError, DependencyError, OptionError, install_extra
 from lapsvm.features.extractors.efficientnet.architecture import MAPS, onnx_network
 from lapsvm.features.extractors.efficientnet.checkpoint import read_legacy_checkpoint
 from lapsvm.features.extractors.networks import RuntimeNetwork
@@ -39,8 +39,8 @@ def open_efficientnet(spec: Spec, machine: Machine) -> PooledNetwork:
         If a file is given, or an option or its value is not known.
     DependencyError
         If the package with the weights, onnx or ONNX Runtime is not installed.
-    DataError
-        If the package holds other weights.
+    MissingError, DataError
+        If the package lacks its weights, or holds others.
     """
     if spec.file is not None:
         raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
@@ -61,7 +61,7 @@ def network_file() -> bytes:
 
     Raises
     ------
-    DependencyError, DataError
+    DependencyError, MissingError, DataError
         See `open_efficientnet`.
     """
     return onnx_network(read_legacy_checkpoint(read_checkpoint_file()))
@@ -79,16 +79,13 @@ def read_checkpoint_file() -> bytes:
     ------
     DependencyError
         If the package is not installed.
-    DataError
+    MissingError, DataError
         If its checkpoint is not there, cannot be read, or is another one.
     """
     path = checkpoint_path()
     if path is None:
         raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
-    try:
-        content = read_regular(path, "checkpoint")
-    except LapsvmError as error:
-        raise DataError(f"package {PACKAGE} lacks its weights: {str(error).rstrip('.')}; {INSTALL_AGAIN}.") from None
+    content = read_regular(path, "checkpoint")
     found = sha256(content).hexdigest()
     if found != CHECKPOINT_SHA256:
         raise DataError(
