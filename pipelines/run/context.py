@@ -47,7 +47,7 @@ class RunContext:
     pass_counts : PassCounts or None
         Where training counts its passes.
     named : tuple of str
-        The extractors of this command line; those of settings files may not run code (see `trusted_code`).
+        The extractors of this command line; those of settings files may not run code (see `check_trusted`).
     stages : tuple of str
         All stages of the command, so that the first one can check for the later ones.
     metrics : tuple of "voc", "coco"

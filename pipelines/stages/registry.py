@@ -9,7 +9,7 @@ from typing import Any
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
-from lapsvm.features.trusted_code import check_trusted
+from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.parsing import named_extractors
 from ..results.figures.metrics import chosen_metrics

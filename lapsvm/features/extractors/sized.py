@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 
 from lapsvm.features.extractors.extractor import Concatenation, Extractor, open_extractor, sees_surroundings
 from lapsvm.features.extractors.pooled_network import PooledNetwork
-from lapsvm.features.extractors.specs import parse_spec
-from lapsvm.features.trusted_code import check_trusted
+from lapsvm.features.extractors.specs import check_trusted, parse_spec
 from lapsvm.settings import NetworkSettings
 
 COARSE = 24  # stride above which enlarged pictures improve a map; on finer maps they cost much and gain little

@@ -1,15 +1,22 @@
-"""Specs, the texts that name extractors: ``KIND[:FILE][?key=value&key=value]``, parsed strictly."""
+"""Specs, the texts that name extractors: ``KIND[:FILE][?key=value&key=value]``, parsed strictly, and trust in them.
 
-from collections.abc import Callable, Mapping
+An extractor ``torch:PACKAGE.MODULE:FACTORY`` imports a module and calls its factory. Somebody else may have written the
+text if it comes from a file: the ``run.toml`` of a run folder, a recipe, or a model. So the extractor must be named on
+this command line, or its module be listed in an environment variable.
+"""
+
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lapsvm.errors import OptionError
+from lapsvm.errors import OptionError, SettingsError
 
 Value = TypeVar("Value")
+TRUSTED = "LAPSVM_TRUSTED_MODULES"
 MAX_DIGITS = 18  # of a whole number in a text; Python refuses to read very long ones
 
 
@@ -189,3 +196,29 @@ one_or_three_positive_numbers = limited(
     lambda values: min(values) > 0,
     "one finite number greater than 0, or three with commas between them",
 )
+
+
+def check_trusted(extractors: Collection[str], named: Collection[str]) -> None:
+    """Raise SettingsError for an extractor that runs code but is neither `named` on the command line nor listed."""
+    trusted = {_factory(text) for text in named}
+    for text in extractors:
+        factory = _factory(text)
+        module = factory.partition(":")[0]
+        if factory and factory not in trusted and not _is_listed(module):
+            raise SettingsError(
+                f"extractor {text!r} comes from a file and runs code of module {module!r}, which is allowed only if "
+                f"--extractor names it on this command line, or the environment variable {TRUSTED} lists {module!r} "
+                "(modules or packages, separated by commas)."
+            )
+
+
+def _factory(text: str) -> str:
+    """Return the MODULE:FACTORY that an extractor runs, or ""."""
+    spec = parse_spec(text)
+    return (spec.file or "") if spec.kind == "torch" else ""
+
+
+def _is_listed(module: str) -> bool:
+    """Return whether the environment variable lists a module or a package that contains it."""
+    listed = [name.strip() for name in os.environ.get(TRUSTED, "").split(",") if name.strip()]
+    return any(module == name or module.startswith(f"{name}.") for name in listed)

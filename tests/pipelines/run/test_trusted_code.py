@@ -13,7 +13,7 @@ from lapsvm.pipelines.shards.extractors import open_settings_extractor
 
 from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError
-from lapsvm.features.trusted_code import LIST, check_trusted
+from lapsvm.features.extractors.specs import TRUSTED, check_trusted
 
 RUNS = "strange_nets.deep"
 SPEC = f"torch:{RUNS}:make"
@@ -28,7 +28,7 @@ def ran(tmp_path, monkeypatch):
     (package / "__init__.py").write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n")
     (package / "deep.py").write_text("def make():\n    return 3\n")
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.delenv(LIST, raising=False)
+    monkeypatch.delenv(TRUSTED, raising=False)
     yield mark
     for name in ("strange_nets", RUNS):
         sys.modules.pop(name, None)
@@ -62,7 +62,7 @@ def check_refused(line, ran):
     """Check that a line says what would be run, and both ways to allow it; nothing was run."""
     assert f"extractor '{SPEC}' comes from a file and runs code of module '{RUNS}'" in line
     assert "--extractor names it on this command line" in line
-    assert f"the environment variable {LIST} lists '{RUNS}'" in line
+    assert f"the environment variable {TRUSTED} lists '{RUNS}'" in line
     assert not ran.exists()
 
 
@@ -106,14 +106,14 @@ def test_a_model_runs_no_code(run_copy, picture, command, ran):
 @pytest.mark.parametrize("listed", [RUNS, "strange_nets", " other , strange_nets "])
 def test_a_module_on_the_users_list_is_run(strange, refused, monkeypatch, ran, listed):
     pytest.importorskip("torch")
-    monkeypatch.setenv(LIST, listed)
+    monkeypatch.setenv(TRUSTED, listed)
     assert f"factory {RUNS}:make must give a torch.nn.Module" in refused("extract", "--out", strange)
     assert ran.exists()
 
 
 @pytest.mark.parametrize("listed", ["", ",", "strange", "strange_nets.deeper", "deep", "strange_nets.deep:make", "*"])
 def test_a_list_holds_modules_and_packages_by_their_names_alone(listed, monkeypatch):
-    monkeypatch.setenv(LIST, listed)
+    monkeypatch.setenv(TRUSTED, listed)
     with pytest.raises(SettingsError, match="comes from a file"):
         check_trusted([SPEC], [])
 
