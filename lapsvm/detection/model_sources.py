@@ -15,8 +15,7 @@ from lapsvm.detection.detector import Detector, provenance_value
 from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.errors import InputError, MissingError, ModelFileError, SettingsError
 from lapsvm.features import Extractor, settings_difference
-from lapsvm.features.extractors.extractor import described_texts
-from lapsvm.features.extractors.sized import open_sized_extractor
+from lapsvm.features.extractors.extractor import described_texts, open_sized_extractor
 from lapsvm.files import NOT_PARSED, SMALL_FILE, read_regular
 from lapsvm.settings import DetectSettings, NetworkSettings, ProposalSettings
 from lapsvm.windows.proposals import WINDOWS_VERSION

@@ -5,8 +5,7 @@ from contextlib import suppress
 
 from lapsvm.errors import LapsvmError, OptionError
 from lapsvm.features import Extractor
-from lapsvm.features.extractors.extractor import sees_surroundings
-from lapsvm.features.extractors.sized import open_sized_extractor, open_sizes
+from lapsvm.features.extractors.extractor import open_sized_extractor, open_sizes, sees_surroundings
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 
 from ..run.settings import FeatureSettings, Settings

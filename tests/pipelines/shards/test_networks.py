@@ -13,8 +13,8 @@ from lapsvm.pipelines.shards.extractors import check_sizes
 from lapsvm.detection import Detector
 from lapsvm.errors import OptionError
 from lapsvm.features import open_extractor, open_shards
+from lapsvm.features.extractors.extractor import completed, open_sizes
 from lapsvm.features.extractors.networks import RuntimeNetwork
-from lapsvm.features.extractors.sized import completed, open_sizes
 from lapsvm.settings import NetworkSettings
 
 pytest.importorskip("onnxruntime")
