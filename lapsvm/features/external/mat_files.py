@@ -4,6 +4,7 @@ Version 7.3 is another format (HDF5), which is refused with the way out. SciPy r
 the process that reads them, so it does so in a process of its own, whose memory is limited on Linux.
 """
 
+import atexit
 import os
 import pickle
 import sys
@@ -159,23 +160,28 @@ class _Reader:
         self._lock = Lock()
         self._process: Popen[bytes] | None = None
         self._owner = 0
+        atexit.register(self._end)
 
     def ask(self, content: bytes, without: set[str]) -> dict[str, Any] | str:
         """Return the variables of a file, or what is wrong with it."""
         with self._lock:
             if self._process is None or self._owner != os.getpid():  # a fork must not share the pipes
                 self._process, self._owner = _started(), os.getpid()
-            process = self._process
             try:
-                return _exchanged(process, (content, without))
+                return _exchanged(self._process, (content, without))
             except BaseException as error:  # also Ctrl-C: the rest of this answer is none to the next file
-                self._process = None
-                process.kill()
-                with suppress(OSError), process:  # closes the pipes; a part of the request may be left in one
-                    pass
+                self._end()
                 if isinstance(error, EOFError | OSError | pickle.UnpicklingError):
                     return "it ends the process that reads it"
                 raise
+
+    def _end(self) -> None:
+        """End the process, unless it is that of the process that was forked to make this one."""
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()
+            with suppress(OSError), self._process:  # closes the pipes; a part of a request may be left in one
+                pass
+        self._process = None
 
 
 _READER = _Reader()

@@ -88,14 +88,13 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
     """
     folder = path if path.is_dir() else path.parent
     features = folder / "features.npy" if path.is_dir() else path
-    has_features = is_named(features)
     boxes = load_npy(folder / "boxes.npy", mapped=True)
     if boxes.ndim != 2:
         raise ExternalFileError(f"{path}: boxes must have shape (n, 4), got {boxes.shape}.")
     ids = _ids(folder / "ids.txt")
     offsets = _offsets(folder / "offsets.npy", len(ids), len(boxes))
     truth_file = folder / "gt.npy"
-    values = load_npy(features, mapped=True) if has_features else None
+    values = load_npy(features, mapped=True) if is_named(features) else None
     truth = load_npy(truth_file) if is_named(truth_file) else None
     for what, array in (("features", values), ("gt", truth)):
         if array is not None and array.shape[:1] != (len(boxes),):
