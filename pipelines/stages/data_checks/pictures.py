@@ -14,13 +14,9 @@ from ...run.context import RunContext
 from ...run.limits import listed
 from ...shards.jobs import left_out
 from ...shards.prefetch import on_threads
-from .class_names import misspellings
-from .duplicates import Hashed, contradiction_sentence
-from .summary import summary_sentences, too_small_classes
+from .summary import LISTED, Hashed, contradiction_sentence, misspellings, summary_sentences, too_small_classes
 
 PictureError = ImageError | MissingError
-LISTED = 10
-"""Pictures that one sentence names."""
 
 
 @dataclass

@@ -1,18 +1,31 @@
 """What a run says of its data before it extracts: counts per set and class, ignored files, suspicious labels."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
 
-from lapsvm.catalog import HEIC, HEIC_ADVICE, ImageRecord
+from lapsvm.catalog import HEIC, HEIC_ADVICE, NO_CLASS, ImageRecord, PresentClasses
 
 from ...fitting.fold_models import FOLDS_ADVICE
 from ...run.dataset import SHOWN, RunData, count_labels
 from ...run.limits import listed
 from ...run.settings import Settings
-from .class_names import misspellings
-from .duplicates import shown_classes
 
 UNREAD_PICTURES = frozenset({".gif", ".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg", ".psd", ".raw", ".cr2", ".nef"})
 """Kinds of ignored files that are pictures."""
+
+LISTED = 10
+"""Pictures, or pairs of pictures, that one sentence names."""
+
+NEAR, NEAR_SINGLE = 0.9, 0.66
+"""Least similarity (difflib's ratio) of a class's name to one that it may be a misspelling of.
+
+The second is for classes with one picture: that of "cta" to "cat".
+"""
+
+Hashed = tuple[ImageRecord, str]
+"""A picture, and the hash of its pixels."""
 
 
 def summary_sentences(data: RunData, left_out: Mapping[str, Collection[str]]) -> list[str]:
@@ -88,3 +101,55 @@ def _ignored_sentences(data: RunData) -> Iterator[str]:
         advice = f"; convert {' and '.join(convert)} to JPEG or PNG to use them" if convert else ""
         advice += f"; {HEIC_ADVICE}" if set(convert) & set(HEIC) else ""
         yield f"ignored files: {kinds}{advice}"
+
+
+def misspellings(data: RunData) -> dict[str, str]:
+    """Return class -> question, for classes with a name like that of a larger class, or of a folder of no class.
+
+    Case, spaces and signs aside; names with digits must be equal then: "class1" and "class11" are two.
+    """
+    counts = Counter[str]()
+    for records in data.records.values():
+        counts.update(count_labels(records)[0])
+    larger = {word: word for word in NO_CLASS} if data.dataset.name == "folder" else {}
+    found = {}
+    for name in sorted(data.dataset.classes, key=lambda one: (-counts[one], one)):
+        letters = "".join(filter(str.isalnum, name.casefold()))
+        least = 1.0 if any(map(str.isdigit, letters)) else NEAR_SINGLE if counts[name] == 1 else NEAR
+        if near := get_close_matches(letters, larger, 1, least):
+            found[name] = f"class {name!r} is learned as one of its own; is it a misspelling of {larger[near[0]]!r}?"
+        larger.setdefault(letters, name)
+    return dict(islice(found.items(), SHOWN))
+
+
+def contradiction_sentence(pictures: Iterable[Hashed]) -> str:
+    """Return a sentence on pictures with the same pixels and different labels; "" if there are none.
+
+    `pictures` are those of all sets.
+    """
+    groups: dict[str, list[ImageRecord]] = {}
+    for record, digest in pictures:
+        groups.setdefault(digest, []).append(record)
+    pairs = []
+    for first, *others in groups.values():
+        pairs += [(first, other) for other in others if shown_classes(other) != shown_classes(first)]
+    if not pairs:
+        return ""
+    described = listed([f"{_described(one)} and {_described(other)}" for one, other in pairs], LISTED, "; ")
+    return (
+        f"labels: pictures with the same pixels have different labels: {described}. Training takes each as a "
+        "picture of its own; delete all but one, and give one that shows several classes all its labels in a table "
+        "(--data csv)."
+    )
+
+
+def shown_classes(record: ImageRecord) -> frozenset[str]:
+    """Return the classes that a picture is positive for."""
+    labels = record.labels
+    if isinstance(labels, PresentClasses):
+        return labels.positive
+    return frozenset(name for name, value in labels.items() if value == 1)
+
+
+def _described(record: ImageRecord) -> str:
+    return f"{record.id} ({', '.join(sorted(shown_classes(record))) or 'no class'})"
