@@ -22,6 +22,18 @@ from ..run.context import RunContext
 from ..run.settings import Settings
 from .train import run as train_classes
 
+C_GRID = tuple(10.0**power for power in range(-3, 5))
+J_GRID = tuple(10.0**power for power in range(-4, 2))
+TRIM_GRID = tuple(tenths / 10 for tenths in range(10))
+
+
+def thesis_grids(learner: str) -> dict[str, Any]:
+    """Return the thesis's grids as settings, J and c where the learner has them."""
+    values: dict[str, Any] = {"train.C": C_GRID, "train.folds": 5, "train.path": True}
+    if learner == "latent_svm":
+        values |= {"train.J": J_GRID, "train.J_relative": True, "train.trim": TRIM_GRID}
+    return values
+
 
 def run(context: RunContext) -> None:
     """Train the classes that have no model yet, write tuning.json, and print the table.

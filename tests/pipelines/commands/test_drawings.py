@@ -4,8 +4,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.box_captions import LabelStyle, place_label, shown_name
-from lapsvm.pipelines.commands.draw import COLOURS, DrawnBox, draw_boxes, drawn_boxes, line_width
+from lapsvm.pipelines.commands.draw import (
+    COLOURS,
+    DrawnBox,
+    LabelStyle,
+    draw_boxes,
+    drawn_boxes,
+    line_width,
+    place_label,
+    shown_name,
+)
 from PIL import Image
 
 from lapsvm.detection.picture_scores import Detected

@@ -9,13 +9,13 @@ import time
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.commands.tune import C_GRID, J_GRID, TRIM_GRID, defaults
 from lapsvm.pipelines.fitting import trainer
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import Settings
 from lapsvm.pipelines.stages import train
+from lapsvm.pipelines.stages.tune import C_GRID, J_GRID, TRIM_GRID, thesis_grids
 
 from lapsvm.detection import Detector
 
@@ -44,9 +44,9 @@ def test_the_grids_are_the_thesiss():
     assert pytest.approx([1e-3, 1e-2, 1e-1, 1, 10, 100, 1000, 1e4]) == C_GRID
     assert pytest.approx([1e-4, 1e-3, 1e-2, 1e-1, 1, 10]) == J_GRID
     assert pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == TRIM_GRID
-    assert defaults("latent_svm")["train.J_relative"] is True
-    assert defaults("latent_svm")["train.trim"] == TRIM_GRID
-    assert "train.J" not in defaults("latent_rank_svm")
+    assert thesis_grids("latent_svm")["train.J_relative"] is True
+    assert thesis_grids("latent_svm")["train.trim"] == TRIM_GRID
+    assert "train.J" not in thesis_grids("latent_rank_svm")
 
 
 @pytest.mark.parametrize(

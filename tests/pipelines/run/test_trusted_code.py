@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import supervision
-from lapsvm.pipelines.commands import stage_verbs
+from lapsvm.pipelines.commands import verbs
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.settings import FeatureSettings
 from lapsvm.pipelines.shards.extractors import open_settings_extractor
@@ -152,7 +152,7 @@ def test_a_command_that_somebodys_code_ends_is_a_failure(run_copy, refused, monk
     def quits(*_):
         raise SystemExit(status)
 
-    monkeypatch.setattr(stage_verbs, "run_verb", quits)
+    monkeypatch.setattr(verbs, "run_verb", quits)
     assert f"ended the command with SystemExit({status!r})" in refused("report", "--out", run_copy)
 
 

@@ -148,7 +148,7 @@ def test_only_evaluation_opens_attached_boxes():
         "results/boxes/known",
         "results/evaluation",
         "compare/runs",
-        "commands/onnx/export",
+        "commands/export_onnx",
     }
     assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}

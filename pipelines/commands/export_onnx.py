@@ -1,7 +1,8 @@
-"""The detector of a run as one ONNX file, compared with the run's own before it appears."""
+"""The detector of a run as one ONNX file, compared with the run before it appears."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from importlib.metadata import metadata
 from pathlib import Path
@@ -9,26 +10,36 @@ from typing import Any
 
 import numpy as np
 
+from lapsvm.arrays import Float64
+from lapsvm.boxes import iou
 from lapsvm.catalog import ImageRecord
-from lapsvm.detection import Predictor
+from lapsvm.detection import Predictor, score_many
 from lapsvm.detection.onnx_file import FORMAT, FileContent, OnnxDetector, detector_file
 from lapsvm.detection.onnx_file.content import network_passes
-from lapsvm.errors import OptionError, SettingsError
+from lapsvm.detection.picture_scores import detect_windows
+from lapsvm.detection.prepared import prepare_windows
+from lapsvm.errors import DataError, OptionError, SettingsError
+from lapsvm.evaluation import Detections, evaluate_voc
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
+from lapsvm.windows.proposals import picture_windows
 
-from ...results.boxes.known import known_boxes
-from ...run.context import RunContext
-from ..export import checked_set
-from .comparison import Compared, compare_picture, summary
+from ..results.boxes.known import AnnotatedBoxes, known_boxes
+from ..run.context import RunContext
+from .export import checked_set
 
 COMPARED = 40  # pictures on which the file's own windows are measured
-_MOST = 100  # boxes per class, unless the caller of the file says otherwise
 EQUAL = 20  # of these, pictures on which the scores of given windows must be equal
+_TOLERANCE = 1e-4  # largest difference of two scores that are equal
+_SAME_PLACE = 0.5  # IoU of two best boxes that agree
+_MOST = 100  # boxes per class, unless the caller of the file says otherwise
 _ANNOTATIONS_ONLY = {"threshold": "--threshold", "per_class": "--per-class", "labelled_only": "--labelled-only",
                      "copy": "--copy"}  # fmt: skip
+
+_Found = list[tuple[Float64, Float64]]
+"""Boxes (m, 4) and scores (m,) of each class."""
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -73,12 +84,12 @@ def export_detector(options: Mapping[str, Any]) -> None:
     content = detector_file(_content(predictor), network, name, _metadata(predictor, network, name))
     detector = OnnxDetector(content)
     pictures = _spread(context.data.records[chosen_set])
-    compared: list[Compared] = []
+    compared: list[_Compared] = []
     with reporter.bar("compare", len(pictures), "pictures") as bar:
         for number, record in enumerate(pictures):
-            compared.append(compare_picture(predictor, detector, record, equal=number % (COMPARED // EQUAL) == 0))
+            compared.append(_compare_picture(predictor, detector, record, equal=number % (COMPARED // EQUAL) == 0))
             bar.step()
-    for line in summary(compared, [one.class_name for one in predictor.detectors], known_boxes(context, chosen_set)):
+    for line in _summary(compared, [one.class_name for one in predictor.detectors], known_boxes(context, chosen_set)):
         reporter.say(line)
     write_atomically(to, content)
     reporter.say(f"{to}: {len(content) / 1e6:.1f} MB, {len(predictor.detectors)} classes")
@@ -131,3 +142,103 @@ def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]
         "network_licence": licence,
         "network_sha256": sha256(network).hexdigest(),
     }
+
+
+# ---- the file beside the run: equal scores of given windows, and what its own windows cost ----
+@dataclass(frozen=True)
+class _Compared:
+    """One picture's detections by both.
+
+    Attributes
+    ----------
+    record : ImageRecord
+    predicted, exported : _Found
+        By the run's proposals, and by the file's own windows.
+    difference : float
+        The largest one of the scores of the run's proposals; NaN where they were not compared.
+    """
+
+    record: ImageRecord
+    predicted: _Found
+    exported: _Found
+    difference: float
+
+
+def _compare_picture(predictor: Predictor, detector: OnnxDetector, record: ImageRecord, *, equal: bool) -> _Compared:
+    """Return a picture's detections by both.
+
+    Raises
+    ------
+    DataError
+        If `equal` is asked for and the scores of the same windows differ by more than `_TOLERANCE`.
+    """
+    pixels = record.pixels()
+    windows = picture_windows(pixels, predictor.windows, predictor.seed)
+    picture = prepare_windows(pixels, windows, predictor.windows.max_side, predictor.extractor)
+    scores = score_many(predictor.detectors, picture.features())
+    difference = float("nan")
+    if equal:
+        difference = float(np.abs(detector.window_scores(pixels, picture.boxes) - scores).max(initial=0.0))
+        if not difference <= _TOLERANCE:
+            raise DataError(
+                f"the exported scores must equal the run's to {_TOLERANCE:g}, but those of picture {record.id!r} "
+                f"differ by {difference:.2g}; the file is not written."
+            )
+    own = [
+        detect_windows(scores[:, column], picture.boxes, settings)
+        for column, settings in enumerate(predictor.detection)
+    ]
+    return _Compared(record, own, detector.detect(pixels), difference)
+
+
+def _summary(compared: Sequence[_Compared], classes: Sequence[str], known: AnnotatedBoxes | None) -> Iterator[str]:
+    """Yield the lines that say how the file compares with the run."""
+    differences = [one.difference for one in compared if not np.isnan(one.difference)]
+    yield f"scores of given windows: largest difference {max(differences):.1g} in {len(differences)} pictures"
+    yield from _agreement(compared, classes)
+    if known is not None:
+        yield from _average_precision(compared, classes, known)
+
+
+def _agreement(compared: Sequence[_Compared], classes: Sequence[str]) -> Iterator[str]:
+    """Yield the share of pictures of each class where both best boxes are in the same place."""
+    same = [
+        iou(one.predicted[column][0][:1], one.exported[column][0][:1]).max(initial=0.0) >= _SAME_PLACE
+        for one in compared
+        for column, name in enumerate(classes)
+        if one.record.labels.get(name) == 1
+    ]
+    if same:
+        yield f"own windows: the best box of predict and of the file overlap by half in {sum(same)} of {len(same)}"
+
+
+def _average_precision(compared: Sequence[_Compared], classes: Sequence[str], known: AnnotatedBoxes) -> Iterator[str]:
+    """Yield the VOC AP of both, the mean over the classes that the pictures with known boxes show."""
+    inside = [one for one in compared if one.record.id in known.pictures]
+    ids = [one.record.id for one in inside]
+    truth = {name: {key: known.truth[name][key] for key in ids if key in known.truth[name]} for name in classes}
+    figures = []
+    for by_file in (False, True):
+        found = {
+            name: _detections(ids, [(one.exported if by_file else one.predicted)[column] for one in inside])
+            for column, name in enumerate(classes)
+        }
+        report = evaluate_voc(found, truth)
+        figures.append([report.classes[name].ap_area for name in classes])
+    pairs = [
+        (own, exported) for own, exported in zip(*figures, strict=True) if own is not None and exported is not None
+    ]
+    if pairs:
+        own, exported = np.mean(np.array(pairs, dtype=np.float64), axis=0)
+        yield (
+            f"own windows: VOC AP {exported:.3f} in {len(inside)} pictures, {exported - own:+.3f} from predict's "
+            f"{own:.3f}; give boxes to the file where that is too low"
+        )
+
+
+def _detections(ids: Sequence[str], found: _Found) -> Detections:
+    """Return one class's detections in pictures."""
+    names = tuple(name for name, (_, scores) in zip(ids, found, strict=True) for _ in scores)
+    return Detections(
+        names, np.concatenate([scores for _, scores in found]), np.concatenate([boxes for boxes, _ in found])
+    )
