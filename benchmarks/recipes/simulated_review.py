@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 from lapsvm.pipelines.fitting.verdicts import choice
-from lapsvm.pipelines.results.boxes.known import known_boxes
 from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.results.known_boxes import known_boxes
 from lapsvm.pipelines.review.order import random_order
 from lapsvm.pipelines.review.session import ReviewSession
 from lapsvm.pipelines.run.context import RunContext

@@ -26,7 +26,7 @@ from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.windows.proposals import picture_windows
 
-from ..results.boxes.known import AnnotatedBoxes, known_boxes
+from ..results.known_boxes import AnnotatedBoxes, known_boxes
 from ..run.context import RunContext
 from .export import checked_set
 

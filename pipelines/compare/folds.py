@@ -18,8 +18,7 @@ from ..fitting.fit import Constants
 from ..fitting.fold_models import held_out_folds
 from ..fitting.selection import Trial, fit_trials
 from ..fitting.training_bags import training_bags
-from ..results.detectors import load_detectors
-from ..results.inputs import trained_tasks
+from ..results.detectors import load_detectors, trained_tasks
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from .differences import add_holm, t_test_row

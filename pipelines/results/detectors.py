@@ -1,19 +1,30 @@
-"""The detectors of a run, one for each class."""
+"""The detectors of a run, one for each class, and whether they were made by its settings.
+
+Every stage that reads models gets them here: they are compared with the tasks that the settings ask for.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 
 from lapsvm.detection import Detector
+from lapsvm.features import ShardSet
 
 from ..fitting.tasks import (
     FitTask,
+    fit_tasks,
     is_refinement,
+    labels_provenance,
     stored_detector,
+    stored_provenance,
     training_difference,
+    training_settings,
     weights_hash,
 )
 from ..run.context import RunContext
+from ..run.dataset import label_vector
+from ..run.files import is_of_another_program
 from ..run.limits import unmet
-from .inputs import final_task, trained_tasks, training_shards
 
 
 def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:
@@ -68,3 +79,67 @@ def available_detectors(context: RunContext) -> dict[str, Detector]:
     """Return class -> the final detector, without classes whose file is missing or damaged."""
     found = {name: stored_detector(context.run.model(name)) for name in context.data.classes}
     return {name: detector for name, detector in found.items() if detector is not None}
+
+
+def trained_tasks(context: RunContext, shards: ShardSet | None) -> list[FitTask]:
+    """Return the task of every class's trained model, and in it the file that holds the model.
+
+    Without shards, as in a copy of a run, what they decide is assumed to be as the models have it.
+    """
+    tasks = _tasks_without_shards(context) if shards is None else fit_tasks(context, shards)
+    tasks = [replace(task, path=trained_file(context, task)) for task in tasks]
+    return [_with_unchanged_shards(context, task) for task in tasks] if shards is None else tasks
+
+
+def training_shards(context: RunContext) -> ShardSet | None:
+    """Return the shards of the training set; None if they are gone."""
+    name = context.train_set
+    return context.shards(name) if context.run.has_shards(name) else None
+
+
+def final_task(context: RunContext, trained: FitTask) -> FitTask:
+    """Return the task of a class's final model: that of its trained model, or of refinement of it.
+
+    The trained model is assumed to be unchanged if it is missing or damaged.
+    """
+    if not context.settings.refine.rounds:
+        return trained
+    final = context.run.model(trained.name)
+    model = stored_detector(trained.path)
+    first = (stored_provenance(final).get("training") or {}).get("first") if model is None else weights_hash(model)
+    refinement = {"refine": asdict(context.settings.refine), "first": first}
+    training = trained.provenance["training"] | refinement
+    verdicts = {**trained.reviews.labels_key, **trained.reviews.boxes_key}
+    changed = {"training": training, **({"verdicts": verdicts} if verdicts else {})}
+    return replace(trained, provenance=trained.provenance | changed, path=final)
+
+
+def trained_file(context: RunContext, task: FitTask) -> Path:
+    """Return the file of a class's trained model, which a run without refinement wrote as the final one.
+
+    If both kinds are there, the one made by the run's settings is returned.
+    """
+    final = context.run.model(task.name)
+    if not final.exists() or is_of_another_program(final) or is_refinement(stored_provenance(final)):
+        return task.path
+    is_current = not training_difference(stored_provenance(final), task)
+    return final if is_current or not task.path.exists() else task.path
+
+
+def _tasks_without_shards(context: RunContext) -> list[FitTask]:
+    records, training = context.data.records[context.train_set], training_settings(context)
+    tasks = []
+    for name in context.data.classes:
+        y = label_vector(records, name)
+        data = {} if context.settings.data.skip_bad else labels_provenance(y)
+        tasks.append(FitTask(name, y, {"training": training, "data": data}, context.trained_model(name)))
+    return tasks
+
+
+def _with_unchanged_shards(context: RunContext, task: FitTask) -> FitTask:
+    """Return a task with what missing shards decide as its model has it, or the model that was refined from it."""
+    path = task.path if task.path.exists() else context.run.model(task.name)
+    stored = stored_provenance(path)
+    data = {**stored.get("data", {}), **task.provenance["data"]}
+    unchanged = {"data": data, "shards": stored.get("shards", {})}
+    return replace(task, provenance={**task.provenance, **unchanged})

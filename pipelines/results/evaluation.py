@@ -20,8 +20,8 @@ from lapsvm.evaluation import (
 from lapsvm.evaluation.tables import Row
 
 from ..run.context import RunContext
-from .boxes.known import Truth, known_boxes
 from .detections import read_detections
+from .known_boxes import Truth, known_boxes
 
 NO_BOXES = "no boxes are known: detection AP and CorLoc are left out"
 

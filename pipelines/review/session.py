@@ -18,9 +18,8 @@ from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import ShardSet
 
 from ..fitting.verdicts.reviewed import ReviewedClass
-from ..results.detectors import load_detectors
+from ..results.detectors import load_detectors, training_shards
 from ..results.held_out import HeldOut, read_held_out
-from ..results.inputs import training_shards
 from ..results.verified import verified
 from ..run.context import RunContext
 from ..run.dataset import label_vector

@@ -4,7 +4,7 @@ from lapsvm.errors import SettingsError
 
 from ..fitting.selection import check_folds
 from ..fitting.tasks import FitTask, is_done, is_refinement, stored_provenance
-from ..results.inputs import final_task, trained_tasks, training_shards
+from ..results.detectors import final_task, trained_tasks, training_shards
 from ..run.context import RunContext
 
 

@@ -24,9 +24,8 @@ from ..fitting.tasks import FitTask, fitted_detector, has_other_verdicts, stored
 from ..fitting.training_bags import ContextPairs, stored_bags
 from ..fitting.verdicts import choice
 from ..fitting.verdicts.drawn_boxes import added_windows, wanted_windows
-from ..results.detectors import load_detectors
+from ..results.detectors import final_task, load_detectors, trained_tasks
 from ..results.held_out import ScoredPictures, calibrated, is_complete
-from ..results.inputs import final_task, trained_tasks
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.limits import unmet

@@ -15,8 +15,7 @@ from lapsvm.errors import OptionError
 from lapsvm.evaluation import write_json
 
 from ..fitting.history import CONSTANTS
-from ..results.detectors import load_detectors
-from ..results.inputs import trained_tasks, training_shards
+from ..results.detectors import load_detectors, trained_tasks, training_shards
 from ..results.tables import print_rows
 from ..run.context import RunContext
 from ..run.settings import Settings

@@ -18,7 +18,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read_exported
 from lapsvm.errors import DataError
 
-from ...results.boxes.picture_names import path_parts
+from ...results.picture_names import path_parts
 from ...run.limits import listed
 from ...run.verdicts import Box, Verdict, VerdictLog
 from ...shards.windows import UnusableError, run_pixels

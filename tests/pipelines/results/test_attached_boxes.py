@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.results.boxes.attached import attach_boxes
 from lapsvm.pipelines.results.evaluation import evaluate_set
+from lapsvm.pipelines.results.known_boxes import attach_boxes
 
 from lapsvm.catalog import ImageRecord, open_dataset
 from lapsvm.errors import AnnotationError, MissingError

@@ -60,7 +60,7 @@ def pictures(run, name=CLASS):
 
 def true_boxes(run, name=CLASS):
     """Return picture -> its objects."""
-    from lapsvm.pipelines.results.boxes.known import known_boxes
+    from lapsvm.pipelines.results.known_boxes import known_boxes
 
     session = ReviewSession(RunContext.opened(run, "review", quiet=True), name)
     return {picture: of.boxes for picture, of in known_boxes(session.context, "trainval").truth[name].items()}

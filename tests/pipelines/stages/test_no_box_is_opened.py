@@ -25,7 +25,7 @@ WITHOUT_BOXES = {
 # what may open annotations: evaluation, and the count of imported boxes that are objects
 OPENERS = {
     "commands/evaluate",
-    "results/boxes/known",
+    "results/known_boxes",
     "shards/annotated",
 }
 
@@ -145,14 +145,14 @@ def test_only_evaluation_opens_attached_boxes():
         word: {name for name, text in texts.items() if word in text} for word in ("known_boxes(", "attach_boxes(")
     }
     assert asking["known_boxes("] == {
-        "results/boxes/known",
+        "results/known_boxes",
         "results/evaluation",
         "compare/runs",
         "commands/export_onnx",
     }
-    assert asking["attach_boxes("] == {"results/boxes/attached", "results/boxes/known"}
+    assert asking["attach_boxes("] == {"results/known_boxes"}
     readers = {name for name, text in texts.items() if "voc_files" in text or "boxes=True" in text}
-    assert readers == {"results/boxes/attached", "commands/evaluate", "review/mended/formats"}
+    assert readers == {"results/known_boxes", "commands/evaluate", "review/mended/formats"}
 
 
 def test_only_what_evaluates_asks_for_boxes():

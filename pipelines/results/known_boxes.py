@@ -1,4 +1,7 @@
-"""Boxes of some pictures from a COCO file or a folder of VOC annotations, matched with the pictures of a run."""
+"""Boxes that evaluation may use: those of the data set, or with ``--boxes`` those of a file or folder.
+
+These are a COCO file or VOC annotations, with boxes of some pictures, matched with the pictures of the run.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +14,30 @@ from lapsvm.coco_files import Corners, fault_sentence, read_coco
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
-from ...run.limits import listed
+from ..run.context import RunContext
+from ..run.limits import listed
 from .picture_names import PictureMatches, match_pictures
 
+Truth = Mapping[str, Mapping[str, GroundTruth]]
+"""Class -> picture id -> objects."""
 Objects = list[tuple[str, Corners, bool]]  # class, corners, difficult
 Records = Mapping[str, Sequence[ImageRecord]]
+
+
+@dataclass(frozen=True)
+class AnnotatedBoxes:
+    """The boxes of one set.
+
+    Attributes
+    ----------
+    truth : Truth
+        With an entry for every picture of the set; an empty one for a picture whose boxes are not known.
+    pictures : frozenset of str
+        Pictures whose boxes are known.
+    """
+
+    truth: Truth
+    pictures: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,43 @@ class AttachedBoxes:
         """Return class -> picture id -> objects, empty for pictures that the annotations do not name."""
         known = self.pictures[set_name]
         return truth_by_class({record.id: known.get(record.id, []) for record in records}, classes)
+
+
+def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
+    """Return the boxes of a set, for evaluation alone; None if no box of the set is known.
+
+    With the setting ``data.boxes`` only the boxes of that file or folder count.
+
+    Raises
+    ------
+    AnnotationError
+        If annotations are broken, or those of ``data.boxes`` name no picture or no class of the run.
+    MissingError
+        If ``data.boxes`` does not exist.
+    """
+    records = context.data.records[set_name]
+    if context.settings.data.boxes:
+        attached = _attached(context)
+        pictures = frozenset(attached.pictures[set_name])
+        return AnnotatedBoxes(attached.truth(set_name, records, context.data.classes), pictures) if pictures else None
+    truth = context.data.dataset.ground_truth(set_name)
+    return None if truth is None else AnnotatedBoxes(truth, frozenset(record.id for record in records))
+
+
+def _attached(context: RunContext) -> AttachedBoxes:
+    """Return the boxes of ``data.boxes``, which are read once per command; its first call reports on them."""
+    if context.attached_boxes is None:
+        try:
+            attached = attach_boxes(context.settings.data.boxes, context.data.records, context.data.classes)
+        except AnnotationError as error:
+            raise AnnotationError(
+                f"{str(error).rstrip('.')}; evaluate with other --boxes, or with '' for none."
+            ) from None
+        for sentence in attached.sentences:
+            context.reporter.say(sentence)
+        context.attached_boxes = attached
+    boxes: AttachedBoxes = context.attached_boxes
+    return boxes
 
 
 def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> AttachedBoxes:

@@ -1,1 +1,0 @@
-"""Boxes that evaluation may use, and the pictures that they are of."""
