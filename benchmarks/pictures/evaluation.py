@@ -15,7 +15,7 @@ from time import process_time
 
 import cv2
 import numpy as np
-from lapsvm.pipelines.results.figures.draws import detection_figures
+from lapsvm.pipelines.results.draws import detection_figures
 
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector, nms, score_many

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.results.figures.draws import Figure, corloc_figure, detection_figures
+from lapsvm.pipelines.results.draws import Figure, corloc_figure, detection_figures
 from lapsvm.pipelines.run.settings import DetectSettings
 from pictures import Pictures
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lapsvm.pipelines.compare.differences import bootstrap_row
 from lapsvm.pipelines.compare.runs import MEASURES, ComparisonOptions, open_run, run_figures, shared_classes
-from lapsvm.pipelines.results.figures.draws import LEVEL, Figure, mean_figure
+from lapsvm.pipelines.results.draws import LEVEL, Figure, mean_figure
 from lapsvm.pipelines.results.tables import TITLES, difference_text, interval_text
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.ownership import table_files

@@ -1,11 +1,12 @@
-"""The settings that the options of a verb give."""
+"""The values that the options of a verb give."""
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lapsvm.errors import OptionError
+from lapsvm.errors import DependencyError, OptionError, install_extra
 
 from ..run.option import Option, Several
 from ..run.options import OPTIONS
@@ -120,6 +121,29 @@ def split_names(title: str, text: str, known: Collection[str] = ()) -> list[str]
         if name not in known:
             raise OptionError(f"{title} must name some of {', '.join(known)}, got {name!r}.")
     return names
+
+
+def chosen_metrics(text: str) -> tuple[str, ...]:
+    """Return which figures evaluation computes, by the comma list of ``--metrics``, checked before any work is done.
+
+    Raises
+    ------
+    OptionError
+        If a name is not known.
+    DependencyError
+        If COCO's evaluator is not installed.
+    """
+    names = tuple(split_names("option --metrics", text, ("voc", "coco")))
+    if "coco" in names and not _is_installed("faster_coco_eval"):
+        raise DependencyError(f"COCO's figures need faster-coco-eval: {install_extra('coco')}.")
+    return names
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # sys.modules holds None for it
+        return False
 
 
 def _item(option: Option, text: str) -> Any:

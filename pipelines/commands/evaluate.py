@@ -10,7 +10,7 @@ from lapsvm.errors import OptionError, StageError
 from lapsvm.evaluation import class_table, coco_evaluation, coco_rows, evaluate_voc, read_results, write_json
 from lapsvm.voc_files import read_objects
 
-from ..results.figures.metrics import chosen_metrics
+from ..cli.parsing import chosen_metrics
 from ..results.tables import print_table
 from ..run.options import options_of
 from ..run.progress import Reporter

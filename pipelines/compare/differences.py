@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from lapsvm.arrays import Float64
 from lapsvm.evaluation import bootstrap_difference, holm, paired_t_test
 
-from ..results.figures.draws import LEVEL, Figure, mean_figure
+from ..results.draws import LEVEL, Figure, mean_figure
 
 Difference = dict[str, Any]
 

@@ -17,8 +17,8 @@ from lapsvm.errors import OptionError, SettingsError, StageError
 from lapsvm.evaluation import draw_pictures, write_json
 from lapsvm.files import write_atomically
 
+from ..results.draws import LEVEL, Figure, class_figures
 from ..results.evaluation import evaluate_set
-from ..results.figures.draws import LEVEL, Figure, class_figures
 from ..results.known_boxes import known_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext

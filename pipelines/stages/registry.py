@@ -11,8 +11,7 @@ from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 from lapsvm.features.extractors.specs import check_trusted
 
-from ..cli.parsing import named_extractors
-from ..results.figures.metrics import chosen_metrics
+from ..cli.parsing import chosen_metrics, named_extractors
 from ..run.checks import check_settings
 from ..run.context import RunContext
 from ..run.files import check_apart, check_folders_apart

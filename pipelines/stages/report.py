@@ -24,9 +24,9 @@ from ..fitting.history import read_history
 from ..fitting.selection import undecided_message
 from ..results.detectors import trained_classes
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.figures.set_entry import set_entry, stored_entry
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import class_examples, disagreements, misses, shown_set
+from ..results.set_entry import set_entry, stored_entry
 from ..results.verified import verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector

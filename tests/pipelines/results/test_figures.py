@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lapsvm.pipelines.results.draws import DRAWS, detection_figures, held_out_intervals
 from lapsvm.pipelines.results.evaluation import evaluate_set
-from lapsvm.pipelines.results.figures.draws import detection_figures
-from lapsvm.pipelines.results.figures.intervals import DRAWS, held_out_intervals
-from lapsvm.pipelines.results.figures.set_entry import set_entry, stored_entry
+from lapsvm.pipelines.results.set_entry import set_entry, stored_entry
 from lapsvm.pipelines.results.tables import _errors_line
 from lapsvm.pipelines.results.unseen import Unseen
 from lapsvm.pipelines.run.context import RunContext

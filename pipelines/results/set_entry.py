@@ -22,12 +22,12 @@ from lapsvm.evaluation import (
 )
 from lapsvm.evaluation.tables import Row
 
-from ...run.checked_files import read_json
-from ...run.context import RunContext
-from ..detectors import available_detectors
-from ..evaluation import SetEvaluation
-from ..unseen import Unseen
-from .intervals import held_out_intervals, set_intervals
+from ..run.checked_files import read_json
+from ..run.context import RunContext
+from .detectors import available_detectors
+from .draws import held_out_intervals, set_intervals
+from .evaluation import SetEvaluation
+from .unseen import Unseen
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""

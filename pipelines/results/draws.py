@@ -1,0 +1,158 @@
+"""Figures of a set's classes on its pictures and on bootstrap draws of them, and their intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation import Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
+from lapsvm.evaluation.tables import mean
+from lapsvm.evaluation.voc import ClassCorLoc, ClassResult
+
+from .evaluation import SetEvaluation
+from .held_out import HeldOut
+
+LEVEL = 0.95
+"""Confidence level of all intervals."""
+Counts = NDArray[np.integer]  # (draws, pictures): how often each draw has each picture
+DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of one run and class: its value on the pictures, and on every draw of them."""
+
+    value: float | None
+    draws: Float64
+
+
+def detection_figures(
+    result: ClassResult, detections: Detections, truth: Mapping[str, GroundTruth], ids: Sequence[str], counts: Counts
+) -> dict[str, Figure]:
+    """Return the detection APs of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
+    positions = {image: position for position, image in enumerate(ids)}
+    images = detections.image_ids.numbers_in(positions)[result.order]
+    npos = [int((~np.asarray(truth[image].difficult, dtype=bool)).sum()) for image in ids]
+    points, areas = detection_ap_draws(result.matches.outcome, images, npos, counts)
+    return {"ap_11point": Figure(result.ap_11point, points), "ap_area": Figure(result.ap_area, areas)}
+
+
+def corloc_figure(result: ClassCorLoc, ids: Sequence[str], counts: Counts) -> Figure:
+    """Return the CorLoc of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
+    positions = {image: position for position, image in enumerate(ids)}
+    return Figure(result.corloc, share_draws(result.hits, [positions[image] for image in result.image_ids], counts))
+
+
+def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> Figure:
+    """Return the image-level AP of one class; pictures without a window are not ranked."""
+    best = evaluation.detections[name].best_scores()
+    labels = [evaluation.records[image].labels.get(name, 0) if image in best else 0 for image in ids]
+    return Figure(evaluation.image_ap[name], image_ap_draws([best.get(image, 0.0) for image in ids], labels, counts))
+
+
+def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
+    """Return the figures of one class: of a training set with boxes CorLoc, of other sets the APs."""
+    if evaluation.corloc is not None:
+        return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
+    figures: dict[str, Figure] = {}
+    if evaluation.voc is not None and evaluation.truth is not None:
+        result, truth = evaluation.voc.classes[name], evaluation.truth[name]
+        figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
+    return figures | {"image_ap": image_ap_figure(evaluation, name, ids, counts)}
+
+
+def mean_figure(figures: Sequence[Figure]) -> Figure:
+    """Return the mean of the figures that are defined, on the pictures and on every draw."""
+    draws = np.stack([figure.draws for figure in figures])
+    defined = ~np.isnan(draws)
+    sums, sizes = np.where(defined, draws, 0.0).sum(axis=0), defined.sum(axis=0)
+    means = np.divide(sums, sizes, out=np.full(len(sums), np.nan), where=sizes > 0)
+    return Figure(mean(figure.value for figure in figures), means)
+
+
+def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> dict[str, Any] | None:
+    """Return the intervals of a set's figures.
+
+    The training set's image-level AP is left out: an interval over the pictures that a model has seen says nothing
+    about other pictures.
+
+    Parameters
+    ----------
+    evaluation : SetEvaluation
+    seed : int
+    trained_on : bool
+        Whether it is the training set.
+
+    Returns
+    -------
+    dict or None
+        See `_intervals`; None for a training set without boxes.
+    """
+    if trained_on and evaluation.corloc is None:
+        return None
+    ids = list(evaluation.records)
+    counts = draw_pictures(len(ids), DRAWS, seed)
+    return _intervals({name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}, seed)
+
+
+def held_out_intervals(
+    held_out: Mapping[str, HeldOut], truth: Mapping[str, Mapping[str, GroundTruth]] | None, seed: int
+) -> dict[str, Any]:
+    """Return the intervals of the held-out figures over the training pictures.
+
+    Parameters
+    ----------
+    held_out : mapping of class name to HeldOut
+    truth : ground truth of the training set, or None
+        Without it there is no CorLoc.
+    seed : int
+
+    Returns
+    -------
+    dict
+        See `_intervals`.
+    """
+    ids = list(dict.fromkeys(image for of_class in held_out.values() for image in of_class.ids))
+    counts = draw_pictures(len(ids), DRAWS, seed)
+    positions = {image: position for position, image in enumerate(ids)}
+    figures: dict[str, dict[str, Figure]] = {}
+    for name, of_class in held_out.items():
+        drawn = counts[:, [positions[image] for image in of_class.ids]]
+        figures[name] = {"image_ap": Figure(of_class.image_ap, image_ap_draws(of_class.score, of_class.y, drawn))}
+        if truth is not None:
+            figures[name]["corloc"] = corloc_figure(of_class.corloc(name, truth[name]), ids, counts)
+    return _intervals(figures, seed)
+
+
+def _intervals(figures: Mapping[str, Mapping[str, Figure]], seed: int) -> dict[str, Any]:
+    """Return the intervals of the classes, and of their mean, because all classes share the draws.
+
+    {"level", "draws", "seed", "classes": {name: {measure: {"low", "high"}}}, "mean": {measure: {"low", "high"}}}; None
+    in place of an interval where the figure is undefined.
+    """
+    measures = dict.fromkeys(measure for of_class in figures.values() for measure in of_class)
+    means = {measure: mean_figure([of_class[measure] for of_class in figures.values()]) for measure in measures}
+    return {
+        "level": LEVEL,
+        "draws": DRAWS,
+        "seed": seed,
+        "classes": {name: _row(of_class) for name, of_class in figures.items()},
+        "mean": _row(means),
+    }
+
+
+def _row(figures: Mapping[str, Figure]) -> dict[str, dict[str, float] | None]:
+    return {measure: interval(figure) for measure, figure in figures.items()}
+
+
+def interval(figure: Figure) -> dict[str, float] | None:
+    """Return the percentile interval of a figure over its draws; None where it is undefined."""
+    drawn = figure.draws[~np.isnan(figure.draws)]
+    if figure.value is None or not len(drawn):
+        return None
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return {"low": low, "high": high}

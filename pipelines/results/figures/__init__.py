@@ -1,1 +1,0 @@
-"""The figures of a run: what evaluation.json holds, with intervals and thresholds."""
