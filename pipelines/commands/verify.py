@@ -13,10 +13,10 @@ from lapsvm.features import load_projection, read_header
 from ..fitting.fold_models import FoldModels
 from ..results.held_out import HeldOut
 from ..run.dataset import moved, open_run_data
-from ..run.files import is_of_another_program
 from ..run.folder import RunFolder
+from ..run.ownership import is_of_another_program
 from ..run.progress import Reporter
-from ..shards.integrity import FileCheck, check_shard, failed_checks
+from ..shards.jobs import FileCheck, check_shard, failed_checks
 
 
 def verify_run(options: Mapping[str, Any], threads: int) -> None:

@@ -22,8 +22,7 @@ from ..results.evaluation import evaluate_set
 from ..results.known_boxes import known_boxes
 from ..run.checks import check_settings
 from ..run.context import RunContext
-from ..run.files import check_outside
-from ..run.ownership import table_files
+from ..run.ownership import check_outside, table_files
 from .differences import measure_table
 from .folds import compare_folds
 from .plot import comparison_svg

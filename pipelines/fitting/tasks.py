@@ -15,7 +15,7 @@ from lapsvm.latent import LatentSolution
 
 from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash, label_vector
-from ..run.files import is_of_another_program
+from ..run.ownership import is_of_another_program
 from ..shards.importing import imported_content
 from .verdicts.reviewed import ReviewedClass, Reviews, mended_labels
 

@@ -23,8 +23,8 @@ from ..fitting.tasks import (
 )
 from ..run.context import RunContext
 from ..run.dataset import label_vector
-from ..run.files import is_of_another_program
 from ..run.limits import unmet
+from ..run.ownership import is_of_another_program
 
 
 def load_detectors(context: RunContext, stage: str, tasks: Sequence[FitTask] | None = None) -> list[Detector]:

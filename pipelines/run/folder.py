@@ -36,9 +36,8 @@ from lapsvm.evaluation import result_name
 from lapsvm.files import SMALL_FILE, read_regular, write_atomically
 
 from .checked_files import read_json
-from .files import check_is_run
 from .folder_lock import locked
-from .ownership import OwnedFiles
+from .ownership import OwnedFiles, check_is_run
 from .settings import Settings
 
 COMPETITION = "comp3"  # the devkit's competition 3: trained on what the challenge provides

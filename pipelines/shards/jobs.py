@@ -1,8 +1,9 @@
 """The shards of one set: which of them have to be made, and making them on threads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -10,17 +11,27 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.errors import ImageError, SettingsError, ShardError
-from lapsvm.features import PictureWindows, ShardHeader, assemble_shard, check_settings, read_header, write_shard
+from lapsvm.errors import ImageError, LapsvmError, MissingError, SettingsError, ShardError
+from lapsvm.features import (
+    PictureWindows,
+    ShardHeader,
+    assemble_shard,
+    check_settings,
+    read_header,
+    read_shard,
+    write_shard,
+)
 from lapsvm.files import write_atomically
 
 from ..run.context import RunContext
 from ..run.progress import Reporter
-from .integrity import check_shard, damage, failed_checks
 from .placement import Placement, ShardJob, placed, write_kept
 from .prefetch import on_threads, prefetched
 
 Picture = TypeVar("Picture", bound=PictureWindows)
+Check = Callable[[Path], object]
+FileCheck = tuple[Path, Check]
+check_shard: Check = partial(read_shard, mapped=True)  # every byte is read, none is kept
 
 
 class ShardJobs(Generic[Picture]):
@@ -195,3 +206,20 @@ def make_shards(
 def count_windows(pictures: Sequence[PictureWindows | None]) -> int:
     """Return the number of windows of the pictures that are not left out."""
     return sum(np.shape(picture.boxes)[0] for picture in pictures if picture is not None)
+
+
+def failed_checks(reporter: Reporter, title: str, jobs: Sequence[FileCheck], threads: int) -> list[tuple[Path, str]]:
+    """Return the files that fail their check, each with the reason."""
+    with on_threads(reporter, title, lambda job: damage(*job), jobs, threads, "files") as (_, results):
+        return [(path, reason) for (path, _), reason in results if reason is not None]
+
+
+def damage(path: Path, check: Check) -> str | None:
+    """Return what is wrong with a file, or None; a picture that cannot be read is raised: it does not decide."""
+    try:
+        check(path)
+    except (ImageError, MissingError):
+        raise
+    except LapsvmError as error:
+        return str(error)
+    return None

@@ -5,22 +5,24 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
+from lapsvm.errors import MissingError
+from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.parsing import chosen_metrics, named_extractors
 from ..run.checks import check_settings
 from ..run.context import RunContext
-from ..run.files import check_apart, check_folders_apart
 from ..run.folder import RunFolder
+from ..run.ownership import check_apart, check_folders_apart
 from ..run.progress import Reporter
 from ..run.recipes import resolved, sizes_are_open
 from ..run.settings import Settings
 from ..run.verdicts import merge_verdicts
-from .data_checks.places import RELOCATABLE, check_places, record_places
 
 Stage = Callable[[RunContext], None]
 FIRST_STAGES = ("extract", "import")
@@ -32,6 +34,8 @@ USED_TABLES: dict[str, tuple[str, ...]] = {
     "detect": (*_SHARD_TABLES, "train", "refine"),
 }
 """Stage -> the tables of settings that earlier stages have used already."""
+RELOCATABLE = ("data.root", "data.boxes")
+"""The settings that a later stage may set, because files have moved."""
 
 
 def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -59,7 +63,7 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
-    places = check_places(context, old, values)
+    places = _new_places(context, old, values)
     if line:
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
@@ -68,8 +72,8 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         check_outputs(context)
         if options.get("verdicts"):
             merge_verdicts(run, options["verdicts"])
-        if names[0] not in FIRST_STAGES:
-            record_places(context, old, places)
+        if names[0] not in FIRST_STAGES and places:
+            run.save_settings(old.with_values(places), context.command_line)
         for name in names:
             run_stage(name, context)
         if len(names) > 1:
@@ -131,3 +135,34 @@ def check_outputs(context: RunContext) -> None:
     if "report" in context.stages:
         outputs.append(run.page)
     run.files.check(outputs)
+
+
+def _new_places(context: RunContext, old: Settings, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return where files are now: the data, if they have moved, and boxes for evaluation.
+
+    `old` are the settings of the run folder, `values` those that the command line gives. Raises MissingError if the
+    boxes are not there, or a picture of the run is not in the new folder of the data.
+    """
+    before = old.flat()
+    new = {name: values[name] for name in RELOCATABLE if values.get(name, before[name]) != before[name]}
+    boxes = new.get("data.boxes")
+    if boxes and not Path(boxes).exists():
+        raise MissingError(f"boxes {boxes} are not there; --boxes names a COCO file or a folder of VOC files.")
+    made_again = context.redo and context.stages[0] in FIRST_STAGES
+    if "data.root" in new and before["data.root"] and not made_again:
+        _check_pictures(context)
+    return new
+
+
+def _check_pictures(context: RunContext) -> None:
+    """Raise MissingError if a picture of the run's shards is not in the data set."""
+    for set_name, records in context.data.records.items():
+        folder = context.run.shards(set_name)
+        ids = {record.id for record in records}
+        stored = open_shards(folder).image_ids if any(folder.glob("*.safetensors")) else ()
+        missing = [image_id for image_id in stored if image_id not in ids]
+        if missing:
+            raise MissingError(
+                f"data folder {context.settings.data.root} must have the pictures of the run, but lacks "
+                f"{len(missing):,} of set {set_name!r}, such as {missing[0]!r}; use another --out for other pictures."
+            )

@@ -1,13 +1,17 @@
-"""What extraction and import share: checking, claiming and making the shards of every set."""
+"""What extraction and import share: checking what is there, claiming and making the shards of every set."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lapsvm.errors import SettingsError
+
+from ..fitting.selection import check_folds
+from ..fitting.tasks import FitTask, is_done, is_refinement, stored_provenance
+from ..results.detectors import final_task, trained_tasks, training_shards
 from ..run.context import RunContext
 from ..shards.jobs import Picture, ShardJobs, make_shards
 from ..shards.placement import ShardJob
-from .model_checks import check_models
 
 Make = Callable[[RunContext, ShardJobs[Picture], Sequence[ShardJob], str, dict[str, Any]], None]
 ToDo = Mapping[str, list[ShardJob]]
@@ -21,7 +25,7 @@ def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], ot
     to_do = {name: jobs.to_do(context.reporter, f"check {name}", context.threads) for name, jobs in sets.items()}
     kept = [path for name, jobs in sets.items() for path in jobs.carried_over(to_do[name])]
     old = [path for jobs in sets.values() for path in jobs.stale()]
-    check_models(context, shards_are_done=not (any(to_do.values()) or kept or old))
+    _check_models(context, shards_are_done=not (any(to_do.values()) or kept or old))
     new = [*(path for jobs in to_do.values() for path, _ in jobs), *kept, *others]
     context.run.files.check([*old, *new])  # the last check: from here on files are written
     context.run.remove(old)
@@ -47,3 +51,32 @@ def make_set(
         jobs.carry_over(path)
     with context.timed(title) as counts:
         make(context, jobs, to_do, title, counts)
+
+
+def _check_models(context: RunContext, shards_are_done: bool) -> None:
+    """Raise SettingsError if there are models made with other settings, unless they are made again (--redo).
+
+    Other pictures or labels of the same training set are no other settings: models are then trained again.
+
+    Raises OneClassError if a class has too few pictures for training. With `shards_are_done` models are compared with
+    the shards, too.
+    """
+    tasks = trained_tasks(context, training_shards(context) if shards_are_done else None)
+    if "train" in context.stages:
+        check_folds(context.settings, {task.name: task.y for task in tasks})
+    before = context.run.settings().data.train_set
+    for task in tasks if not context.redo else ():
+        _check_train_set(context, task, before)
+        is_done(task)
+        if context.settings.refine.rounds and is_refinement(stored_provenance(context.run.model(task.name))):
+            is_done(final_task(context, task))
+
+
+def _check_train_set(context: RunContext, task: FitTask, before: str) -> None:
+    """Raise SettingsError if a model was trained on another set of the run."""
+    now = context.train_set
+    if task.path.exists() and before != now:
+        raise SettingsError(
+            f"{task.path} was trained with data.train_set {before!r} instead of {now!r}; use another --out, or --redo "
+            "to train again."
+        )
