@@ -16,8 +16,7 @@ from pathlib import Path
 from lapsvm.catalog import NO_CLASS, PICTURE_SUFFIXES
 from lapsvm.errors import LabelsError
 
-from .ignored import count_ignored
-from .labelled import LabelledPictures, labelled_records
+from .labelled import LabelledPictures, count_ignored, labelled_records
 from .names import SET_NAMES, check_file_name, check_folder, choose_classes
 
 SUFFIXES = frozenset(PICTURE_SUFFIXES)

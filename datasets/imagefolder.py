@@ -25,8 +25,7 @@ from lapsvm.errors import AnnotationError, LabelsError, MissingError
 from lapsvm.files import NOT_PARSED, is_named, read_regular
 
 from .folder import SUFFIXES
-from .ignored import count_unnamed
-from .labelled import labelled_records
+from .labelled import count_unnamed, labelled_records
 from .labels_csv import delimiter
 from .names import check_file_name, check_folder, check_picture_path, check_set, choose_classes, image_id_of, order_sets
 

@@ -1,6 +1,8 @@
-"""Data sets of labelled pictures without boxes."""
+"""Data sets of labelled pictures without boxes, and the files in their folders that a reader ignores."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +10,8 @@ from lapsvm.catalog import GroundTruth, ImageRecord, PresentClasses
 from lapsvm.errors import LabelsError
 
 from .names import check_set, image_id_of, order_sets
+
+HIDDEN, BARE, UNNAMED = "hidden", "without a suffix", "pictures in no row of the table"
 
 
 @dataclass(frozen=True)
@@ -77,3 +81,58 @@ def labelled_records(pictures: Iterable[tuple[str, Path, set[str]]], classes: Se
             raise LabelsError(f"picture {path} must differ from {other} in more than its suffix: ids leave it out.")
         records[image_id] = ImageRecord(image_id, path, PresentClasses(shared_classes, positive))
     return list(records.values())
+
+
+def count_ignored(root: Path, suffixes: frozenset[str], depth: int) -> dict[str, int]:
+    """Return kind -> number of files in a folder that are no pictures, the most frequent kind first.
+
+    Parameters
+    ----------
+    root : Path
+    suffixes : frozenset of str
+        Suffixes of pictures, in lower case.
+    depth : int
+        Levels of subfolders that are read. Links are followed, hidden folders are not read.
+
+    Returns
+    -------
+    dict of str to int
+        A kind is a suffix in lower case, "hidden" (files and folders whose name starts with a dot) or "without a
+        suffix".
+    """
+    counts = Counter(kind for kind in _kinds(root, depth) if kind not in suffixes)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def count_unnamed(root: Path, named: Collection[Path], suffixes: frozenset[str]) -> dict[str, int]:
+    """Return the number of pictures below a folder that a table does not name, as {kind: number}; {} for none.
+
+    Parameters
+    ----------
+    root : Path
+    named : collection of Path
+        The pictures that the table names.
+    suffixes : frozenset of str
+        Suffixes of pictures, in lower case.
+    """
+    known = {os.path.normpath(path) for path in named}
+    count = sum(
+        _kind(name) in suffixes and os.path.normpath(os.path.join(folder, name)) not in known
+        for folder, _, names in os.walk(root)
+        for name in names
+    )
+    return {UNNAMED: count} if count else {}
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a file by its name."""
+    return HIDDEN if name.startswith(".") else os.path.splitext(name)[1].lower() or BARE
+
+
+def _kinds(folder: Path, depth: int) -> Iterator[str]:
+    """Yield the kind of each file, and "hidden" for each hidden folder."""
+    for entry in os.scandir(folder):
+        if entry.name.startswith(".") or not entry.is_dir():
+            yield _kind(entry.name)
+        elif depth:
+            yield from _kinds(Path(entry.path), depth - 1)

@@ -22,8 +22,7 @@ from lapsvm.errors import LabelsError
 from lapsvm.files import read_regular
 
 from .folder import SUFFIXES
-from .ignored import count_unnamed
-from .labelled import LabelledPictures, labelled_records
+from .labelled import LabelledPictures, count_unnamed, labelled_records
 from .names import check_file_name, check_folder, check_picture_path, choose_classes
 
 TABLE = "labels.csv"

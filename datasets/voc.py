@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lapsvm.catalog import GroundTruth, ImageRecord
-from lapsvm.errors import LabelsError, MissingError, OptionError
+from lapsvm.boxes import from_voc
+from lapsvm.catalog import GroundTruth, ImageRecord, truth_by_class
+from lapsvm.errors import AnnotationError, LabelsError, MissingError, OptionError
 from lapsvm.files import read_regular
+from lapsvm.voc_files import read_objects
 
-from .annotations import has_annotations, read_ground_truth
 from .names import SET_NAMES, check_file_name, check_folder, check_image_id, check_set, choose_classes, order_sets
 
 _FLAGS = {"1": 1, "+1": 1, "-1": -1, "0": 0}
@@ -104,9 +105,13 @@ class VocDataset:
         """
         image_ids, _ = self._read_lists(set_name)
         folder = self.root / "Annotations"
-        if not has_annotations(folder, image_ids):
+        present = set(os.listdir(folder)) if folder.is_dir() else set()
+        missing = [image_id for image_id in image_ids if f"{image_id}.xml" not in present]
+        if len(missing) == len(image_ids):
             return None
-        return read_ground_truth(folder, image_ids, self.classes)
+        if missing:
+            raise AnnotationError(f"annotation {folder / missing[0]}.xml is not there.")
+        return truth_by_class({image_id: _objects(folder / f"{image_id}.xml") for image_id in image_ids}, self.classes)
 
     def _read_lists(self, set_name: str) -> tuple[list[str], dict[str, dict[str, int]]]:
         """Return the ids of a set in order, and class -> id -> flag."""
@@ -259,3 +264,8 @@ def _picture_paths(folder: Path, image_ids: Sequence[str]) -> list[Path]:
     """Return the file of each picture; <id>.jpg where there is none, so that reading reports it."""
     names = set(os.listdir(check_folder("folder of pictures", folder)))
     return [folder / next((i + end for end in _SUFFIXES if i + end in names), f"{i}.jpg") for i in image_ids]
+
+
+def _objects(path: Path) -> list[tuple[str, object, bool]]:
+    """Return the class, the corners and the difficulty of each object of a file."""
+    return [(item.name, from_voc([item.corners])[0], item.difficult) for item in read_objects(path)]

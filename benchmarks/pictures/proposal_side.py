@@ -11,10 +11,10 @@ from pathlib import Path
 from time import thread_time
 
 import numpy as np
-from lapsvm.datasets.annotations import read_objects
 
 from lapsvm.boxes import from_voc, iou
 from lapsvm.catalog import read_image
+from lapsvm.voc_files import read_objects
 from lapsvm.windows import propose
 from lapsvm.windows.proposals import enlarged_boxes, reduced
 

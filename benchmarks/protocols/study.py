@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from cell_figures import Figures, image_ap, test_figures, train_figures
 from cells import Cell
+from lapsvm.pipelines.fitting.fit import fit_side_by_side, training_progress
 from lapsvm.pipelines.fitting.fold_models import held_out_folds
-from lapsvm.pipelines.fitting.trainer import fit_side_by_side, training_progress
 from lapsvm.pipelines.run.dataset import Labels
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import DetectSettings

@@ -32,8 +32,7 @@ import numpy as np
 from lapsvm.pipelines.fitting.verdicts import choice
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import known_boxes
-from lapsvm.pipelines.review.order import random_order
-from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.review.session import ReviewSession, random_order
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter

@@ -1,18 +1,27 @@
-"""The application: every expected failure is one line on standard error and exit status 2."""
+"""The application: every expected failure is one line on standard error and exit status 2.
+
+Ctrl-C at any time, and SIGTERM, is one line and exit status 130, whatever the libraries above make of a
+KeyboardInterrupt. A signal that was ignored when the program began (a background job's Ctrl-C) stays ignored.
+"""
 
 import os
 import select
+import signal
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from io import TextIOWrapper
+from types import FrameType
+from typing import Any
 
 import typer
 
 from lapsvm.errors import LapsvmError
 
 from ..run.limits import printable
-from .interruption import interruptible
-from .signals import INTERRUPTED, LINE, UNHEARD
+from .signals import INTERRUPTED, LINE, SIGNALS, UNHEARD, leave
 
 # the base of all of the parser's own complaints, wherever typer keeps the parser
 ParserError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
@@ -88,3 +97,47 @@ def check_device(name: str) -> None:
         from lapsvm.features.extractors.torch_network import choose_device
 
         choose_device(name)
+
+
+@dataclass
+class Interruption:
+    """Whether a signal came."""
+
+    came: bool = False
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt at the first signal; end the process at the second. No file is left half written."""
+        if self.came:
+            leave(number, frame)
+        self.came = True
+        sys.unraisablehook = _say_nothing  # an exception that a destructor swallows is the interruption itself
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """Raise KeyboardInterrupt at the first signal while the block runs; yields whether it came."""
+    interruption, hook = Interruption(), sys.unraisablehook
+    with handled(interruption.receive):
+        try:
+            yield interruption
+        finally:
+            sys.unraisablehook = hook
+
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Answer both signals with a handler while the block runs."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        if before[number] != signal.SIG_IGN:
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            signal.signal(number, before[number])
+
+
+def _say_nothing(_: Any) -> None:
+    """Take the place of a hook."""

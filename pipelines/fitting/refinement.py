@@ -22,10 +22,11 @@ from lapsvm.latent import KnownBoxes, LatentProblem, LatentSolution, refine
 from ..run.dataset import Labels
 from ..run.progress import Reporter
 from ..run.settings import Settings
-from .fit import Constants, FitRequest, problem
-from .trainer import training_progress
+from .fit import Constants, FitRequest, problem, training_progress
 from .verdicts.drawn_boxes import AddedWindows, with_boxes, with_masks
-from .verdicts.settled_windows import settled_windows
+
+SAME = 0.5
+"""A window with a greater IoU with a rejected box is rejected too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,7 @@ class Rounds:
     def _chosen_by(self, chain: Chain, y: Labels) -> Index:
         windows = self.chosen(y, chain.weights)
         pictures, added = self._pictures, {row: one.boxes for row, one in self._added.items()}
-        return settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self._known, added)
+        return _settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self._known, added)
 
     def _problem(self, y: Labels, C: float) -> LatentProblem:
         settings, constants = self._settings, Constants(C, self._J, None)
@@ -247,3 +248,36 @@ def voted_windows(bags: Bags, boxes: Array, weights: Float64, pictures: Index, s
         box = box_voting(own[[best]], own, values)
         moved[picture] = int(np.argmax(iou(own, box)[:, 0]))
     return moved
+
+
+def _settled_windows(
+    bags: Bags, boxes: Array, weights: Float64, windows: Index, known: Mapping[int, KnownBoxes],
+    added: Mapping[int, Array],
+) -> Index:  # fmt: skip
+    """Return the chosen windows (n_bags,), with those of some pictures replaced by what is known of them.
+
+    A picture with known objects gets the window that overlaps one most. In a picture with rejected boxes, a rejected
+    window gives way to the best-scored one that is not; it stays where all are rejected.
+
+    Parameters
+    ----------
+    bags : Bags
+    boxes : (n_windows, 4)
+    weights : (d,)
+        Of the model that chooses among the windows that are not rejected.
+    windows : (n_bags,) int
+    known : mapping of picture to KnownBoxes
+    added : mapping of picture to (m, 4)
+        Windows that a picture has after its own.
+    """
+    settled = windows.copy()
+    for picture, of_picture in known.items():
+        own = np.asarray(boxes[bags.offsets[picture] : bags.offsets[picture + 1]], dtype=np.float64)
+        if len(of_picture.true):
+            settled[picture] = of_picture.nearest(np.concatenate([own, added.get(picture, own[:0])]))
+            continue
+        right = of_picture.right(own, SAME)
+        if right.any() and not right[settled[picture]]:
+            scores = bags.subset([picture]).score_windows(weights)
+            settled[picture] = int(np.argmax(np.where(right, scores, -np.inf)))
+    return settled

@@ -20,10 +20,9 @@ from lapsvm.latent import LatentSolution
 from ..run.context import RunContext
 from ..run.dataset import Labels
 from ..run.settings import Settings
-from .fit import Constants, FitRequest, fit_requests
+from .fit import Constants, FitRequest, batches, fit_requests
 from .fold_models import FOLDS_ADVICE, fold_numbers, held_out_folds
 from .history import history_rows
-from .trainer import batches
 
 PERFECT = 0.999  # image-level AP that leaves nothing to choose by
 

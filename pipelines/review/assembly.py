@@ -11,8 +11,7 @@ from typing import Any
 from lapsvm.files import write_atomically
 
 from ..shards.windows import UnusableError
-from .order import FIRST
-from .session import ClassReview, ReviewSession
+from .session import FIRST, ClassReview, ReviewSession
 
 SIDE = 1024  # pixels of the longest side of a picture in a file
 

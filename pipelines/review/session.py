@@ -5,13 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from io import BytesIO
 from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
+from lapsvm.boxes import areas, common_areas, iou
 from lapsvm.catalog import Pixels
 from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
@@ -25,11 +28,16 @@ from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts
 from ..shards.windows import UnusableError, check_unchanged, readable_pixels
-from .candidates import candidate_boxes
-from .order import FIRST, random_order
 
 LONGEST_SIDE = 1600
 JPEG_QUALITY = 85
+COUNT = 3
+INSIDE = 0.9  # the share of a box's area that lies in the one around it
+SMALLER = 0.6  # a part has at most this share of the area of the whole
+APART = 0.3  # boxes that overlap less are elsewhere
+LEAST = 0.02  # a part has at least this share
+FIRST = 20
+"""Pictures of a class that are asked for: their share of right boxes is known to about 20 points either way."""
 
 
 @dataclass(eq=False)
@@ -250,3 +258,56 @@ def _check_inside(verdict: Verdict, width: int, height: int) -> None:
     for x1, y1, x2, y2 in verdict.boxes:
         if min(x1, y1) < -1 or x2 > width + 1 or y2 > height + 1:
             raise DataError(f"a box must lie in the picture of {width} x {height}, got {x1:g}, {y1:g}, {x2:g}, {y2:g}.")
+
+
+def candidate_boxes(first: Float64, boxes: Float64, scores: Float64) -> Float64:
+    """Return the boxes to choose from, (k, 4) float64 with k from 1 to 3, `first` first.
+
+    Labels alone do not say whether a part, the object or more than it is meant. So after the first box come the
+    best-scored window inside it, the best one around it, and the best one elsewhere, by score.
+
+    Parameters
+    ----------
+    first : (4,) float64
+    boxes : (n, 4) float64
+        The picture's windows.
+    scores : (n,) float64
+    """
+    part, more, apart = (_best(mask, scores) for mask in _extents(first, boxes))
+    chosen = [*sorted([*part, *more], key=lambda row: -scores[row]), *apart][: COUNT - 1]
+    return np.concatenate([first[None], boxes[chosen].reshape(-1, 4)]).astype(np.float64)
+
+
+def _best(mask: NDArray[np.bool_], scores: Float64) -> list[int]:
+    """Return the best-scored window of a mask, in a list; none if the mask is empty."""
+    rows = np.flatnonzero(mask)
+    return [int(rows[np.argmax(scores[rows])])] if len(rows) else []
+
+
+def _extents(first: Float64, boxes: Float64) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which windows are a part of the first box, contain it, and are elsewhere."""
+    common, own, whole = common_areas(boxes, first[None]), areas(boxes), float(areas(first[None])[0])
+    part = (common >= INSIDE * own) & (own <= SMALLER * whole) & (own >= LEAST * whole)
+    more = (common >= INSIDE * whole) & (own * SMALLER >= whole)
+    apart = (iou(boxes, first[None])[:, 0] < APART) & ~part & ~more
+    return part, more, apart
+
+
+def random_order(ids: Sequence[str], class_name: str, seed: int) -> list[int]:
+    """Return the positions of a class's pictures in the order in which a person sees them.
+
+    It depends on the seed, the class and the pictures' names alone. So the first ones are a random sample, pictures
+    that are added do not change the order of others, and every figure of verdicts may use any number of them.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        All different.
+    class_name : str
+    seed : int
+    """
+
+    def draw(position: int) -> bytes:
+        return blake2b(repr((seed, class_name, ids[position])).encode("utf-8", "surrogatepass")).digest()
+
+    return sorted(range(len(ids)), key=draw)

@@ -15,7 +15,7 @@ from lapsvm.errors import OptionError
 from lapsvm.features import ShardSet
 from lapsvm.latent import LatentSolution, PassCounts
 
-from ..fitting.fit import Constants, FitRequest, fit_requests
+from ..fitting.fit import Constants, FitRequest, batches, fit_requests
 from ..fitting.fold_models import FoldModels, fold_numbers, seen_labels
 from ..fitting.history import history_rows, write_history
 from ..fitting.selection import Choice, check_folds, choose_constants, undecided_message
@@ -28,7 +28,6 @@ from ..fitting.tasks import (
     stored_provenance,
     weights_hash,
 )
-from ..fitting.trainer import batches
 from ..fitting.training_bags import training_bags, window_boxes
 from ..results.held_out import ScoredPictures, calibrated, is_complete
 from ..run.checked_files import read_checked, with_checksum

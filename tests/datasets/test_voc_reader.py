@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lapsvm.datasets import annotations
+from lapsvm.datasets import voc as reader
 from lapsvm.datasets.voc import find_lists, open_voc
 
 from lapsvm import voc_files
@@ -122,7 +122,7 @@ def test_labels_never_come_from_annotations(voc, monkeypatch):
         path.write_text("<poison")
         path.chmod(0)
     monkeypatch.setattr(voc_files.ElementTree, "parse", refuse)
-    monkeypatch.setattr(annotations, "read_objects", refuse)
+    monkeypatch.setattr(reader, "read_objects", refuse)
     assert open_voc(voc).records("trainval") == expected
     with pytest.raises(RuntimeError, match="an annotation was opened"):
         open_voc(voc).ground_truth("trainval")

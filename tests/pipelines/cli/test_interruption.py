@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from lapsvm.pipelines.cli.interruption import handled, interruptible
+from lapsvm.pipelines.cli.application import handled, interruptible
 from lapsvm.pipelines.cli.signals import LINE
 from lapsvm.pipelines.results import detections
 from lapsvm.pipelines.shards import jobs
@@ -18,7 +18,7 @@ BEGIN = (
 )
 WAITING = """
 import sys, time
-from lapsvm.pipelines.cli.interruption import interruptible
+from lapsvm.pipelines.cli.application import interruptible
 with interruptible():
     try:
         sys.stdout.write("x"); sys.stdout.flush()

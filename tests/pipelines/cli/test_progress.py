@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from lapsvm.pipelines.fitting.trainer import TrainingProgress
+from lapsvm.pipelines.fitting.fit import TrainingProgress
 from lapsvm.pipelines.run import progress
 from lapsvm.pipelines.run.progress import Bar, Reporter
 

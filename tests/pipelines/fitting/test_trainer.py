@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting import trainer
-from lapsvm.pipelines.fitting.trainer import fit_side_by_side, training_progress
+from lapsvm.pipelines.fitting import fit as trainer
+from lapsvm.pipelines.fitting.fit import fit_side_by_side, training_progress
 from lapsvm.pipelines.run.progress import Reporter
 
 from lapsvm.bags import Bags

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting import trainer
+from lapsvm.pipelines.fitting import fit as trainer
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.folder import RunFolder

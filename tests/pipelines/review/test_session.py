@@ -6,9 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.review.assembly import write_page
-from lapsvm.pipelines.review.candidates import candidate_boxes
-from lapsvm.pipelines.review.order import random_order
-from lapsvm.pipelines.review.session import ReviewSession
+from lapsvm.pipelines.review.session import ReviewSession, candidate_boxes, random_order
 from lapsvm.pipelines.run.context import RunContext
 from lapsvm.pipelines.run.verdicts import Verdict, append_verdicts, read_verdicts
 
