@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting import fit as trainer
+from lapsvm.pipelines.fitting import fit
 from lapsvm.pipelines.fitting.fit import Constants
 from lapsvm.pipelines.fitting.selection import Trial, best_candidate, choose_constants, grid, held_out_folds
 from lapsvm.pipelines.run.folder import RunFolder
@@ -131,7 +131,7 @@ def test_classes_already_chosen_for_are_kept_when_the_next_are_interrupted(
             raise KeyboardInterrupt
         return choose_constants(context, bags, labels)
 
-    monkeypatch.setattr(trainer, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(fit, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(train, "choose_constants", choose)
     assert command(*line).status == 130
     assert list(json.loads((extracted / "choices.json").read_text())["choices"]) == ["six"]

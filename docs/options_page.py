@@ -1,24 +1,19 @@
-"""docs/reference/options.md, made from the table of options.
+"""docs/reference/options.md, made from the table of options; ``python docs/options_page.py`` writes it."""
 
-``python -m lapsvm.pipelines.cli.options_page docs/reference/options.md`` writes it.
-"""
-
-import sys
 from itertools import groupby
 from pathlib import Path
 
-from lapsvm.files import write_atomically
+from lapsvm.pipelines.run.option import SET, Option, Several
+from lapsvm.pipelines.run.options import OPTIONS
 
-from ..run.option import SET, Option, Several
-from ..run.options import OPTIONS
+PAGE = Path(__file__).parent / "reference" / "options.md"
 
 HEAD = """# Options
 
-`python -m lapsvm.pipelines.cli.options_page docs/reference/options.md` generates this page. `lapsvm VERB --help` shows
-the options of a verb that most people need, `lapsvm VERB --help-all` shows all. Settings that few people set have no
-option of their own: `--set NAME=VALUE` sets any setting of a verb by its dotted name, as in
-`--set refine.C=60 --set train.path=true`; a list is separated by commas. `run.toml` and recipes hold a setting under
-its name.
+`python docs/options_page.py` generates this page. `lapsvm VERB --help` shows the options of a verb that most people
+need, `lapsvm VERB --help-all` shows all. Settings that few people set have no option of their own: `--set NAME=VALUE`
+sets any setting of a verb by its dotted name, as in `--set refine.C=60 --set train.path=true`; a list is separated by
+commas. `run.toml` and recipes hold a setting under its name.
 """
 _KINDS = {str: "text", int: "whole number", float: "number", bool: "switch", Path: "path"}
 
@@ -56,4 +51,4 @@ def _several(option: Option) -> str:
 
 
 if __name__ == "__main__":
-    write_atomically(Path(sys.argv[1]), options_page().encode())
+    PAGE.write_text(options_page(), encoding="utf-8")
