@@ -20,11 +20,11 @@ from types import SimpleNamespace
 from lapsvm.pipelines.run.progress import Reporter
 from lapsvm.pipelines.run.settings import FeatureSettings, Settings
 from lapsvm.pipelines.shards import extraction as extract
-from lapsvm.pipelines.shards.extractors import open_settings_extractor
 from lapsvm.pipelines.shards.jobs import make_shards
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
+from lapsvm.features.extractors.extractor import open_sized_extractor
 
 DATA = Path(os.environ["LAPSVM_TEST_DATA"])
 PICTURES, THREADS, TIMES = 48, 2, 3
@@ -65,7 +65,7 @@ def main() -> None:
     print(f"{'extractor':14} {'one shard after another':>24} {'ahead':>8}")
     for name, spec in EXTRACTORS.items():
         settings = replace(Settings(), features=FeatureSettings((spec,)))
-        extractor = open_settings_extractor(settings.features)
+        extractor = open_sized_extractor((spec,), settings.features.networks)
         shares: dict[str, list[float]] = {"one_after_another": [], "ahead": []}
         for _ in range(TIMES):
             for order in (one_after_another, ahead):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 from lapsvm.pipelines.run.settings import FeatureSettings
-from lapsvm.pipelines.shards.extractors import open_settings_extractor
 
 from lapsvm.catalog import read_image
 from lapsvm.features import fit_projection
+from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.windows import propose
 
 DATA = Path(os.environ["LAPSVM_TEST_DATA"]) / "voc2007_vehicles_cat" / "JPEGImages"
@@ -25,7 +25,7 @@ FITTED, JUDGED, WINDOWS = 200, 30, 96
 
 
 def main() -> None:
-    extractor = open_settings_extractor(SETTINGS)
+    extractor = open_sized_extractor(SETTINGS.extractors, SETTINGS.networks)
     files = sorted(DATA.glob("*.jpg"))
     order = np.random.default_rng(0).permutation(len(files))[: FITTED + JUDGED]
 

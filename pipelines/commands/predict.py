@@ -4,7 +4,6 @@ import json
 import os
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -169,11 +168,8 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
         pictures = [file for file in inside if not path.is_dir() or _is_picture(file)]
         if not pictures:
             raise MissingError(f"folder {path} holds no picture ({', '.join(PICTURE_SUFFIXES)}).")
-        used = set(pictures)
-        others = Counter(_kind(file) for file in inside if file not in used)
-        if others:
-            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(others.items()))
-            say(f"folder {path}: {len(pictures)} pictures; left out: {kinds}")
+        if len(pictures) < len(inside):
+            say(f"folder {path}: {len(pictures)} pictures; left out: {len(inside) - len(pictures)} others")
         files += pictures
     return files
 
@@ -181,15 +177,6 @@ def picture_files(paths: Iterable[Path], say: Callable[[str], None]) -> list[Pat
 def _is_picture(path: Path) -> bool:
     """Return whether a file of a folder is taken for a picture by its name."""
     return not path.name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
-
-
-def _kind(path: Path) -> str:
-    """Return what a file of a folder is that is no picture."""
-    if path.name.startswith("."):
-        return "hidden"
-    if path.is_dir():
-        return "folder"
-    return path.suffix.lower() or "without suffix"
 
 
 def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:

@@ -1,7 +1,6 @@
 """A review of a finished run: which pictures are asked for, with which boxes, and what was said of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,7 +26,7 @@ from ..results.verified import verified
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..run.verdicts import Verdict, append_verdicts
-from ..shards.windows import UnusableError, check_unchanged, readable_pixels
+from ..shards.windows import UnusableError, run_pixels
 
 LONGEST_SIDE = 1600
 JPEG_QUALITY = 85
@@ -211,12 +210,7 @@ class ReviewSession:
 
     def _image(self, row: int, side: int = LONGEST_SIDE) -> bytes:
         """Return a picture as JPEG with a longest side of at most `side`; UnusableError if it is not the run's."""
-        record = self._records[row]
-        pixels = readable_pixels(record)
-        with ThreadPoolExecutor(1) as pool:  # of a large picture each takes a tenth of a second
-            picture = pool.submit(jpeg, pixels, side)
-            check_unchanged(record, pixels, self.hashes[row])
-            return picture.result()
+        return jpeg(run_pixels(self._records[row], self.hashes[row]), side)
 
 
 def jpeg(pixels: Pixels, side: int) -> bytes:

@@ -18,11 +18,11 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import this_worker
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, PictureWindows, Projected, load_projection, settings_difference
+from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from ..run.context import RunContext
 from ..run.settings import FeatureSettings, Settings
 from .extraction import SetExtraction
-from .extractors import open_settings_extractor
 from .jobs import ShardJobs, count_windows
 from .placement import ShardJob
 from .prefetch import PREFETCHED, prefetched
@@ -94,5 +94,6 @@ def make_shard(task: ShardTask) -> tuple[str, int]:
 @lru_cache(maxsize=1)
 def _extractor(settings: FeatureSettings, device: str, projection: Path | None) -> Extractor:
     """Return the extractor that the settings name, opened once."""
-    extractor = open_settings_extractor(settings, device, settings.extractors)  # the main process has checked them
+    texts = settings.extractors
+    extractor = open_sized_extractor(texts, settings.networks, device, named=texts)  # the main process has checked them
     return extractor if projection is None else Projected(extractor, load_projection(projection))

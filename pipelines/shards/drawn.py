@@ -22,11 +22,11 @@ from lapsvm.features import (
     settings_difference,
     write_shard,
 )
+from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from ..run.context import RunContext
 from ..run.settings import IMPORTED
 from .extraction import chosen_provenance
-from .extractors import open_settings_extractor
 from .prefetch import on_threads
 from .projection import projection_of
 from .windows import UnusableError, run_pixels
@@ -139,7 +139,9 @@ def _extractor(context: RunContext, shards: ShardSet) -> Extractor:
     settings = context.settings
     if settings.windows.method == IMPORTED:
         raise SettingsError("the features of the run were imported.")
-    whole = open_settings_extractor(settings.features, context.device, context.named)
+    whole = open_sized_extractor(
+        settings.features.extractors, settings.features.networks, context.device, context.named
+    )
     projection = projection_of(context.run, shards)
     extractor = whole if projection is None else Projected(whole, projection)
     made_with, now = shards.provenance["features"], chosen_provenance(settings) | {"extractor": extractor.describe()}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -15,40 +15,23 @@ PREFETCHED = 2  # items per thread that are started before the first is taken: a
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Value_co = TypeVar("Value_co", covariant=True)
-
-
-class Pending(Protocol[Value_co]):
-    """A submitted piece of work."""
-
-    def result(self) -> Value_co:
-        """Return its result, or raise its error."""
-
-    def cancel(self) -> object:
-        """Cancel it unless it has started."""
-
-
-class Workers(Protocol):
-    """Threads or processes that take work."""
-
-    def submit(self, work: Callable[[Item], Result], item: Item, /) -> Pending[Result]:
-        """Submit a piece of work."""
 
 
 def prefetched(
-    pool: Workers, work: Callable[[Item], Result], items: Iterable[Item], count: int
+    pool: Any, work: Callable[[Item], Result], items: Iterable[Item], count: int
 ) -> Generator[tuple[Item, Result], None, None]:
     """Yield every item with its result in the items' order; at most `count` are started before the first is taken.
 
-    What has not started when the caller stops, or when an item fails, is cancelled.
+    `pool` is an executor of threads, or a cluster: ``submit(work, item)`` returns a future. What has not started when
+    the caller stops, or when an item fails, is cancelled.
     """
-    remaining, pending = iter(items), deque[tuple[Item, Pending[Result]]]()
+    remaining, pending = iter(items), deque[tuple[Item, Any]]()
     try:
         for item in islice(remaining, count):
             pending.append((item, pool.submit(work, item)))
         while pending:
             item, future = pending.popleft()
-            result = future.result()
+            result: Result = future.result()
             for following in islice(remaining, 1):
                 pending.append((following, pool.submit(work, following)))
             yield item, result

@@ -16,6 +16,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.prepared import PreparedWindows
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Extractor, Projected, Projection, ShardSet, fit_projection, load_projection
+from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.features.projection import FORMAT, VERSION, Moments, first_halves
 from lapsvm.features.shards.shard import as_plain_json
 from lapsvm.model_files import read_model
@@ -24,7 +25,6 @@ from ..run.context import RunContext
 from ..run.dataset import content_hash
 from ..run.folder import RunFolder, Timing, measured
 from .extraction import KeptPictures, fair_sample, prepare_record
-from .extractors import open_settings_extractor
 from .forecast import forecast, projected_dim
 from .prefetch import on_threads
 from .windows import windows_provenance
@@ -52,7 +52,8 @@ def open_run_extractor(
     the number of pictures to extract. A stored one stays when pictures are added. Nothing is written but the sums of a
     fit that is interrupted. Raises SettingsError if the stored one has another provenance.
     """
-    full = open_settings_extractor(context.settings.features, context.device, context.named)
+    features = context.settings.features
+    full = open_sized_extractor(features.extractors, features.networks, context.device, context.named)
     if not context.settings.features.pca:
         return full, None
     sample = _sample(context)

@@ -26,24 +26,14 @@ class UnusableError(DataError):
     """A picture cannot be used: it is gone, or has other pixels than the run was made with."""
 
 
-def readable_pixels(record: ImageRecord) -> Pixels:
-    """Return a picture; UnusableError if it cannot be read."""
-    try:
-        return record.pixels()
-    except LapsvmError as error:
-        raise UnusableError(f"picture {record.id} cannot be used: {error}") from None
-
-
-def check_unchanged(record: ImageRecord, pixels: Pixels, expected: str) -> None:
-    """Raise UnusableError if a picture has another hash than the run knows."""
-    if pixel_hash(pixels) != expected:
-        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
-
-
 def run_pixels(record: ImageRecord, expected: str) -> Pixels:
     """Return the pixels of a picture; UnusableError if it is gone, or they have another hash than the run knows."""
-    pixels = readable_pixels(record)
-    check_unchanged(record, pixels, expected)
+    try:
+        pixels = record.pixels()
+    except LapsvmError as error:
+        raise UnusableError(f"picture {record.id} cannot be used: {error}") from None
+    if pixel_hash(pixels) != expected:
+        raise UnusableError(f"picture {record.id} has changed since the run was made, so it is left out.")
     return pixels
 
 

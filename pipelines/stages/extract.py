@@ -9,12 +9,11 @@ from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
-from ..shards.extractors import check_sizes
 from ..shards.forecast import forecast
 from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
-from .data_checks.sides import fitted_to
+from .data_checks.sides import check_sizes, fitted_to
 from .shard_sets import Make, claim_shards, make_set
 
 

@@ -1,4 +1,4 @@
-"""How large the pictures are, at which sizes the network sees them for that, and which objects are too small then."""
+"""The sizes at which networks see pictures: refused, or chosen by the pictures, and which objects are too small then."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,9 +6,11 @@ from statistics import median
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export.annotations import picture_size
-from lapsvm.errors import ImageError, MissingError
+from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND
-from lapsvm.features.extractors.specs import parse_spec
+from lapsvm.features.extractors.extractor import sees_surroundings
+from lapsvm.features.extractors.extractor import open_sizes
+from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 
 from ...run.settings import Settings
 
@@ -67,3 +69,38 @@ def longer_side(records: Sequence[ImageRecord]) -> int:
         with suppress(ImageError, MissingError):
             sides.append(max(picture_size(record.path)[:2]))
     return round(median(sides)) if sides else 0
+
+
+def check_sizes(settings: Settings, device: str = "auto") -> None:
+    """Raise OptionError if a network is to see pictures larger than those it gets.
+
+    Pictures are reduced to ``windows.max_side`` first, so that a network would see them blurred at a higher price.
+    """
+    limit = settings.windows.max_side
+    for text in filter(sees_surroundings, settings.features.extractors):
+        own = parse_spec(text).options.get("size")
+        largest = _largest_size(text, settings, device) if own is None else _own_size(own)
+        what = "option --sizes" if own is None else f"size of extractor {text!r}"
+        if largest > limit:
+            raise OptionError(
+                f"{what} must be at most windows.max_side, to which pictures are reduced before the network sees them, "
+                f"got {largest} and {limit}; --set windows.max_side={largest} keeps their detail."
+            )
+
+
+def _own_size(text: str) -> int:
+    """Return the size in an extractor's text; 0 for what is none, which opening the extractor refuses."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else 0
+
+
+def _largest_size(text: str, settings: Settings, device: str) -> int:
+    """Return the largest of ``--sizes`` at which a network sees pictures: none if its size is fixed.
+
+    Only a network that can be opened tells; of others all sizes count, and opening them for extraction fails.
+    """
+    largest = max(settings.features.sizes, default=0)
+    if largest > settings.windows.max_side:
+        with suppress(LapsvmError):
+            seen = [part.describe()["size"] for part in open_sizes(text, settings.features.networks, device)]
+            return max((size for size in seen if isinstance(size, int)), default=0)
+    return largest

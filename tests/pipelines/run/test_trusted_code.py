@@ -8,12 +8,12 @@ import pytest
 import supervision
 from lapsvm.pipelines.commands import verbs
 from lapsvm.pipelines.run.folder import RunFolder
-from lapsvm.pipelines.run.settings import FeatureSettings
-from lapsvm.pipelines.shards.extractors import open_settings_extractor
 
 from lapsvm.detection import Detector
 from lapsvm.errors import SettingsError
+from lapsvm.features.extractors.extractor import open_sized_extractor
 from lapsvm.features.extractors.specs import TRUSTED, check_trusted
+from lapsvm.settings import NetworkSettings
 
 RUNS = "strange_nets.deep"
 SPEC = f"torch:{RUNS}:make"
@@ -131,7 +131,7 @@ def test_what_the_command_line_names_is_run_whatever_its_options(strange, refuse
 @pytest.mark.parametrize("named", [["hog"], ["torch:strange_nets.deep:other"], []])
 def test_another_factory_on_the_command_line_allows_nothing(named, ran):
     with pytest.raises(SettingsError, match="comes from a file"):
-        open_settings_extractor(FeatureSettings(("hog", SPEC)), named=named)
+        open_sized_extractor(("hog", SPEC), NetworkSettings(), named=named)
     assert not ran.exists()
 
 

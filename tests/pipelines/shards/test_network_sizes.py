@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 from lapsvm.pipelines.run.settings import Settings
-from lapsvm.pipelines.shards.extractors import check_sizes
 from lapsvm.pipelines.stages import extract
+from lapsvm.pipelines.stages.data_checks.sides import check_sizes
 from PIL import Image
 
 from lapsvm.errors import OptionError
