@@ -11,8 +11,6 @@ from lapsvm.evaluation.tables import Row
 from lapsvm.report.next_steps import is_weak
 
 from ..run.context import RunContext
-from ..run.recipes import from_network
-from ..run.settings import IMPORTED, Settings
 from .detectors import available_detectors
 from .held_out import HeldOut, read_held_out
 
@@ -56,28 +54,14 @@ class Unseen:
             "brier": None if reliability is None else reliability.brier,
         }
 
-    def weakness_message(self, settings: Settings) -> str:
-        """Return a sentence on detectors that hardly separate the pictures of some class; "" if there is no such class.
-
-        It blames no features that a run with the recipe "plain" has not made the most of.
-        """
+    def weakness_message(self) -> str:
+        """Return a sentence on detectors that hardly separate the pictures of some class; "" without such a class."""
         weak = {name: one for name, one in self.held_out.items() if is_weak(one.image_ap, one.chance)}
         if not weak:
             return ""
         figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
         return (
             f"the detectors hardly separate pictures with and without a class, held-out image AP: {figures}; their "
-            f"boxes are not to be trusted: {_advice(settings)}, or more pictures."
+            "boxes are not to be trusted: use features of a network, or of another one (--extractor), the recipe best, "
+            "or more pictures."
         )
-
-
-def _advice(settings: Settings) -> str:
-    """Return what to try before more pictures."""
-    names = " and ".join(spec.split("?")[0].split("/")[-1] for spec in settings.features.extractors)
-    if settings.windows.method == IMPORTED:
-        names = IMPORTED
-    elif not from_network(settings.features.extractors):
-        return f"use features of a network (--extractor) instead of {names}"
-    if settings.refine.rounds:
-        return f"use other features than {names}"
-    return f"use lapsvm train --recipe best --redo, then lapsvm refine and detect, or other features than {names}"

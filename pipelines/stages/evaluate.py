@@ -26,7 +26,7 @@ def run(context: RunContext) -> None:
     _say_notes(context, sets)
     for sentence in verified_sentences(context, verified, sets):
         context.reporter.say(f"evaluate: {sentence}")
-    weakness = Unseen.of_run(context).weakness_message(context.settings)
+    weakness = Unseen.of_run(context).weakness_message()
     if weakness:
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:

@@ -1,4 +1,4 @@
-"""The sizes at which networks see pictures: refused, or chosen by the pictures, and which objects are too small then."""
+"""The sizes at which networks see pictures: refused, or chosen by the pictures, and what is too small for them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
