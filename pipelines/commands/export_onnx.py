@@ -20,13 +20,14 @@ from lapsvm.detection.picture_scores import detect_windows
 from lapsvm.detection.prepared import prepare_windows
 from lapsvm.errors import DataError, OptionError, SettingsError
 from lapsvm.evaluation import Detections, evaluate_voc
+from lapsvm.evaluation.tables import mean
 from lapsvm.features.extractors.efficientnet import KIND
 from lapsvm.features.extractors.efficientnet.extractor import PACKAGE, network_file
 from lapsvm.features.extractors.specs import parse_spec
 from lapsvm.files import read_regular, write_atomically
 from lapsvm.windows.proposals import picture_windows
 
-from ..results.known_boxes import AnnotatedBoxes, known_boxes
+from ..results.known_boxes import AnnotatedBoxes, Truth, known_boxes
 from ..run.context import RunContext
 from .export import checked_set
 
@@ -215,30 +216,21 @@ def _agreement(compared: Sequence[_Compared], classes: Sequence[str]) -> Iterato
 def _average_precision(compared: Sequence[_Compared], classes: Sequence[str], known: AnnotatedBoxes) -> Iterator[str]:
     """Yield the VOC AP of both, the mean over the classes that the pictures with known boxes show."""
     inside = [one for one in compared if one.record.id in known.pictures]
-    ids = [one.record.id for one in inside]
-    truth = {name: {key: known.truth[name][key] for key in ids if key in known.truth[name]} for name in classes}
-    figures = []
-    for by_file in (False, True):
-        found = {
-            name: _detections(ids, [(one.exported if by_file else one.predicted)[column] for one in inside])
-            for column, name in enumerate(classes)
-        }
-        report = evaluate_voc(found, truth)
-        figures.append([report.classes[name].ap_area for name in classes])
-    pairs = [
-        (own, exported) for own, exported in zip(*figures, strict=True) if own is not None and exported is not None
-    ]
-    if pairs:
-        own, exported = np.mean(np.array(pairs, dtype=np.float64), axis=0)
+    ids = {one.record.id for one in inside}
+    truth = {name: {key: of for key, of in known.truth[name].items() if key in ids} for name in classes}
+    own = _mean_ap({one.record.id: one.predicted for one in inside}, classes, truth)
+    exported = _mean_ap({one.record.id: one.exported for one in inside}, classes, truth)
+    if own is not None and exported is not None:
         yield (
             f"own windows: VOC AP {exported:.3f} in {len(inside)} pictures, {exported - own:+.3f} from predict's "
             f"{own:.3f}; give boxes to the file where that is too low"
         )
 
 
-def _detections(ids: Sequence[str], found: _Found) -> Detections:
-    """Return one class's detections in pictures."""
-    names = tuple(name for name, (_, scores) in zip(ids, found, strict=True) for _ in scores)
-    return Detections(
-        names, np.concatenate([scores for _, scores in found]), np.concatenate([boxes for boxes, _ in found])
-    )
+def _mean_ap(found: Mapping[str, _Found], classes: Sequence[str], truth: Truth) -> float | None:
+    """Return the mean VOC AP of the classes that have objects, from picture -> detections."""
+    by_class = {
+        name: Detections.from_images((key, *of_picture[column]) for key, of_picture in found.items())
+        for column, name in enumerate(classes)
+    }
+    return mean(result.ap_area for result in evaluate_voc(by_class, truth).classes.values())
