@@ -62,13 +62,6 @@ class AttachedBoxes:
     pictures: Mapping[str, Mapping[str, Objects]]
     sentences: tuple[str, ...]
 
-    def truth(
-        self, set_name: str, records: Sequence[ImageRecord], classes: Sequence[str]
-    ) -> dict[str, dict[str, GroundTruth]]:
-        """Return class -> picture id -> objects, empty for pictures that the annotations do not name."""
-        known = self.pictures[set_name]
-        return truth_by_class({record.id: known.get(record.id, []) for record in records}, classes)
-
 
 def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     """Return the boxes of a set, for evaluation alone; None if no box of the set is known.
@@ -85,10 +78,11 @@ def known_boxes(context: RunContext, set_name: str) -> AnnotatedBoxes | None:
     records = context.data.records[set_name]
     if context.settings.data.boxes:
         attached = _attached(context)
-        pictures = frozenset(attached.pictures[set_name])
-        return AnnotatedBoxes(attached.truth(set_name, records, context.data.classes), pictures) if pictures else None
-    truth = context.data.dataset.ground_truth(set_name)
-    return None if truth is None else AnnotatedBoxes(truth, frozenset(record.id for record in records))
+        known = attached.pictures[set_name]
+        truth = truth_by_class({record.id: known.get(record.id, []) for record in records}, context.data.classes)
+        return AnnotatedBoxes(truth, frozenset(known)) if known else None
+    own = context.data.dataset.ground_truth(set_name)
+    return None if own is None else AnnotatedBoxes(own, frozenset(record.id for record in records))
 
 
 def _attached(context: RunContext) -> AttachedBoxes:

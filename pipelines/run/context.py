@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.cluster import Cluster
@@ -17,9 +17,6 @@ from .folder import RunFolder, Timing
 from .progress import Reporter
 from .settings import Settings
 from .verdicts import VerdictLog, read_verdicts
-
-if TYPE_CHECKING:  # importing the learner takes time that `lapsvm --help` has not
-    from lapsvm.latent import PassCounts
 
 PRECISION = 0.9
 OTHER = "other"
@@ -44,7 +41,7 @@ class RunContext:
         Where torch runs networks, and passes compute best windows.
     cluster : Cluster or None
         Worker processes that extract and store windows; None: this process does.
-    pass_counts : PassCounts or None
+    pass_counts : lapsvm.latent.PassCounts or None
         Where training counts its passes.
     named : tuple of str
         The extractors of this command line; those of settings files may not run code (see `check_trusted`).
@@ -72,7 +69,7 @@ class RunContext:
     program: tuple[str, ...] = ("lapsvm",)
     device: str = "auto"
     cluster: Cluster | None = None
-    pass_counts: "PassCounts | None" = None
+    pass_counts: Any = None
     named: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ("voc",)

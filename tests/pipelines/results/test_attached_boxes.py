@@ -9,7 +9,7 @@ import pytest
 from lapsvm.pipelines.results.evaluation import evaluate_set
 from lapsvm.pipelines.results.known_boxes import attach_boxes
 
-from lapsvm.catalog import ImageRecord, open_dataset
+from lapsvm.catalog import ImageRecord, open_dataset, truth_by_class
 from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.evaluation import as_coco, coco_rows, corloc, evaluate_voc, read_results
 
@@ -49,10 +49,16 @@ def voc(folder, **corners):
     return str(folder / "voc")
 
 
+def truth_of(attached):
+    """Class -> picture -> objects of the test set, as evaluation takes them."""
+    known = attached.pictures["test"]
+    return truth_by_class({record.id: known.get(record.id, []) for record in RECORDS["test"]}, CLASSES)
+
+
 def test_boxes_of_a_coco_file_are_attached(tmp_path):
     path = coco(tmp_path, ["x/2.jpg", "dog/1.png"], [(0, 1, [10, 20, 30, 40]), (1, 2, [1, 2, 3, 4])])
     attached = attach_boxes(path, RECORDS, CLASSES)
-    truth = attached.truth("test", RECORDS["test"], CLASSES)
+    truth = truth_of(attached)
     np.testing.assert_array_equal(truth["cat"]["cat/2"].boxes, [[10, 20, 40, 60]])
     assert truth["dog"]["cat/2"].boxes.shape == (0, 4)
     assert {name: list(of) for name, of in attached.pictures.items()} == {"trainval": ["dog/1"], "test": ["cat/2"]}
@@ -84,7 +90,7 @@ def test_what_is_left_out_is_told_in_a_sentence_each(tmp_path):
 
 def test_crowd_regions_are_difficult_and_masks_are_ignored(tmp_path):
     path = coco(tmp_path, ["2.jpg"], [(0, 1, [1, 1, 2, 2])], iscrowd=1, segmentation={"counts": [4], "size": [2, 2]})
-    truth = attach_boxes(path, RECORDS, CLASSES).truth("test", RECORDS["test"], CLASSES)
+    truth = truth_of(attach_boxes(path, RECORDS, CLASSES))
     assert truth["cat"]["cat/2"].difficult.tolist() == [True]
     assert attach_boxes(path, RECORDS, CLASSES).sentences[0] == f"boxes {path}: 1 crowd regions count as difficult"
 
