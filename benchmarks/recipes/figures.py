@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lapsvm.pipelines.results.evaluation import evaluate_set
-from lapsvm.pipelines.results.unseen import Unseen
+from lapsvm.pipelines.results.set_entry import Unseen
 from lapsvm.pipelines.run.context import RunContext
 
 from lapsvm.catalog import GroundTruth

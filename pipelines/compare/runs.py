@@ -25,8 +25,7 @@ from ..run.context import RunContext
 from ..run.ownership import check_outside, table_files
 from .differences import measure_table
 from .folds import compare_folds
-from .plot import comparison_svg
-from .tables import comparison_markdown, print_comparison
+from .output import comparison_markdown, comparison_svg, print_comparison
 
 MEASURES = ("ap_11point", "ap_area", "corloc", "image_ap")
 ROLES = ("test", "train")

@@ -1,12 +1,13 @@
-"""The entry of a set in evaluation.json: its table, errors, windows and intervals."""
+"""The entry of a set in evaluation.json: its table, errors, windows, intervals, and what unseen pictures say."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from lapsvm.detection import Detector
+from lapsvm.catalog import GroundTruth
+from lapsvm.detection import Detector, Reliability
 from lapsvm.evaluation import (
     Threshold,
     as_coco,
@@ -21,13 +22,14 @@ from lapsvm.evaluation import (
     window_rows,
 )
 from lapsvm.evaluation.tables import Row
+from lapsvm.report.next_steps import is_weak
 
 from ..run.checked_files import read_json
 from ..run.context import RunContext
 from .detectors import available_detectors
 from .draws import held_out_intervals, set_intervals
 from .evaluation import SetEvaluation
-from .unseen import Unseen
+from .held_out import HeldOut, read_held_out
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
@@ -155,3 +157,55 @@ def _entry(threshold: Threshold | None, detector: Detector | None) -> dict[str, 
         return None
     probability = None if detector is None else detector.probability([threshold.score])
     return {**asdict(threshold), "probability": None if probability is None else float(probability[0])}
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Held-out scores of the classes that have them, and the reliability of their probabilities."""
+
+    held_out: Mapping[str, HeldOut]
+    reliability: Mapping[str, Reliability | None]
+
+    @classmethod
+    def of_run(cls, context: RunContext) -> "Unseen":
+        """Read the held-out scores and the calibrations of a run."""
+        found = {name: read_held_out(context.run, name) for name in context.data.classes}
+        calibrations = {name: one.calibration for name, one in available_detectors(context).items()}
+        return cls(
+            {name: held_out for name, held_out in found.items() if held_out is not None},
+            {name: one.reliability for name, one in calibrations.items() if one is not None},
+        )
+
+    def table(self, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> dict[str, Any] | None:
+        """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
+
+        Parameters
+        ----------
+        truth : ground truth of the training set, or None
+            Without it there is no CorLoc.
+        """
+        if not self.held_out:
+            return None
+        return class_table({name: self._row(name, truth) for name in self.held_out})
+
+    def _row(self, name: str, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> Row:
+        held_out, reliability = self.held_out[name], self.reliability.get(name)
+        located: Row = {} if truth is None else {"corloc": held_out.corloc(name, truth[name]).corloc}
+        return located | {
+            "image_ap": held_out.image_ap,
+            "chance": held_out.chance,
+            "ece": None if reliability is None else reliability.ece,
+            "brier": None if reliability is None else reliability.brier,
+        }
+
+    def weakness_message(self) -> str:
+        """Return a sentence on detectors that hardly separate the pictures of some class; "" without such a class."""
+        weak = {name: one for name, one in self.held_out.items() if is_weak(one.image_ap, one.chance)}
+        if not weak:
+            return ""
+        figures = ", ".join(f"{name} {one.image_ap:.2f} (chance {one.chance:.2f})" for name, one in weak.items())
+        return (
+            f"the detectors hardly separate pictures with and without a class, held-out image AP: {figures}; their "
+            "boxes are not to be trusted: use features of a network, or of another one (--extractor), the recipe best, "
+            "or more pictures."
+        )

@@ -15,15 +15,15 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from lapsvm.catalog import ImageRecord
-from lapsvm.cluster import this_worker
+from lapsvm.cluster import Cluster, this_worker
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
-from lapsvm.features import Extractor, PictureWindows, Projected, load_projection, settings_difference
+from lapsvm.features import Extractor, Projected, load_projection, settings_difference
 from lapsvm.features.extractors.extractor import open_sized_extractor
 
 from ..run.context import RunContext
 from ..run.settings import FeatureSettings, Settings
 from .extraction import SetExtraction
-from .jobs import ShardJobs, count_windows
+from .jobs import Picture, ShardJobs, count_windows
 from .placement import ShardJob
 from .prefetch import PREFETCHED, prefetched
 
@@ -43,15 +43,13 @@ class ShardTask:
 
 
 def extract_on_cluster(
-    context: RunContext, shards: ShardJobs[PictureWindows], jobs: Sequence[ShardJob], title: str, counts: dict[str, Any]
-) -> None:
+    context: RunContext, cluster: Cluster, shards: ShardJobs[Picture], jobs: Sequence[ShardJob], title: str,
+    counts: dict[str, Any],
+) -> None:  # fmt: skip
     """Make some shards of one set on the cluster.
 
     Raises ShardError if a shard that a worker wrote is not here, SettingsError if a worker's extractor differs.
     """
-    cluster = context.cluster
-    if cluster is None:
-        raise TypeError("there must be a cluster")  # a defect of the caller, not of the user
     n_pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": n_pictures, "windows": 0}
     projection = context.run.projection.absolute() if context.settings.features.pca else None

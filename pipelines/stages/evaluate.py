@@ -6,9 +6,8 @@ from typing import Any
 from lapsvm.evaluation import run_table, write_json
 
 from ..results.evaluation import SetEvaluation, evaluate_set
-from ..results.set_entry import set_entry
+from ..results.set_entry import Unseen, set_entry
 from ..results.tables import print_table, print_thresholds
-from ..results.unseen import Unseen
 from ..results.verified import verified_classes, verified_sentences, verified_table
 from ..run.context import RunContext
 

@@ -1,7 +1,7 @@
 """Stage 1: pictures become shards of windows and their features."""
 
 from lapsvm.errors import MissingError, SettingsError
-from lapsvm.features import PictureWindows, save_projection
+from lapsvm.features import save_projection
 
 from ..run.context import RunContext
 from ..run.folder import RunFolder
@@ -10,11 +10,10 @@ from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
 from ..shards.forecast import forecast
-from ..shards.jobs import make_shards
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
-from .shard_sets import Make, claim_shards, make_set
+from .shard_sets import claim_shards, make_set
 
 
 def run(context: RunContext) -> None:
@@ -52,11 +51,8 @@ def extract_sets(context: RunContext) -> None:
         name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
         records = [record for _, members in to_do[name] for record in members]
         sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
-    make: Make[PictureWindows] = make_shards
-    if context.cluster is not None:
-        from ..shards.cluster import extract_on_cluster as make
     for name, jobs in sets.items():
-        make_set(context, f"extract {name}", jobs, to_do[name], make)
+        make_set(context, f"extract {name}", jobs, to_do[name])
         report_left_out(context, name)
 
 

@@ -1,8 +1,7 @@
 """What extraction and import share: checking what is there, claiming and making the shards of every set."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from lapsvm.errors import SettingsError
 
@@ -13,7 +12,6 @@ from ..run.context import RunContext
 from ..shards.jobs import Picture, ShardJobs, make_shards
 from ..shards.placement import ShardJob
 
-Make = Callable[[RunContext, ShardJobs[Picture], Sequence[ShardJob], str, dict[str, Any]], None]
 ToDo = Mapping[str, list[ShardJob]]
 
 
@@ -42,15 +40,17 @@ def _say_changes(context: RunContext, set_name: str, jobs: ShardJobs[Picture]) -
         context.reporter.say(f"set {set_name}: {jobs.placement.changes}; the features of the others are kept")
 
 
-def make_set(
-    context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: Sequence[ShardJob],
-    make: Make[Picture] = make_shards,
-) -> None:  # fmt: skip
-    """Copy, change and make the shards of one set."""
+def make_set(context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: Sequence[ShardJob]) -> None:
+    """Copy, change and make the shards of one set, here or on the cluster."""
     for path in jobs.carried_over(to_do):
         jobs.carry_over(path)
     with context.timed(title) as counts:
-        make(context, jobs, to_do, title, counts)
+        if context.cluster is None:
+            make_shards(context, jobs, to_do, title, counts)
+        else:
+            from ..shards.cluster import extract_on_cluster
+
+            extract_on_cluster(context, context.cluster, jobs, to_do, title, counts)
 
 
 def _check_models(context: RunContext, shards_are_done: bool) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from lapsvm.datasets.digits import open_digits
 from lapsvm.datasets.labelled import labelled_records
-from lapsvm.pipelines.compare.tables import comparison_markdown
+from lapsvm.pipelines.compare.output import comparison_markdown
 from lapsvm.pipelines.run.checks import check_settings
 from lapsvm.pipelines.run.dataset import count_labels
 from lapsvm.pipelines.run.folder import RunFolder
