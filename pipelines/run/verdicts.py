@@ -16,13 +16,17 @@ from lapsvm.errors import DataError, WriteError
 from lapsvm.files import NOT_PARSED, check_regular, is_named, open_flags, open_regular
 
 from .folder import RunFolder
-from .limits import listed
+from .limits import listed, shown
 
 VERDICTS = ("boxes", "none", "absent", "skip")
 ORDERS = ("random", "next")
 LONGEST = 2**20
 """Bytes of the longest line that is read; longer ones are damaged."""
 MOST_BOXES = 1000
+RULE = (
+    f"a verdict must be a JSON object with the texts picture, class and verdict ({', '.join(VERDICTS)}), and if it is "
+    "'boxes' with boxes [x1, y1, x2, y2] in pixels, x1 < x2, y1 < y2"
+)
 Box = tuple[float, float, float, float]
 
 
@@ -72,28 +76,20 @@ class Verdict:
 
     @classmethod
     def parsed(cls, entry: object) -> Self:
-        """Return the verdict of a parsed line.
-
-        Raises
-        ------
-        DataError
-            If it breaks a rule; the sentence names the rule.
-        """
-        if not isinstance(entry, dict):
-            raise DataError(f"a verdict must be a JSON object, got {type(entry).__name__}.")
-        verdict = cls(
-            picture=_text(entry, "picture"),
-            class_name=_text(entry, "class"),
-            verdict=_one_of(entry, "verdict", VERDICTS),
+        """Return the verdict of a parsed line; DataError, which names the rule, if it is none."""
+        if not isinstance(entry, dict) or not _is_verdict(entry):
+            raise DataError(f"{RULE}, got {shown(entry)}.")
+        seconds = entry.get("seconds")
+        return cls(
+            picture=entry["picture"],
+            class_name=entry["class"],
+            verdict=entry["verdict"],
             boxes=_boxes(entry, "boxes"),
             candidates=_boxes(entry, "candidates"),
-            pixels=_text(entry, "pixels", ""),
-            order=_one_of(entry, "order", ORDERS, "next"),
-            seconds=_seconds(entry.get("seconds")),
+            pixels=entry.get("pixels", ""),
+            order=entry.get("order", "next"),
+            seconds=None if seconds is None else float(seconds),
         )
-        if (verdict.verdict == "boxes") != bool(verdict.boxes):
-            raise DataError(f"a verdict must have boxes if it is 'boxes', got {verdict.verdict!r}.")
-        return verdict
 
 
 @dataclass(frozen=True)
@@ -211,42 +207,30 @@ def _write(descriptor: int, content: bytes) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = entry.get(name, default)
-    if not isinstance(value, str) or (default is None and not value):
-        raise DataError(f"{name} of a verdict must be a text, got {value!r}.")
-    return value
+def _is_verdict(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry keeps the rule of `RULE`."""
+    seconds = entry.get("seconds")
+    return (
+        all(isinstance(entry.get(name), str) and entry[name] for name in ("picture", "class"))
+        and entry.get("verdict") in VERDICTS
+        and entry.get("order", "next") in ORDERS
+        and isinstance(entry.get("pixels", ""), str)
+        and all(_are_boxes(entry.get(name, [])) for name in ("boxes", "candidates"))
+        and (entry["verdict"] == "boxes") == bool(entry.get("boxes"))
+        and (seconds is None or (_is_number(seconds) and seconds >= 0))
+    )
 
 
-def _one_of(entry: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-    value = _text(entry, name, default)
-    if value not in choices:
-        raise DataError(f"{name} of a verdict must be one of {', '.join(choices)}, got {value!r}.")
-    return value
+def _are_boxes(value: object) -> bool:
+    """Return whether a value is a list of boxes with an area."""
+    if not isinstance(value, list) or len(value) > MOST_BOXES:
+        return False
+    are_numbers = all(isinstance(box, list) and len(box) == 4 and all(map(_is_number, box)) for box in value)
+    return are_numbers and all(x1 < x2 and y1 < y2 for x1, y1, x2, y2 in value)
 
 
 def _boxes(entry: Mapping[str, Any], name: str) -> tuple[Box, ...]:
-    value = entry.get(name, [])
-    if not isinstance(value, list) or len(value) > MOST_BOXES:
-        raise DataError(f"{name} of a verdict must be a list of at most {MOST_BOXES:,} boxes, got {type(value)}.")
-    return tuple(_box(box, name) for box in value)
-
-
-def _box(value: object, name: str) -> Box:
-    if not isinstance(value, list) or len(value) != 4 or not all(map(_is_number, value)):
-        raise DataError(f"{name} of a verdict must be boxes of 4 finite numbers, got {value!r}.")
-    x1, y1, x2, y2 = map(float, value)
-    if not (x1 < x2 and y1 < y2):
-        raise DataError(f"{name} of a verdict must be boxes x1 < x2, y1 < y2, got {value!r}.")
-    return x1, y1, x2, y2
-
-
-def _seconds(value: object) -> float | None:
-    if value is None:
-        return None
-    if not _is_number(value) or value < 0:  # type: ignore[operator]
-        raise DataError(f"seconds of a verdict must be a number of at least 0, got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
+    return tuple((float(x1), float(y1), float(x2), float(y2)) for x1, y1, x2, y2 in entry.get(name, ()))
 
 
 def _is_number(value: object) -> bool:
