@@ -75,7 +75,17 @@ class HeldOut:
         wrong = {name: count for name, count in rows.items() if count != len(self.ids)}
         if wrong:
             raise InputError(f"held-out scores must have one row per picture, {len(self.ids)}, got {wrong}.")
-        _check_rows(self)
+        is_named = bool(self.ids) and all(isinstance(name, str) for name in (*self.ids, self.model))
+        is_named &= len(set(self.ids)) == len(self.ids)
+        labels, folds = as_whole_numbers("y", self.y), as_whole_numbers("fold", self.fold)
+        if not is_named or not np.isin(labels, (-1, 1)).all() or folds.min() < 1:
+            raise InputError(
+                "held-out scores must be of one or more pictures, each named once, with a label +1 or -1 and a fold "
+                "from 1, and name their model by its hash."
+            )
+        as_floats("score", self.score, 1)
+        as_floats("agreement", self.agreement, 1)
+        check_finite("boxes", as_boxes(self.boxes))
 
     @property
     def image_ap(self) -> float | None:
@@ -213,22 +223,6 @@ def calibrated(
     context.run.files.claim([path])
     held_out.save(path)
     return replace(detector, calibration=Calibration.fit(held_out.score, held_out.y, held_out.fold))
-
-
-def _check_rows(held_out: HeldOut) -> None:
-    """Raise InputError unless every row has an id of its own, a label, a fold, and finite numbers."""
-    ids = held_out.ids
-    if not ids or not all(isinstance(name, str) for name in ids) or len(set(ids)) < len(ids):
-        raise InputError("ids of held-out scores must be texts, each there once, and at least one.")
-    if not isinstance(held_out.model, str):
-        raise InputError(f"model of held-out scores must be a hash, got {held_out.model!r}.")
-    if not np.isin(as_whole_numbers("y", held_out.y), (-1, 1)).all():
-        raise InputError("labels of held-out scores must be +1 or -1.")
-    if as_whole_numbers("fold", held_out.fold).min() < 1:
-        raise InputError("folds of held-out scores must be numbered from 1.")
-    as_floats("score", held_out.score, 1)
-    as_floats("agreement", held_out.agreement, 1)
-    check_finite("boxes", as_boxes(held_out.boxes))
 
 
 def _fold_scores(

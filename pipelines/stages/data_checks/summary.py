@@ -64,21 +64,15 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
 
     Cross-validation needs a positive and a negative picture for each fold, training with given constants one of both.
     """
-    folds = settings.train.folds
-    needed = folds if settings.train.needs_folds else 1
+    needed = settings.train.folds if settings.train.needs_folds else 1
     positive, negative = count_labels(records)
-    counts = {name: (positive[name], negative[name]) for name in classes}
-    small = [name for name, pair in counts.items() if min(pair) < needed]
+    small = [name for name in classes if min(positive[name], negative[name]) < needed]
     if not small:
         return ""
-    rule = f"must have {folds} positive and {folds} negative pictures for {folds} folds, got"
-    advice = f"{FOLDS_ADVICE}, or name other --classes"
-    if all(min(counts[name]) == 0 for name in small):
-        rule, advice = "must have a positive and a negative picture that can be read, got", "name other --classes"
-    if len(small) == 1:
-        return f"class {small[0]!r} {rule} {' and '.join(map(str, counts[small[0]]))}; {advice}"
-    pairs = listed([f"{name!r} {counts[name][0]} and {counts[name][1]}" for name in small], SHOWN, kind=" classes")
-    return f"every class {rule} {pairs}; {advice}"
+    got = listed([f"{name!r} {positive[name]} and {negative[name]}" for name in small], SHOWN, kind=" classes")
+    folds, advice = (f" for {needed} folds", f"{FOLDS_ADVICE}, or ") if needed > 1 else ("", "")
+    rule = f"every class must have {needed} positive and {needed} negative pictures{folds}"
+    return f"{rule}, got {got}; {advice}name other --classes"
 
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:

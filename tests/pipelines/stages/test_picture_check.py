@@ -253,7 +253,7 @@ def test_folds_are_asked_for_where_the_learner_trains_them(root, tmp_path, refus
     line = ["--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK[:-1], "bird", "--folds", "3"]
     told = refused("run", *line, *options)
     assert ("cannot be read" in told) is is_enough
-    assert ("got 2 and 8; lower --folds" in told) is not is_enough
+    assert ("got 'bird' 2 and 8; lower --folds" in told) is not is_enough
 
 
 def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extraction(
@@ -263,10 +263,10 @@ def test_classes_whose_readable_pictures_are_too_few_are_refused_before_extracti
     spoil(root, "cat/00.jpg", "cat/01.jpg")
     forbid_features(monkeypatch)
     line = ["run", "--data", "folder", "--root", root, "--out", tmp_path / "RUN", *QUICK, "--skip-bad"]
-    assert "class 'cat' must have 3 positive and 3 negative pictures for 3 folds, got 2 and 8" in refused(*line)
+    assert "every class must have 3 positive and 3 negative pictures for 3 folds, got 'cat' 2 and 8" in refused(*line)
     spoil(root, "cat/02.jpg", "cat/03.jpg")
     told = refused(*line, "--C", "1")
-    assert "class 'cat' must have a positive and a negative picture that can be read, got 0 and 8" in told
+    assert "every class must have 1 positive and 1 negative pictures, got 'cat' 0 and 8" in told
 
 
 def test_a_whole_shard_of_bad_pictures_is_left_out(root, line, tmp_path, command, opened):
