@@ -67,10 +67,8 @@ def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], coun
 
 def mean_figure(figures: Sequence[Figure]) -> Figure:
     """Return the mean of the figures that are defined, on the pictures and on every draw."""
-    draws = np.stack([figure.draws for figure in figures])
-    defined = ~np.isnan(draws)
-    sums, sizes = np.where(defined, draws, 0.0).sum(axis=0), defined.sum(axis=0)
-    means = np.divide(sums, sizes, out=np.full(len(sums), np.nan), where=sizes > 0)
+    draws = np.ma.masked_invalid([figure.draws for figure in figures])
+    means = draws.mean(axis=0).filled(np.nan)
     return Figure(mean(figure.value for figure in figures), means)
 
 
