@@ -5,7 +5,6 @@ the positives in (|P| + |N|) / |P| times 10^-4, 10^-3, ..., 10^1, and the trimme
 folds. The models are those of `train` with the same values, because the code is the same.
 """
 
-import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -40,9 +39,7 @@ def run(context: RunContext) -> None:
     Raises OptionError if there is only one candidate, and the errors of `train`.
     """
     train = context.settings.train
-    others = (train.J, train.trim) if train.learner == "latent_svm" else ()
-    choices = math.prod(len(set(values)) for values in (train.C, *others))
-    if choices == 1:
+    if not train.needs_folds:
         raise OptionError(f"tune needs several values to choose from, got C = {train.C[0]:g} alone; use train.")
     train_classes(context)
     detectors = load_detectors(context, "tune", trained_tasks(context, training_shards(context)))
