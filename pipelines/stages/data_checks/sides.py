@@ -8,8 +8,7 @@ from lapsvm.catalog import ImageRecord
 from lapsvm.detection.export.annotations import picture_size
 from lapsvm.errors import ImageError, LapsvmError, MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND
-from lapsvm.features.extractors.extractor import sees_surroundings
-from lapsvm.features.extractors.extractor import open_sizes
+from lapsvm.features.extractors.extractor import open_sizes, sees_surroundings
 from lapsvm.features.extractors.specs import MAX_DIGITS, parse_spec
 
 from ...run.settings import Settings
