@@ -22,7 +22,7 @@ from lapsvm.bags.selection import Chunk, Selection
 from lapsvm.bags.stores.local import Device, Store
 from lapsvm.bags.stores.parts import Buffer
 
-CHUNK_ROWS, CHUNK_BYTES = 4096, 8 << 20
+CHUNK_ROWS, CHUNK_BYTES = 8192, 16 << 20
 """A chunk ends with the bag in which it reaches this number of windows or bytes."""
 
 T = TypeVar("T")
