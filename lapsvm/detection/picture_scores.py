@@ -134,11 +134,7 @@ def demote_scores(scores: ArrayLike, amount: float = 1.0) -> Float64:
 
 
 def box_voting(
-    detections: ArrayLike,
-    boxes: ArrayLike,
-    scores: ArrayLike,
-    temperature: float = 0.7,
-    min_iou: float = 0.45,
+    detections: ArrayLike, boxes: ArrayLike, scores: ArrayLike, temperature: float = 0.7, min_iou: float = 0.45
 ) -> Float64:
     """Return the detections of one picture, each moved to the weighted mean of the windows that overlap it.
 

@@ -50,10 +50,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, threshold: float = 0.3, *, limit: i
 
 
 def detect(
-    scores: ArrayLike,
-    boxes: ArrayLike,
-    nms_threshold: float = 0.3,
-    max_after: int | None = 100,
+    scores: ArrayLike, boxes: ArrayLike, nms_threshold: float = 0.3, max_after: int | None = 100
 ) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, best first.
 

@@ -75,9 +75,7 @@ class ClassErrors:
 
     def row(self) -> dict[str, Row]:
         """Return "correct" and each kind -> {"count", "top", "ap_gain"}, plain values for JSON."""
-        rows: dict[str, Row] = {
-            "correct": {"count": self.n_correct, "top": self.n_correct_top, "ap_gain": None},
-        }
+        rows: dict[str, Row] = {"correct": {"count": self.n_correct, "top": self.n_correct_top, "ap_gain": None}}
         for kind in KINDS:
             rows[str(kind)] = {"count": self.count(kind), "top": self.n_top[kind], "ap_gain": self.gains[kind]}
         return rows

@@ -14,13 +14,7 @@ from lapsvm.report.contents import (
 from lapsvm.report.misses import MissKind, miss_kind
 from lapsvm.report.next_steps import Findings, next_steps
 from lapsvm.report.page import render_page, write_page
-from lapsvm.report.tables import (
-    cell_text,
-    class_columns,
-    escape_markdown,
-    left_out_sentence,
-    markdown_table,
-)
+from lapsvm.report.tables import cell_text, class_columns, escape_markdown, left_out_sentence, markdown_table
 
 __all__ = [
     "CccpStep",

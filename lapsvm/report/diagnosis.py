@@ -170,11 +170,7 @@ def _known(table: Mapping[str, Any], titles: Mapping[str, str]) -> _Part:
 
 
 def _figures(
-    contents: Contents,
-    heading: tuple[str, str],
-    caption: str,
-    parts: list[_Part],
-    text: Callable[[Any], str] = decimal,
+    contents: Contents, heading: tuple[str, str], caption: str, parts: list[_Part], text: Callable[[Any], str] = decimal
 ) -> FigureTable | None:
     """Return a table of figures per class and their means, side by side from several parts; None without a measure."""
     header = tuple(title for _, titles in parts for title in titles.values())
