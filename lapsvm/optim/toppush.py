@@ -42,11 +42,9 @@ class Rows(Protocol):
 
     def scores(self, w: Float64) -> Float64:
         """Return the score (n,) of every sample."""
-        ...
 
     def take(self, indices: Index) -> Any:
         """Return the rows with these indices as a float64 array or sparse matrix."""
-        ...
 
 
 class TopPushSolution(NamedTuple):

@@ -20,11 +20,9 @@ class RemoteWindows(Protocol):
 
     def run(self, selection: Selection, work: PassQuery) -> Answer:
         """Return the answer to `work`, that of all bags in order."""
-        ...
 
     def take(self, rows: Index) -> Array:
         """Return copies (m, d) of rows, in their order."""
-        ...
 
 
 class Device(Protocol):
@@ -32,17 +30,14 @@ class Device(Protocol):
 
     def holds(self, part: int, stop: int) -> bool:
         """Return whether the device has the rows of a part before `stop`."""
-        ...
 
     def best(
         self, selection: Selection, bounds: Index, chunks: Sequence[Chunk], weights: Float64
     ) -> Iterator[tuple[Chunk, Index]]:
         """Yield chunks of bags, with the best window (n, k) of each bag for the columns of `weights`."""
-        ...
 
     def rows(self, part: int, rows: Index) -> Array:
         """Return copies of rows of a part, as stored."""
-        ...
 
 
 class Store:

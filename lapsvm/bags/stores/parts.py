@@ -34,11 +34,9 @@ class Visitor(Protocol):
 
     def add(self, features: Array) -> object:
         """Process the features (m, d) of one shard."""
-        ...
 
     def join(self, other: Self) -> object:
         """Merge the state of a copy of this visitor's first state, to which the next shard was added."""
-        ...
 
 
 @dataclass(frozen=True)

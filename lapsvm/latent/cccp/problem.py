@@ -45,7 +45,6 @@ class Risk(Protocol):
 
     def violation(self, scores: Float64, labels: Float64) -> Violation:
         """Return the plane that touches the risk at these scores (n,) of labels (n,) of +1 and -1."""
-        ...
 
 
 @dataclass(frozen=True)
