@@ -10,17 +10,7 @@ from lapsvm.report.contents import ClassSummary, Contents
 from lapsvm.report.diagnosis import figure_tables, mean_intervals, reliability_view
 from lapsvm.report.pictures import ClassGalleries, class_galleries
 from lapsvm.report.plots import Plot, precision_recall_plot, training_plots
-from lapsvm.report.tables import (
-    Column,
-    class_columns,
-    decimal,
-    duration,
-    headline,
-    left_out_sentence,
-    scientific,
-    short,
-    window_counts,
-)
+from lapsvm.report.tables import FILTERS, Column, class_columns, headline, left_out_sentence, window_counts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -99,7 +89,7 @@ def _environment() -> "Environment":
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"decimal": decimal, "short": short, "scientific": scientific, "duration": duration}
+    environment.filters |= FILTERS
     style = Markup(package.joinpath("page.css").read_text(encoding="utf-8"))  # noqa: S704 our own file
     environment.globals["style"] = style
     return environment

@@ -63,6 +63,10 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {remainder:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+FILTERS = {"decimal": decimal, "short": short, "scientific": scientific, "duration": duration}
+"""Filters of the page's template, by name."""
+
+
 @dataclass(frozen=True)
 class _Spec:
     title: str
