@@ -29,6 +29,12 @@ RECALL_GRIDS: dict[str, tuple[float, ...]] = {
 }
 
 
+def recall_levels(grid: str) -> tuple[float, ...]:
+    """Return the recalls of a grid, or raise OptionError if its name is not known."""
+    check_choice("grid", grid, RECALL_GRIDS)
+    return RECALL_GRIDS[grid]
+
+
 def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str = "matlab") -> float:
     """Return the VOC2007 average precision: the mean over eleven recalls of the best precision at or above each.
 
@@ -52,9 +58,9 @@ def average_precision_11point(recall: ArrayLike, precision: ArrayLike, grid: str
     ShapeError, NotFiniteError, InputError
         If the arrays are not a curve.
     """
-    check_choice("grid", grid, RECALL_GRIDS)
+    levels = recall_levels(grid)
     recall, envelope = _curve(recall, precision)
-    first = np.searchsorted(recall, RECALL_GRIDS[grid], side="left")
+    first = np.searchsorted(recall, levels, side="left")
     return float(np.append(envelope, 0.0)[first].mean())
 
 

@@ -13,19 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import (
-    Float64,
-    Index,
-    as_flags,
-    as_floats,
-    as_numbers,
-    as_whole_numbers,
-    check_choice,
-    check_finite,
-    check_same_length,
-)
+from lapsvm.arrays import Float64, Index, as_flags, as_floats, as_numbers, as_whole_numbers, check_same_length
 from lapsvm.errors import InputError, ShapeError
-from lapsvm.evaluation.average_precision import RECALL_GRIDS, labelled_scores
+from lapsvm.evaluation.average_precision import labelled_scores, recall_levels
 from lapsvm.evaluation.matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 Counts = NDArray[np.signedinteger]
@@ -203,7 +193,7 @@ def bootstrap_difference(
     ShapeError, NotFiniteError, InputError
         If the arrays differ in length, `difference` is NaN or infinite, or the level is not in (0, 1).
     """
-    check_finite("difference", np.atleast_1d(np.float64(difference)))
+    as_floats("difference", [difference], ndim=1)
     before, after = as_numbers("first", first), as_numbers("second", second)
     if before.shape != after.shape or before.ndim != 1:
         raise ShapeError(f"first and second must have one shape (draws,), got {before.shape} and {after.shape}.")
@@ -280,7 +270,7 @@ def detection_ap_draws(
     ShapeError, NotFiniteError, InputError, OptionError
         If an array breaks its rule, or the grid is unknown.
     """
-    check_choice("grid", grid, RECALL_GRIDS)
+    levels = recall_levels(grid)
     kinds, objects = as_floats("outcomes", outcomes, 1), as_floats("npos", npos, 1)
     image_indices = as_whole_numbers("pictures", pictures)
     drawn = _as_counts(counts, len(objects))
@@ -298,7 +288,7 @@ def detection_ap_draws(
     # precision only decreases between true positives, so that they determine the envelope
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     area = (np.diff(recall, axis=0, prepend=0.0) * envelope).sum(axis=0)
-    points = np.mean([_precision_from(recall, envelope, level) for level in RECALL_GRIDS[grid]], axis=0)
+    points = np.mean([_precision_from(recall, envelope, level) for level in levels], axis=0)
     return np.where(total > 0, points, np.nan), np.where(total > 0, area, np.nan)
 
 

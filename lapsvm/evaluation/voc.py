@@ -131,12 +131,11 @@ def evaluate_voc(
     """
     rule = OverlapRule(iou_threshold, strict, plus_one)
     check_choice("grid", grid, RECALL_GRIDS)
-    return VocReport(
-        {
-            name: _evaluate_class(class_detections, Objects.pack(truth_of(ground_truth, name)), rule, name, grid)
-            for name, class_detections in detections.items()
-        }
-    )
+    classes = {}
+    for name, class_detections in detections.items():
+        objects = Objects.pack(truth_of(ground_truth, name))
+        classes[name] = _evaluate_class(class_detections, objects, rule, name, grid)
+    return VocReport(classes)
 
 
 def _evaluate_class(detections: Detections, objects: Objects, rule: OverlapRule, name: str, grid: str) -> ClassResult:

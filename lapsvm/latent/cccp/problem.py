@@ -13,17 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import (
-    Array,
-    Float64,
-    Index,
-    as_floats,
-    as_whole_numbers,
-    check_count,
-    check_finite,
-    check_positive,
-    check_switch,
-)
+from lapsvm.arrays import Array, Float64, Index, as_floats, as_whole_numbers, check_count, check_positive, check_switch
 from lapsvm.bags import Bags
 from lapsvm.errors import InputError, OneClassError, OptionError, ShapeError
 from lapsvm.latent.cccp.imputation import Imputed, ImputedVectors, ImputedWindows
@@ -197,8 +187,7 @@ class LatentProblem:
         weights = np.asarray(self.init, dtype=np.float64)
         if weights.shape != (bags.dim,):
             raise ShapeError(f"init must have one weight per feature, got shape {weights.shape} for {bags.dim}.")
-        check_finite("init", weights)
-        return weights
+        return as_floats("init", weights, ndim=1)
 
     def first_vectors(self, bags: Bags, images: Index) -> Imputed:
         """Return the one vector per image on which a named `init` trains the first weights."""
