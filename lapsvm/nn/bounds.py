@@ -11,16 +11,9 @@ import numpy as np
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.blas import dot
 from lapsvm.nn.rankings import Flags, Labels, one_ranking
-from lapsvm.ranking import (
-    NDCGLoss,
-    RankLoss,
-    ZeroOneLoss,
-    loss_diminished_ranking,
-    most_violated_ranking,
-    predicted_ranking,
-)
+from lapsvm.ranking import NDCGLoss, RankLoss, ZeroOneLoss, most_violated_ranking
 from lapsvm.ranking.inference import as_scores, check_usable, violation_and_gradient
-from lapsvm.ranking.predicted import subtract_predicted
+from lapsvm.ranking.predicted import loss_diminished_ranking, predicted_ranking, subtract_predicted
 
 AnyLoss = RankLoss | ZeroOneLoss
 Bound = Callable[[AnyLoss, Float64, Flags], tuple[float, Float64]]
