@@ -9,15 +9,8 @@ from typing import Any, Self
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels, read_image
+from lapsvm.detection import model_sources
 from lapsvm.detection.detector import Detector, provenance_value
-from lapsvm.detection.model_sources import (
-    check_threshold,
-    check_together,
-    model_files,
-    open_model_extractor,
-    proposal_settings,
-    recorded_detect_settings,
-)
 from lapsvm.detection.picture_scores import Detected, detect_windows
 from lapsvm.detection.prepared import prepare_windows, window_scores
 from lapsvm.features import Extractor
@@ -102,15 +95,16 @@ class Predictor:
         InputError
             If an argument breaks its rule, or the extractor gives other features.
         """
-        files = model_files([Path(models)] if isinstance(models, str | Path) else [Path(path) for path in models])
+        paths = [models] if isinstance(models, str | Path) else models
+        files = model_sources.model_files(map(Path, paths))
         detectors = [Detector.load(path).whole for path in files]
-        check_together(detectors, files)
-        check_threshold(detectors, files, threshold)
+        model_sources.check_together(detectors, files)
+        model_sources.check_threshold(detectors, files, threshold)
         first, texts = detectors[0], [extractor] if isinstance(extractor, str) else extractor
-        proposals = proposal_settings(first, files[0], windows)
-        opened = open_model_extractor(first, files[0], texts, device)
+        proposals = model_sources.proposal_settings(first, files[0], windows)
+        opened = model_sources.open_model_extractor(first, files[0], texts, device)
         changes = {"max_detections": max_detections, **detection}
-        rules = [recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
+        rules = [model_sources.recorded_detect_settings(*pair, changes) for pair in zip(detectors, files, strict=True)]
         recorded = provenance_value(first, "shards", "windows", "seed") if seed is None else seed
         return cls(detectors, opened, proposals, recorded, rules, threshold)
 

@@ -24,37 +24,28 @@ from numpy.typing import ArrayLike
 from lapsvm.arrays import Array, Float32
 from lapsvm.catalog import check_pixels
 from lapsvm.errors import NotFiniteError, OptionError
+from lapsvm.features.extractors import specs
 from lapsvm.features.extractors.maps.letterbox import letterbox, picture_size, visible_cells
 from lapsvm.features.extractors.maps.outputs import MAX_PREFIX, MULTIPLE, MapOutput, find_map_outputs
 from lapsvm.features.extractors.maps.prepared import PoolingRules, PreparedMaps, PreparedPicture
 from lapsvm.features.extractors.networks import Network, RuntimeNetwork
 from lapsvm.features.extractors.picture import Colours
-from lapsvm.features.extractors.specs import (
-    Machine,
-    Spec,
-    choice,
-    one_or_three_numbers,
-    one_or_three_positive_numbers,
-    read_options,
-    share,
-    whole_number,
-    words,
-)
+from lapsvm.features.extractors.specs import Machine, Spec
 from lapsvm.files import read_regular
 
 DEFAULT_SIZE = 640
-_read_size = whole_number(MULTIPLE, 8192)
+_read_size = specs.whole_number(MULTIPLE, 8192)
 OPTIONS = {
-    "output": words,
-    "order": choice("rgb", "bgr"),
-    "mean": one_or_three_numbers,
-    "scale": one_or_three_positive_numbers,
+    "output": specs.words,
+    "order": specs.choice("rgb", "bgr"),
+    "mean": specs.one_or_three_numbers,
+    "scale": specs.one_or_three_positive_numbers,
     "size": _read_size,
-    "norm": choice("l2", "none"),
-    "contrast": share,
-    "surroundings": choice("none", "beside"),
-    "patch": whole_number(1, 1024),
-    "prefix": whole_number(0, MAX_PREFIX),
+    "norm": specs.choice("l2", "none"),
+    "contrast": specs.share,
+    "surroundings": specs.choice("none", "beside"),
+    "patch": specs.whole_number(1, 1024),
+    "prefix": specs.whole_number(0, MAX_PREFIX),
 }
 
 
@@ -275,7 +266,7 @@ def open_pooled_network(spec: Spec, machine: Machine) -> PooledNetwork:
     """Return the extractor that an ``onnx:`` spec asks for (see `open_extractor`)."""
     if not spec.file:
         raise OptionError(f"a file must be named, as in {spec.kind}:network.onnx.")
-    options = read_options(spec, OPTIONS)
+    options = specs.read_options(spec, OPTIONS)
     content = read_regular(spec.file, "network")
     network = RuntimeNetwork(spec.file, content, machine.threads)
     weights = blake2b(content, digest_size=16).hexdigest()

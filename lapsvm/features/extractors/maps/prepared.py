@@ -8,14 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lapsvm.arrays import Array, Float32, Float64
+from lapsvm.features.extractors import pooling
 from lapsvm.features.extractors.picture import clip_boxes, inverses, l2_normalise
-from lapsvm.features.extractors.pooling import (
-    pool_rings,
-    pool_windows,
-    pool_windows_and_rings,
-    window_and_ring_lengths,
-    window_lengths,
-)
 
 
 class PreparedPicture(Protocol):
@@ -137,12 +131,12 @@ class PoolingRules:
 
     def features(self, feature_map: Float32, windows: Float64) -> Float32:
         """Return the features of windows in cells of a map (channels, rows, columns)."""
-        inside = pool_windows(feature_map, windows)
+        inside = pooling.pool_windows(feature_map, windows)
         if self.normalise:
             inside = l2_normalise(inside)
         if not self._sees_around:
             return inside
-        around, weights = pool_rings(feature_map, windows)
+        around, weights = pooling.pool_rings(feature_map, windows)
         if self.normalise:
             around = l2_normalise(around)
         return self._combined(inside, around * weights[:, None])
@@ -151,14 +145,14 @@ class PoolingRules:
         """Return the features of windows times components (d, k)."""
         narrow = np.tensordot(components.T, feature_map, 1)
         if not self._sees_around:
-            inside = pool_windows(narrow, windows)
+            inside = pooling.pool_windows(narrow, windows)
             if self.normalise:
-                inside *= inverses(window_lengths(feature_map, windows)).astype(np.float32)[:, None]
+                inside *= inverses(pooling.window_lengths(feature_map, windows)).astype(np.float32)[:, None]
             return inside
         factors = np.ones((2, len(windows)))
         if self.normalise:
-            factors = inverses(np.stack(window_and_ring_lengths(feature_map, windows)))
-        return self._combined(*np.split(pool_windows_and_rings(narrow, windows, *factors), 2, axis=1))
+            factors = inverses(np.stack(pooling.window_and_ring_lengths(feature_map, windows)))
+        return self._combined(*np.split(pooling.pool_windows_and_rings(narrow, windows, *factors), 2, axis=1))
 
     @property
     def _sees_around(self) -> bool:
