@@ -1,15 +1,12 @@
 """An exported detector, run by ONNX Runtime as its users run it."""
 
-import os
 from typing import Any
 
 import numpy as np
 
 from lapsvm.arrays import Array, Float32, Float64
-from lapsvm.errors import DataError, import_optional
-from lapsvm.features.extractors.networks import one_line
-
-_QUIET = 4  # fatal messages only: failures are raised as errors
+from lapsvm.errors import DataError
+from lapsvm.features.extractors.networks import one_line, open_runtime
 
 
 class OnnxDetector:
@@ -30,11 +27,7 @@ class OnnxDetector:
     """
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        onnxruntime = import_optional("onnxruntime", "an exported detector needs ONNX Runtime", "onnx")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
-        options.enable_mem_pattern = False  # pictures differ in size
+        onnxruntime, options = open_runtime("an exported detector needs ONNX Runtime", "onnx", threads)
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads slow others down
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -57,20 +57,14 @@ class RuntimeNetwork:
     """
 
     def __init__(self, name: str, content: bytes, threads: int, extra: str = "onnx") -> None:
-        # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
-        os.environ.setdefault(_NO_TELEMETRY, "1")
-        onnxruntime = import_optional("onnxruntime", f"network {name} needs onnxruntime", extra)
+        onnxruntime, options = open_runtime(f"network {name} needs onnxruntime", extra, threads)
         state = onnxruntime.capi.onnxruntime_pybind11_state
         check_self_contained(name, content)
         self._name = name
         kinds: list[Any] = [kind for kind in vars(state).values() if isinstance(kind, type)]
         self._errors = tuple(kind for kind in kinds if issubclass(kind, Exception))
         self.runtime = {"name": "onnxruntime", "version": onnxruntime.__version__}
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.use_deterministic_compute = True
-        options.enable_mem_pattern = False  # pictures differ in size
-        options.log_severity_level = _QUIET
+        options.inter_op_num_threads, options.use_deterministic_compute = 1, True
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             self._input, self.fixed_size = self._picture_input()
@@ -95,6 +89,17 @@ class RuntimeNetwork:
             return dict(zip(self._outputs, self._session.run(self._outputs, {self._input: batch}), strict=True))
         except (*self._errors, UnicodeDecodeError) as error:
             raise DataError(cannot_take(self._name, batch, error)) from None
+
+
+def open_runtime(needs: str, extra: str, threads: int) -> tuple[Any, Any]:
+    """Return ONNX Runtime, without telemetry, and a quiet session's options; DependencyError if it is not installed."""
+    # read on import; otherwise ONNX Runtime keeps a device id in the user's cache folder and sends usage data
+    os.environ.setdefault(_NO_TELEMETRY, "1")
+    onnxruntime = import_optional("onnxruntime", needs, extra)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, _QUIET
+    options.enable_mem_pattern = False  # pictures differ in size
+    return onnxruntime, options
 
 
 def one_line(error: Exception) -> str:
