@@ -238,9 +238,8 @@ def corloc(
     classes = {}
     for name, class_detections in detections.items():
         objects = Objects.pack(truth_of(ground_truth, name))
-        classes[name] = _class_corloc(
-            class_detections, objects.without_flags() if difficult else objects.easy(), rule, name
-        )
+        counted = objects.without_flags() if difficult else objects.easy()
+        classes[name] = _class_corloc(class_detections, counted, rule, name)
     return CorLocReport(classes)
 
 

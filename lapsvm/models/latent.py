@@ -135,16 +135,8 @@ class LatentSVM(LatentEstimator):
 
     def problem(self, y: ArrayLike) -> LatentProblem:
         """Return the problem that `fit` solves, for labels +1, -1 and 0; see also `lapsvm.latent.fit_many`."""
-        return LatentProblem(
-            y,
-            HingeRisk(self.J),
-            self.C,
-            tol=self.tol,
-            top=self.top,
-            fit_intercept=self.fit_intercept,
-            trim=self.c,
-            **self._options(),
-        )
+        options = self._options() | {"top": self.top, "fit_intercept": self.fit_intercept, "trim": self.c}
+        return LatentProblem(y, HingeRisk(self.J), self.C, tol=self.tol, **options)
 
     def _intercept(self, solution: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
         return solution.intercept

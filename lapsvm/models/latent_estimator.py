@@ -81,12 +81,8 @@ class LatentEstimator(BagClassifier):
 
     def _options(self) -> dict[str, Any]:
         """Return the arguments that all problems share."""
-        return {
-            "init": self.init,
-            "max_iter": self.max_iter,
-            "max_calls": self.max_calls,
-            "seed": check_count("random_state", self.random_state, least=0),
-        }
+        seed = check_count("random_state", self.random_state, least=0)
+        return {"init": self.init, "max_iter": self.max_iter, "max_calls": self.max_calls, "seed": seed}
 
     def _intercept(self, solution: LatentSolution, scores: Float64, labels: Float64) -> float:  # noqa: ARG002
         """Return the intercept for the scores of the best windows."""

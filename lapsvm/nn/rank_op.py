@@ -76,9 +76,8 @@ def _rank_loss(
     if mask is None and groups is None and class_weight is None and ignore_index is None and bound != "delta":
         found = solve_one(bound, kept, array, targets, scale)
     if found is None:
-        optional = (
-            None if part is None else to_array(name, part) for name, part in (("mask", mask), ("groups", groups))
-        )
+        parts = {"mask": mask, "groups": groups}
+        optional = (None if part is None else to_array(name, part) for name, part in parts.items())
         scaled, graded = np.multiply(array, scale, dtype=np.float64), isinstance(kept, NDCGLoss)
         batch = make_batch(scaled, targets, *optional, ignore_index=ignore_index, n_groups=n_groups, graded=graded)
         solved = _solve_batch(batch, bound, kept, raise_on_empty)

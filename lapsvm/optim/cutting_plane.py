@@ -98,9 +98,8 @@ class _State:
 
     def raise_bound(self, slack: float) -> None:
         """Raise the lower bound to the dual value of the plain problem."""
-        self.plain = solve_simplex_qp(
-            self.bundle.gram, self.bundle.offsets, self.C, start=self.plain, tol=slack
-        ).weights
+        gram, offsets = self.bundle.gram, self.bundle.offsets
+        self.plain = solve_simplex_qp(gram, offsets, self.C, start=self.plain, tol=slack).weights
         self.dual = max(self.dual, self.bundle.dual_bound(self.plain))
         self.max_norm = max(self.max_norm, self.bundle.max_norm)
 

@@ -156,10 +156,8 @@ class _FullProblem:
         if objective < self.best:
             self.best, self.w, self.scores = objective, w, scores
             self.objective = 0.5 * size + self.loss.mean(z)
-            terms = (
-                self.objective_at_zero + size + float(np.mean(self.loss.derivative(z))) * float(np.abs(scores).max())
-            )
-            self.rounding = _SUM_ROUNDING * terms
+            slope, largest = float(np.mean(self.loss.derivative(z))), float(np.abs(scores).max())
+            self.rounding = _SUM_ROUNDING * (self.objective_at_zero + size + slope * largest)
         self.dual = max(self.dual, dual)
         entry = {"step": len(self.history), "objective": self.objective, "dual": self.dual, "steps": steps}
         self.history.append(entry)

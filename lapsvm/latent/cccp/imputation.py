@@ -39,9 +39,8 @@ class ImputedWindows:
 
     def scores(self, w: Float64) -> Float64:
         """Return the windows' mean scores."""
-        return np.asarray(
-            np.add.reduceat(self._bags.score_rows(w, self.owners, self.index), self._starts) / self._counts
-        )
+        scores = self._bags.score_rows(w, self.owners, self.index)
+        return np.asarray(np.add.reduceat(scores, self._starts) / self._counts)
 
     def weighted_sum(self, coefficients: Float64) -> Float64:
         """Return the weighted sum of the windows' means."""

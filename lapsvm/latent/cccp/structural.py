@@ -146,9 +146,8 @@ class StructuralTraining(Training):
         """Return the plane of the constraint that the greedy search finds: the thesis's problem A.3."""
         self._n_calls += 1
         images = np.append(self._positives, self._negatives)
-        ranking = greedy_joint_ranking(
-            best.score[images], np.minimum(worst.score, best.score)[images], self._signs, self._rank_loss
-        )
+        lowest = np.minimum(worst.score, best.score)
+        ranking = greedy_joint_ranking(best.score[images], lowest[images], self._signs, self._rank_loss)
         windows = np.where(ranking.coefficients > 0, best.index[images], worst.index[images])
         psi = self._bags.sum_rows(ranking.coefficients, images, windows)
         if self._any_truth:

@@ -163,9 +163,8 @@ class Training:
             return Plane(-self._augmented(total, violation.coefficients), violation.offset)
 
         tol = max(self._problem.tol, _INITIAL_GAP)
-        return run_with_oracle(
-            cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls), oracle
-        ).w
+        steps = cutting_plane(self._dim, self._problem.C, tol, max_calls=self._problem.max_calls)
+        return run_with_oracle(steps, oracle).w
 
     def _solve(
         self, imputed: Imputed, tol: float, planes: list[Plane], proximity: float
@@ -244,21 +243,20 @@ class Training:
         return changed
 
     def _record(self, solution: Solution, tol: float, changed: int) -> None:
-        self.history.append(
-            {
-                "step": len(self.history),
-                "objective": solution.objective,
-                "dual": solution.dual,
-                "gap": solution.gap,
-                "tol": tol,
-                "calls": solution.n_calls,
-                "passes": self._n_passes,
-                "candidate_calls": self._n_candidate_calls,
-                "planes": len(solution.planes),
-                "changed": changed,
-                "certified": not self._on_candidates,
-            }
-        )
+        record = {
+            "step": len(self.history),
+            "objective": solution.objective,
+            "dual": solution.dual,
+            "gap": solution.gap,
+            "tol": tol,
+            "calls": solution.n_calls,
+            "passes": self._n_passes,
+            "candidate_calls": self._n_candidate_calls,
+            "planes": len(solution.planes),
+            "changed": changed,
+            "certified": not self._on_candidates,
+        }
+        self.history.append(record)
 
     def _check_fall(self, last: float, objective: float) -> None:
         """Warn if the objective rose, which exact inference forbids."""
