@@ -1,13 +1,14 @@
 """Checks of arguments, with one clear sentence for every broken rule."""
 
-from collections.abc import Collection, Sized
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sized
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
+from lapsvm.errors import InputError, LapsvmError, NotFiniteError, OptionError, ShapeError
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -149,6 +150,11 @@ def as_number(name: str, value: Any) -> float:
     raise InputError(f"{name} must be a number, got {value!r}.")
 
 
+def is_optional_number(value: object) -> bool:
+    """Return whether a value, of a file for instance, is None or a finite int or float."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < np.inf)
+
+
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float if it is a finite number > 0, else raise InputError."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -173,7 +179,20 @@ def check_switch(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+def check_choice(name: str, value: object, choices: Collection[object]) -> None:
     """Raise OptionError unless the value is one of the choices."""
     if value not in choices:
-        raise OptionError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+        raise OptionError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}.")
+
+
+def check_known(what: str, name: object, known: Collection[str]) -> None:
+    """Raise OptionError, which says `what` is not known, unless its name is one of the known ones."""
+    if name not in known:
+        raise OptionError(f"{what} is not known; choose from {', '.join(known)}.")
+
+
+def check_distinct(names: Iterable[Hashable], rule: str, error: type[LapsvmError] = InputError) -> None:
+    """Raise the error, with the rule, for the first name that is there more than once."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise error(f"{rule}, got {name!r} twice.")

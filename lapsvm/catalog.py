@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, check_known
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, ShapeError
 from lapsvm.files import open_regular
 
@@ -199,8 +199,7 @@ def open_dataset(name: str, root: str | Path, **options: Any) -> Dataset:
         If the reader or an option is unknown, or the reader needs another one.
     """
     readers = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if name not in readers:
-        raise OptionError(f"data set {name!r} is not known; choose from {', '.join(sorted(readers))}.")
+    check_known(f"data set {name!r}", name, sorted(readers))
     reader = readers[name].load()
     try:
         signature(reader).bind(root, **options)

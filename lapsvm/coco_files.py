@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lapsvm.arrays import check_distinct
 from lapsvm.errors import AnnotationError, DataError, ResultsError
 from lapsvm.files import read_json
 
@@ -114,9 +115,7 @@ def read_coco(path: str | Path, *, boxes: bool = False, strict: bool = True) -> 
     images = _by_id(content, "images", path)
     categories = _by_id(content, "categories", path)
     names = {key: _text(entry, "name", f"{path}: category {key}") for key, entry in categories.items()}
-    for name, count in Counter(names.values()).items():
-        if count > 1:
-            raise AnnotationError(f"{path}: names of categories must differ, got {name!r} twice.")
+    check_distinct(names.values(), f"{path}: names of categories must differ", AnnotationError)
     rows = _listed(content, "annotations", path)
     faults = Counter[str]()
     annotations = []

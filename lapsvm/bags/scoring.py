@@ -16,9 +16,9 @@ from numpy.typing import DTypeLike
 
 from lapsvm._ext import bags as _kernel
 from lapsvm._ext import scores as _pass
-from lapsvm.arrays import Array, Float32, Float64, Index
+from lapsvm.arrays import Array, Float32, Float64, Index, check_choice
 from lapsvm.bfloat16 import BFLOAT16
-from lapsvm.errors import NotFiniteError, OptionError
+from lapsvm.errors import NotFiniteError
 
 _CACHE_LINE = 64  # bytes; loads that straddle cache lines take twice as long
 _NONE = np.empty(0, dtype=np.uint8)
@@ -240,8 +240,7 @@ def allowed_level() -> int:
         If the variable names none.
     """
     name = os.environ.get(VARIABLE, "amx")
-    if name not in LEVELS:
-        raise OptionError(f"the environment variable {VARIABLE} must be one of {', '.join(LEVELS)}, got {name!r}.")
+    check_choice(f"the environment variable {VARIABLE}", name, LEVELS)
     return min(_pass.level(), LEVELS[name])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite
+from lapsvm.arrays import Array, Float64, as_array, as_floats, as_number, as_numbers, check_finite, is_optional_number
 from lapsvm.bfloat16 import BFLOAT16, as_float32, widened
 from lapsvm.detection.calibration import Calibration
 from lapsvm.errors import InputError, ModelFileError, NotFiniteError, ShapeError
@@ -267,18 +267,11 @@ def _check_result(detector: Detector) -> None:
     """Raise ModelFileError unless the results in a provenance are numbers where readers expect them."""
     result = detector.provenance["result"]
     try:
-        wrong = next((name for name in _NUMBERS if not _is_number(result.get(name))), None)
+        wrong = next((name for name in _NUMBERS if not is_optional_number(result.get(name))), None)
         for entry in result.get(_FOLDS, ()):
-            if not entry["folds"] or not all(map(_is_number, entry["folds"])):
+            if not entry["folds"] or not all(map(is_optional_number, entry["folds"])):
                 wrong = _FOLDS
     except (AttributeError, KeyError, TypeError):
         wrong = "result"
     if wrong is not None:
         raise ModelFileError(f"model {detector.class_name!r} is damaged: {wrong} in its provenance is no result.")
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether a value is a finite number, or None."""
-    return value is None or (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
-    )

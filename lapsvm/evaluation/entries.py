@@ -1,9 +1,9 @@
 """The check of a set's figures that were read from a file, before anything is computed or shown from them."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from lapsvm.arrays import is_optional_number
 from lapsvm.errors import DataError
 from lapsvm.evaluation.error_kinds import ErrorKind
 
@@ -51,8 +51,7 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _check_number(value: Any, where: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (is_number and abs(value) < math.inf):
+    if not is_optional_number(value):
         raise DataError(f"{where} must be a finite number or None, got {type(value).__name__}.")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float32, Float64, check_count
+from lapsvm.arrays import Array, Float32, Float64, check_count, check_known
 from lapsvm.boxes import areas, as_boxes, whole_image
 from lapsvm.catalog import MAX_PIXELS, Pixels, check_pixels
-from lapsvm.errors import InputError, OptionError
+from lapsvm.errors import InputError
 from lapsvm.settings import ProposalSettings
 from lapsvm.windows.contrast import LEAST_SIDE, contrast, mixed
 from lapsvm.windows.ordering import box_keys, default_min_side
@@ -38,8 +38,7 @@ def grid(image: Pixels, mode: object, seed: int, threads: int) -> Float32:  # no
     OptionError
         If the mode is unknown.
     """
-    if mode not in GRID_DENSITIES:
-        raise OptionError(f"mode {mode!r} of grid is not known; choose from {', '.join(GRID_DENSITIES)}.")
+    check_known(f"mode {mode!r} of grid", mode, GRID_DENSITIES)
     sizes, steps = GRID_DENSITIES[str(mode)]
     height, width = image.shape[:2]
     levels = [
@@ -129,8 +128,7 @@ def propose(
     check_count("threads", threads)
     if max_windows is not None:
         check_count("max_windows", max_windows)
-    if method not in METHODS:
-        raise OptionError(f"method {method!r} is not known; choose from {', '.join(sorted(METHODS))}.")
+    check_known(f"method {method!r}", method, sorted(METHODS))
     height, width = image.shape[:2]
     least = _default_side(method, height, width) if min_side is None else _check_side(min_side)
     boxes = METHODS[method](np.ascontiguousarray(image), mode, seed, threads)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lapsvm._ext import grouping as _grouping
 from lapsvm._ext import regions as _regions
 from lapsvm._ext import segmentation as _segmentation
+from lapsvm.arrays import check_known
 from lapsvm.errors import InputError, OptionError
 from lapsvm.windows.colour import SPACES, Planes
 from lapsvm.windows.ordering import Evidence, by_coverage, default_min_side
@@ -124,8 +125,7 @@ def enlarged(boxes: Int32, seen: tuple[int, ...], full: tuple[int, ...]) -> Int3
 def check_mode(mode: str | Mode) -> Mode:
     """Return the checked mode, looked up if it is a name."""
     if isinstance(mode, str):
-        if mode not in MODES:
-            raise OptionError(f"mode {mode!r} of selective_search is not known; choose from {', '.join(MODES)}.")
+        check_known(f"mode {mode!r} of selective_search", mode, MODES)
         return MODES[mode]
     if not isinstance(mode, Mode) or not (mode.spaces and mode.ks and mode.cues):
         raise InputError(f"mode must be a name or a Mode with spaces, ks and cues, got {mode!r}.")
@@ -138,8 +138,7 @@ def check_mode(mode: str | Mode) -> Mode:
 def _check_strategies(mode: Mode) -> None:
     """Raise unless colour spaces, cues and k are known and in range."""
     for space in mode.spaces:
-        if space not in SPACES:
-            raise OptionError(f"colour space {space!r} is not known; choose from {', '.join(SPACES)}.")
+        check_known(f"colour space {space!r}", space, SPACES)
     for cues in mode.cues:
         if not cues or set(cues) - set(CUES):
             raise OptionError(f"cues must be letters of {''.join(CUES)}, got {cues!r}.")

@@ -1,13 +1,13 @@
 """Annotations of a set of pictures for export, and the rule for which detections they are."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Float64, Index, as_floats, check_count, check_finite, check_same_length
+from lapsvm.arrays import Float64, Index, as_floats, check_count, check_distinct, check_finite, check_same_length
 from lapsvm.boxes import as_boxes
 from lapsvm.catalog import register_heic
 from lapsvm.errors import ImageError, InputError, MissingError, OptionError, ShapeError
@@ -96,8 +96,8 @@ class Annotations:
 
     def __post_init__(self) -> None:
         _check_path(self.set_name, "set", depth=1)
-        check_unique(self.classes, "annotations must list each class once")
-        check_unique((picture.name for picture in self.pictures), "annotations must list each picture once")
+        check_distinct(self.classes, "annotations must list each class once")
+        check_distinct((picture.name for picture in self.pictures), "annotations must list each picture once")
         for picture in self.pictures:
             other = next((name for name in picture.classes if name not in self.classes), None)
             if other is not None:
@@ -123,15 +123,6 @@ class Annotations:
     def class_numbers(self) -> Mapping[str, int]:
         """Mapping of class name to its index in `classes`."""
         return {name: number for number, name in enumerate(self.classes)}
-
-
-def check_unique(names: Iterable[str], rule: str) -> None:
-    """Raise InputError with the rule if a name occurs twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"{rule}, got {name!r} twice.")
-        seen.add(name)
 
 
 def _check_path(name: str, what: str = "picture", depth: int | None = None) -> None:

@@ -26,9 +26,9 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from lapsvm.arrays import Float64
+from lapsvm.arrays import Float64, check_distinct
 from lapsvm.boxes import to_voc
-from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations, check_unique
+from lapsvm.detection.export.annotations import AnnotatedPicture, Annotations
 from lapsvm.files import check_regular
 
 YOLO_VAL_SHARE = 0.1
@@ -53,7 +53,7 @@ def write_voc(annotations: Annotations, folder: Path, copy: bool = False) -> Non
     without_pictures = Annotations(annotations.set_name, annotations.classes, ())
     without_pictures.check_names("voc", lambda name: not set(name) & set("/\\"))
     ids = voc_ids(annotations)
-    check_unique(ids.values(), "format voc must name each picture's file once")
+    check_distinct(ids.values(), "format voc must name each picture's file once")
     for name in ("Annotations", "ImageSets/Main", "JPEGImages"):
         (folder / name).mkdir(parents=True)
     for picture in annotations.pictures:
@@ -111,7 +111,7 @@ def _word(text: str) -> str:
 def write_yolo(annotations: Annotations, folder: Path, copy: bool = False) -> None:
     """Write a YOLO data set, with a tenth of the pictures for validation; no two may share a file of labels."""
     places = (_without_suffix(_place(picture)) for picture in annotations.pictures)
-    check_unique(places, "format yolo must name each picture's file once")
+    check_distinct(places, "format yolo must name each picture's file once")
     parts = split_pictures(annotations.pictures)
     for part, pictures in parts.items():
         for picture in pictures:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from lapsvm.errors import ExternalFileError, MissingError, OptionError
+from lapsvm.arrays import check_choice
+from lapsvm.errors import ExternalFileError, MissingError
 from lapsvm.features.external.json_files import open_json
 from lapsvm.features.external.mat_files import open_mat
 from lapsvm.features.external.numpy_files import open_npy, open_npz
@@ -45,8 +46,8 @@ def open_external(path: str | Path, kind: str = "", names: ArrayNames | None = N
     path = Path(path)
     if not path.exists():
         raise MissingError(f"file or folder {path} of windows is not there.")
-    if kind and kind not in FORMATS:
-        raise OptionError(f"a format of windows must be one of {', '.join(FORMATS)}, got {kind!r}.")
+    if kind:
+        check_choice("a format of windows", kind, FORMATS)
     return FORMATS[kind or _kind_of(path)](path, names or ArrayNames())
 
 

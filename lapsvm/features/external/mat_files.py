@@ -19,17 +19,10 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from lapsvm.arrays import check_distinct
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.numpy_files import check_different, files_below, unfolded_limit
-from lapsvm.features.external.windows import (
-    BOX_NAMES,
-    FEATURE_NAMES,
-    ArrayNames,
-    BoxConvention,
-    ExternalSource,
-    ExternalWindows,
-    checked_windows,
-)
+from lapsvm.features.external.numpy_files import files_below, unfolded_limit
+from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import read_regular
 
 IMAGES = "images"
@@ -56,7 +49,7 @@ def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
     """
     files = files_below(path, ".mat")
     first = next(iter(files.values()))
-    large = {names.features} if names.features else set(FEATURE_NAMES)
+    large = set(names.feature_names)
     content = read_mat_variables(first, large - {IMAGES})
     if IMAGES in content:
         if path.is_dir() and len(files) > 1:
@@ -79,8 +72,7 @@ def open_mat(path: Path, names: ArrayNames) -> ExternalSource:
 def _fields(content: Mapping[str, Any], names: ArrayNames) -> Mapping[str, Any]:
     """Return the variables of one picture's file, or the fields of its only struct if that holds the boxes."""
     structs = [value for value in content.values() if isinstance(value, dict)]
-    wanted = (names.boxes,) if names.boxes else BOX_NAMES
-    if len(structs) == 1 and not any(name in content for name in wanted):
+    if len(structs) == 1 and not any(name in content for name in names.box_names):
         return dict(structs[0])
     return content
 
@@ -98,7 +90,7 @@ def _list(path: Path, names: ArrayNames) -> ExternalSource:
                 f"{where}: {name} must have one cell per picture, got {len(own)} for {len(cells[IMAGES])}."
             )
     keys = [_text(where, cell) for cell in cells[IMAGES]]
-    check_different(keys, f"{where} must name each picture once")
+    check_distinct(keys, f"{where} must name each picture once", ExternalFileError)
     places = {key: place for place, key in enumerate(keys)}
 
     def read(key: str, features: bool) -> ExternalWindows:

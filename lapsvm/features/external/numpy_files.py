@@ -6,8 +6,7 @@ the file's size before memory is asked for.
 """
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -16,7 +15,7 @@ from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
-from lapsvm.arrays import Array, Index, as_whole_numbers
+from lapsvm.arrays import Array, Index, as_whole_numbers, check_distinct
 from lapsvm.errors import ExternalFileError, InputError, MissingError
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import is_named, open_regular, read_regular
@@ -119,15 +118,8 @@ def _ids(file: Path) -> tuple[str, ...]:
     except UnicodeDecodeError as error:
         raise ExternalFileError(f"{file} must be text in UTF-8; {error}.") from None
     names = tuple(line for line in map(str.strip, lines) if line)
-    check_different(names, f"ids of {file} must differ")
+    check_distinct(names, f"ids of {file} must differ", ExternalFileError)
     return names
-
-
-def check_different(names: Iterable[str], rule: str) -> None:
-    """Raise ExternalFileError, saying the rule, if a picture's name is there twice."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise ExternalFileError(f"{rule}, got {twice[0]!r} twice.")
 
 
 def _offsets(file: Path, pictures: int, boxes: int) -> Index:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float64, as_array, check_finite, check_same_length
-from lapsvm.errors import ExternalFileError, InputError, OptionError, ShapeError
+from lapsvm.arrays import Array, Float64, as_array, check_choice, check_finite, check_same_length
+from lapsvm.errors import ExternalFileError, InputError, ShapeError
 
 ORDERS = ("xyxy", "yxyx", "xywh")
 EDGES = ("exclusive", "inclusive")
@@ -44,9 +44,7 @@ class BoxConvention:
 
     def __post_init__(self) -> None:
         for name, choices in (("order", ORDERS), ("base", (0, 1)), ("edges", EDGES)):
-            value = getattr(self, name)
-            if value not in choices:
-                raise OptionError(f"{name} of boxes must be one of {', '.join(map(str, choices))}, got {value!r}.")
+            check_choice(f"{name} of boxes", getattr(self, name), choices)
 
     def to_xyxy(self, boxes: Float64) -> Float64:
         """Return boxes (n, 4) as x1, y1, x2, y2, 0-based and half-open."""
@@ -139,15 +137,25 @@ class ArrayNames:
     boxes: str = ""
     features: str = ""
 
+    @property
+    def box_names(self) -> tuple[str, ...]:
+        """The names that the boxes may have."""
+        return (self.boxes,) if self.boxes else BOX_NAMES
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names that the features may have."""
+        return (self.features,) if self.features else FEATURE_NAMES
+
     def boxes_in(self, names: Iterable[str], where: str) -> str:
         """Return the name of the boxes; ExternalFileError if there is none."""
-        return _found((self.boxes,) if self.boxes else BOX_NAMES, names, where)
+        return _found(self.box_names, names, where)
 
     def features_in(self, names: Iterable[str], where: str) -> str | None:
         """Return the name of the features, or None; ExternalFileError if the given one is missing."""
         if not self.features and not set(FEATURE_NAMES).intersection(names):
             return None
-        return _found((self.features,) if self.features else FEATURE_NAMES, names, where)
+        return _found(self.feature_names, names, where)
 
     def windows(self, where: str, arrays: Mapping[str, Any], features: bool) -> ExternalWindows:
         """Return the windows of one picture's arrays, checked; with features only if `features`."""

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Array, Float32, check_count
+from lapsvm.arrays import Array, Float32, check_choice, check_count, check_known
 from lapsvm.errors import DataError, InputError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, open_efficientnet
 from lapsvm.features.extractors.hog import hog_text, open_hog
@@ -178,8 +178,7 @@ def open_extractor(specs: str | Sequence[str], threads: int = 1, device: str = "
     """
     texts = [specs] if isinstance(specs, str) else list(specs)
     check_count("threads", threads)
-    if device not in DEVICES:
-        raise OptionError(f"device must be one of {', '.join(DEVICES)}, got {device!r}.")
+    check_choice("device", device, DEVICES)
     machine = Machine(threads, device)
     parts = [_open_one(parse_spec(text), machine) for text in texts]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
@@ -225,8 +224,7 @@ def _described(description: Mapping[str, Any]) -> Iterator[str]:
 
 def _open_one(spec: Spec, machine: Machine) -> Extractor:
     """Return the extractor of one spec."""
-    if spec.kind not in OPENERS:
-        raise OptionError(f"extractor {spec.text!r} is not known; choose from {', '.join(OPENERS)}.")
+    check_known(f"extractor {spec.text!r}", spec.kind, OPENERS)
     try:
         return OPENERS[spec.kind](spec, machine)
     except (OptionError, DataError) as error:

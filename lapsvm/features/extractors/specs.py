@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lapsvm.arrays import check_known
 from lapsvm.errors import OptionError, SettingsError
 
 Value = TypeVar("Value")
@@ -108,8 +109,7 @@ def read_options(spec: Spec, readers: Mapping[str, Callable[[str], Any]]) -> dic
     """
     values = {}
     for key, text in spec.options.items():
-        if key not in readers:
-            raise OptionError(f"option {key!r} is not known; choose from {', '.join(readers)}.")
+        check_known(f"option {key!r}", key, readers)
         try:
             values[key] = readers[key](text)
         except ValueError as error:

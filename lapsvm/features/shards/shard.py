@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float32, as_numbers, check_finite
+from lapsvm.arrays import Array, Float32, as_numbers, check_choice, check_distinct, check_finite
 from lapsvm.bfloat16 import largest_number, named_type, narrowed, to_float16, type_name, widened
 from lapsvm.boxes import as_boxes
-from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
+from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 TENSORS = ("boxes", "features", "offsets", "sizes")
 FEATURE_TYPES = ("float16", "float32", "bfloat16")
@@ -152,8 +152,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     OptionError
         If there is no such `dtype`.
     """
-    if dtype not in FEATURE_TYPES:
-        raise OptionError(f"the features' type must be one of {', '.join(FEATURE_TYPES)}, got {dtype!r}.")
+    check_choice("the features' type", dtype, FEATURE_TYPES)
     if not pictures:
         raise InputError("a shard needs at least one picture, got none.")
     boxes = [as_boxes(picture.boxes).astype(np.float32) for picture in pictures]
@@ -233,8 +232,6 @@ def _check_ids(image_ids: Sequence[str], pixel_hashes: Sequence[str]) -> None:
     wrong = [name for name in (*image_ids, *pixel_hashes) if not isinstance(name, str)]
     if wrong:
         raise InputError(f"image ids and pixel hashes of a shard must be str, got {wrong[0]!r}.")
-    if len(set(image_ids)) != len(image_ids):
-        twice = next(name for name in image_ids if list(image_ids).count(name) > 1)
-        raise InputError(f"image ids of a shard must differ, got {twice!r} twice.")
+    check_distinct(image_ids, "image ids of a shard must differ")
     if len(pixel_hashes) != len(image_ids):
         raise ShapeError(f"a shard needs one pixel hash per picture, got {len(pixel_hashes)} for {len(image_ids)}.")

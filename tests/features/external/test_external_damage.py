@@ -219,10 +219,10 @@ def test_many_names_are_compared_once(tmp_path):
             Name.compared += 1
             return str.__eq__(self, other)
 
-    from lapsvm.features.external.numpy_files import check_different
+    from lapsvm.arrays import check_distinct
 
     names = [Name(i) for i in range(2000)]
-    check_different(names, "ids must differ")
+    check_distinct(names, "ids must differ")
     with pytest.raises(ExternalFileError, match="ids must differ, got '1999' twice"):
-        check_different([*names, Name(1999)], "ids must differ")
+        check_distinct([*names, Name(1999)], "ids must differ", ExternalFileError)
     assert Name.compared < 200
