@@ -148,14 +148,15 @@ def append_verdicts(path: Path, verdicts: Iterable[Verdict]) -> None:
     content = "".join(verdict.line() for verdict in verdicts).encode()
     try:
         flags = open_flags("O_RDWR", "O_CREAT", "O_APPEND", "O_NOFOLLOW", "O_CLOEXEC")
-        descriptor = os.open(path, flags, 0o666)
-        try:
-            _write(descriptor, (b"" if _ends_a_line(descriptor) else b"\n") + content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with os.fdopen(os.open(path, flags, 0o666), "ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                content = content if file.read(1) == b"\n" else b"\n" + content
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
-        raise WriteError(f"verdicts {path} could not be written: {error.strerror}.") from error
+        raise WriteError(f"verdicts {path} could not be written: {error.strerror or error}.") from error
 
 
 def merge_verdicts(run: RunFolder, path: Path) -> int:
@@ -192,19 +193,6 @@ def add_verdicts(run: RunFolder, verdicts: Iterable[Verdict]) -> int:
         run.files.claim([run.verdicts_file])
         append_verdicts(run.verdicts_file, new)
     return len(new)
-
-
-def _ends_a_line(descriptor: int) -> bool:
-    size = os.fstat(descriptor).st_size
-    if not size:
-        return True
-    os.lseek(descriptor, size - 1, os.SEEK_SET)  # Windows has no pread
-    return os.read(descriptor, 1) == b"\n"
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
 
 
 def _is_verdict(entry: Mapping[str, Any]) -> bool:
