@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Event, Thread
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from .limits import printable
@@ -101,16 +101,17 @@ class Reporter:
         if self.quiet or total == 0:
             yield bar
             return
-        with _drawn(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
+        with _StatusBar(bar, self.console) if sys.stderr.isatty() else _lines(bar, self.say):
             yield bar
 
 
 class _StatusBar(Progress):
     """A bar with its rates and its note on the lines below."""
 
-    def __init__(self, bar: Bar, *columns: ProgressColumn, console: Console) -> None:
+    def __init__(self, bar: Bar, console: Console) -> None:
         self._bar = bar
-        super().__init__(*columns, console=console)
+        title, count = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[count]}"))
+        super().__init__(title, BarColumn(), count, TimeElapsedColumn(), console=console)
         self.add_task(bar.title, total=bar.total, count=bar.count)
 
     def get_renderables(self) -> Iterator[RenderableType]:
@@ -120,18 +121,6 @@ class _StatusBar(Progress):
         yield self.make_tasks_table(self.tasks)
         if self._bar.status:
             yield Text("  " + self._bar.status)
-
-
-@contextmanager
-def _drawn(bar: Bar, console: Console) -> Iterator[None]:
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[count]}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with _StatusBar(bar, *columns, console=console):
-        yield
 
 
 @contextmanager
