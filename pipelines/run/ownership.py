@@ -126,11 +126,6 @@ def _is_inside(name: str) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
-def is_leftover_list(name: str) -> bool:
-    """Return whether a name is that of a temporary list of a killed process."""
-    return is_temporary(name) and name.startswith(f".{MARKER}.")
-
-
 def table_files(folder: Path, name: str, suffixes: Sequence[str] = (".md",), *, write: bool = True) -> list[Path]:
     """Return the files of a table, NAME.json and those with `suffixes`, after listing them (`write`) or only checking.
 
@@ -173,7 +168,7 @@ def _is_leftover(path: Path) -> bool:
         return partial or (path.name == GENERATED and (path / GENERATED_SETTINGS).is_file())
     if path.name == LOCK:
         return is_lock(path)
-    return is_leftover_list(path.name)
+    return is_temporary(path.name) and path.name.startswith(f".{MARKER}.")  # a list that was being written
 
 
 def check_apart(out: Path, data: DataSettings) -> None:

@@ -18,7 +18,7 @@ from .shard_sets import claim_shards, make_set
 
 def run(context: RunContext) -> None:
     """Extract the shards of every set, after checking the proposals that files hold."""
-    if context.redo or not any(context.run.shards(context.train_set).glob("*.safetensors")):
+    if context.redo or not context.run.has_shards(context.train_set):
         check_sizes(context.settings, context.device)  # shards that are there were made with these sizes
     check_proposals(context)
     extract_sets(context)

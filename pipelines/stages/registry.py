@@ -11,7 +11,6 @@ from typing import Any
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.cluster import CONNECT_SECONDS, check_executor, open_cluster
 from lapsvm.errors import MissingError
-from lapsvm.features import open_shards
 from lapsvm.features.extractors.specs import check_trusted
 
 from ..cli.parsing import chosen_metrics, named_extractors
@@ -157,9 +156,8 @@ def _new_places(context: RunContext, old: Settings, values: Mapping[str, Any]) -
 def _check_pictures(context: RunContext) -> None:
     """Raise MissingError if a picture of the run's shards is not in the data set."""
     for set_name, records in context.data.records.items():
-        folder = context.run.shards(set_name)
         ids = {record.id for record in records}
-        stored = open_shards(folder).image_ids if any(folder.glob("*.safetensors")) else ()
+        stored = context.shards(set_name).image_ids if context.run.has_shards(set_name) else ()
         missing = [image_id for image_id in stored if image_id not in ids]
         if missing:
             raise MissingError(
