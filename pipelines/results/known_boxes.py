@@ -15,7 +15,7 @@ from lapsvm.errors import AnnotationError, MissingError
 from lapsvm.voc_files import VocObject, read_voc_file
 
 from ..run.context import RunContext
-from ..run.limits import listed
+from ..run.limits import counted, listed
 from .picture_names import PictureMatches, match_pictures
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
@@ -139,13 +139,9 @@ def attach_boxes(path: str, records: Records, classes: Sequence[str]) -> Attache
         raise AnnotationError(
             f"boxes {path} must be of the run's classes {_names(classes)}, got {_names(sorted(names))}."
         )
-    sentences = [
-        *(f"boxes {path}: {fault}" for fault in faults),
-        *_match_sentences(path, annotated, matches),
-        *_class_sentences(path, names, classes),
-        *_contradictions(path, found, records, classes),
-    ]
-    return AttachedBoxes(found, tuple(sentences))
+    sentences = [*faults, *_match_sentences(annotated, matches), *_class_sentences(names, classes)]
+    sentences += _contradictions(found, records, classes)
+    return AttachedBoxes(found, tuple(f"boxes {path}: {sentence}" for sentence in sentences))
 
 
 def read_annotated(path: str) -> tuple[list[AttachedPicture], list[str]]:
@@ -197,29 +193,26 @@ def _voc_object(path: Path, one: VocObject) -> tuple[str, Corners, bool]:
     return one.name, (x1, y1, x2, y2), one.difficult
 
 
-def _match_sentences(path: str, annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:
+def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatches) -> Iterator[str]:
     """Yield sentences on the pictures that were matched, and on those that were not."""
     left = len(annotated) - len(matches.unknown) - len(matches.ambiguous)
-    yield f"boxes {path}: {left:,} of {len(annotated):,} pictures are the run's"
-    for numbers, reason in (
-        (matches.unknown, "are no pictures of the run and are left out"),
-        (matches.ambiguous, "may be several pictures of the run, or share one, and are left out"),
-    ):
-        if numbers:
-            names = _names([annotated[number].names[0] for number in numbers])
-            yield f"boxes {path}: {len(numbers):,} {reason}: {names}"
+    yield f"{left:,} of {len(annotated):,} pictures are the run's"
+    names = [picture.names[0] for picture in annotated]
+    unknown, ambiguous = [names[one] for one in matches.unknown], [names[one] for one in matches.ambiguous]
+    yield from counted(unknown, "are no pictures of the run and are left out")
+    yield from counted(ambiguous, "may be several pictures of the run, or share one, and are left out")
 
 
-def _class_sentences(path: str, names: Mapping[str, int], classes: Sequence[str]) -> Iterator[str]:
+def _class_sentences(names: Mapping[str, int], classes: Sequence[str]) -> Iterator[str]:
     """Yield a sentence on objects of other classes."""
     others = {name: count for name, count in names.items() if name not in classes}
     if others:
         listed = _names(sorted(others))
-        yield f"boxes {path}: {sum(others.values()):,} boxes are of no class of the run and are left out: {listed}"
+        yield f"{sum(others.values()):,} boxes are of no class of the run and are left out: {listed}"
 
 
 def _contradictions(
-    path: str, found: Mapping[str, Mapping[str, Objects]], records: Records, classes: Sequence[str]
+    found: Mapping[str, Mapping[str, Objects]], records: Records, classes: Sequence[str]
 ) -> Iterator[str]:
     """Yield a sentence if boxes and labels of pictures contradict each other."""
     denied, missing = set[str](), set[str]()
@@ -228,12 +221,8 @@ def _contradictions(
             shown = {name for name, _, _ in pictures[record.id]}
             denied |= {record.id for name in classes if name in shown and record.labels.get(name) == -1}
             missing |= {record.id for name in classes if name not in shown and record.labels.get(name) == 1}
-    for ids, reason in (
-        (denied, "have a box of a class that their label denies"),
-        (missing, "have no box of a class that they are labelled with"),
-    ):
-        if ids:
-            yield f"boxes {path}: {len(ids):,} pictures {reason}: {_names(sorted(ids))}"
+    yield from counted(sorted(denied), "pictures have a box of a class that their label denies")
+    yield from counted(sorted(missing), "pictures have no box of a class that they are labelled with")
 
 
 def _names(names: Sequence[str]) -> str:

@@ -33,6 +33,11 @@ def listed(items: Collection[str], most: int = 5, between: str = ", ", kind: str
     return between.join([*islice(items, most), *more])
 
 
+def counted(names: Collection[str], what: str) -> list[str]:
+    """Return how many names there are, what of them, and the first ones, in a list; an empty list for no names."""
+    return [f"{len(names):,} {what}: {listed([repr(name) for name in names])}"] if names else []
+
+
 def unmet(stage: str, need: str, but: str, verb: str) -> StageError:
     """Return the error of a stage that needs something which another verb makes."""
     return StageError(f"{stage} needs {need}, but {but}; run lapsvm {verb} first.")

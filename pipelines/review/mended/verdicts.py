@@ -19,7 +19,7 @@ from lapsvm.detection.export import EXPORTED, AnnotatedPicture, clip_boxes, read
 from lapsvm.errors import DataError
 
 from ...results.picture_names import path_parts
-from ...run.limits import listed
+from ...run.limits import counted
 from ...run.verdicts import Box, Verdict, VerdictLog
 from ...shards.windows import UnusableError, run_pixels
 from .formats import SHARES, MendedPicture, read_mended
@@ -59,24 +59,23 @@ class MendedExport:
         self.format_name, pictures = read_mended(path)
         exported = read_exported(_record_of(path))
         matched, unknown = match_exported(pictures, exported)
-        of_other_classes = [
-            box.class_name for one in matched.values() for box in one.boxes if box.class_name not in classes
-        ]
+        of_other_classes = {box.class_name for one in matched.values() for box in one.boxes} - {*classes}
         changed = [name for name in matched if hashes.get(exported[name].id, "") != exported[name].pixels]
         absent = [name for name in changed if exported[name].id not in hashes]
         resized = [name for name in matched if not _has_size(matched[name], exported[name])]
         unusable = [name for name in matched if not _is_usable(matched[name], exported[name])]
         left_out = {*changed, *resized, *unusable}
         self._pairs = [(exported[name], one) for name, one in matched.items() if name not in left_out]
-        self.sentences = [
-            *_sentence(unknown, "pictures", "were not exported, or cannot be told apart, and are left out"),
-            *_sentence(sorted(exported.keys() - matched.keys()), "exported pictures", "are missing and say nothing"),
-            *_sentence(absent, "pictures", "are none of the training set and are left out"),
-            *_sentence(sorted({*changed} - {*absent}), "pictures", "have changed since and are left out"),
-            *_sentence(sorted({*resized} - {*changed}), "pictures", "have another size than exported and are left out"),
-            *_sentence(unusable, "pictures", "have a box that is difficult, rotated or empty and are left out"),
-            *_sentence(sorted(set(of_other_classes)), "classes", "are none of the run's and are left out"),
+        notes = [
+            *counted(unknown, "pictures were not exported, or cannot be told apart, and are left out"),
+            *counted(sorted(exported.keys() - matched.keys()), "exported pictures are missing and say nothing"),
+            *counted(absent, "pictures are none of the training set and are left out"),
+            *counted(sorted({*changed} - {*absent}), "pictures have changed since and are left out"),
+            *counted(sorted({*resized} - {*changed}), "pictures have another size than exported and are left out"),
+            *counted(unusable, "pictures have a box that is difficult, rotated or empty and are left out"),
+            *counted(sorted(of_other_classes), "classes are none of the run's and are left out"),
         ]
+        self.sentences = [f"{note}." for note in notes]
 
     def verdicts(self, log: VerdictLog, *, accept_unchanged: bool = False) -> list[Verdict]:
         """Return what a person said, in the order of the file.
@@ -191,7 +190,3 @@ def unseen_pictures(verdicts: Sequence[Verdict], records: Mapping[str, ImageReco
         except UnusableError as error:
             unseen[picture] = str(error)
     return unseen
-
-
-def _sentence(names: Sequence[str], what: str, end: str) -> list[str]:
-    return [f"{len(names):,} {what} {end}: {listed([repr(name) for name in names])}."] if names else []
