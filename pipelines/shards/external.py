@@ -190,23 +190,18 @@ def _check_boxes(windows: ExternalWindows, boxes: Float64, rows: Index, size: tu
         )
     empty = (boxes[:, 2:] <= boxes[:, :2]).any(axis=1)
     reach = np.maximum(-boxes[:, :2], boxes[:, 2:] - [width, height]).max(axis=1, initial=0)
-    advice = "see whether --box-order, --base and --edges are right"
-    if empty.any():
-        index = int(np.argmax(empty))
-        raise ExternalFileError(
-            f"{windows.where}: the box of row {rows[index]} must have an area, got {_box_text(boxes[index])} as x1, "
-            f"y1, x2, y2; {advice}."
-        )
-    if not clip and (reach > REACH).any():
-        index = int(np.argmax(reach > REACH))
-        raise ExternalFileError(
-            f"{windows.where}: the box of row {rows[index]} must lie in the picture of {width} x {height} pixels, got "
-            f"{_box_text(boxes[index])} as x1, y1, x2, y2; {advice}, or cut such boxes with --clip."
-        )
-
-
-def _box_text(box: Float64) -> str:
-    return ", ".join(f"{value:g}" for value in box)
+    faults = [(empty, "have an area", "")]
+    if not clip:
+        inside = f"lie in the picture of {width} x {height} pixels"
+        faults.append((reach > REACH, inside, ", or cut such boxes with --clip"))
+    for is_wrong, rule, cure in faults:
+        if is_wrong.any():
+            index = int(np.argmax(is_wrong))
+            got = ", ".join(f"{value:g}" for value in boxes[index])
+            raise ExternalFileError(
+                f"{windows.where}: the box of row {rows[index]} must {rule}, got {got} as x1, y1, x2, y2; see whether "
+                f"--box-order, --base and --edges are right{cure}."
+            )
 
 
 cached_sources = cache(open_sources)
