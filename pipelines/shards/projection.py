@@ -54,13 +54,13 @@ def open_run_extractor(
     """
     features = context.settings.features
     full = open_sized_extractor(features.extractors, features.networks, context.device, context.named)
-    if not context.settings.features.pca:
+    if not features.pca:
         return full, None
     sample = _sample(context)
     made_with = {
         "extractor": full.describe(),
         "windows": windows_provenance(context.settings.windows),
-        "pca": context.settings.features.pca,
+        "pca": features.pca,
         "seed": context.settings.seed,
         "pictures": content_hash([record.id for record in sample]),
     }
@@ -72,20 +72,15 @@ def open_run_extractor(
     if projection is not None and source is not None:
         made_with = read_model(source.projection, FORMAT, VERSION)[0]["made_with"]  # the pictures that it was fitted on
     else:
-        pca, n_pictures = context.settings.features.pca, before_fit()
-        dim = projected_dim(full, pca)
-        ready = forecast(context, full, sample, n_pictures, dim, room=_room(), exact=pca >= 1)
+        n_pictures, dim = before_fit(), projected_dim(full, features.pca)
+        ready = forecast(context, full, sample, n_pictures, dim, room=_room(), exact=features.pca >= 1)
         with measured() as timing:
             projection, kept = _fitted(context, full, sample, made_with, ready)
         shares = ", ".join(f"{share:.3f}" for share in projection.kept)
-        context.reporter.say(f"projection: {projection_sizes(projection)} components keep {shares} of the variance")
+        sizes = " + ".join(str(part.shape[1]) for part in projection.components)
+        context.reporter.say(f"projection: {sizes} components keep {shares} of the variance")
     ready = {name: (picture.projected(projection.components), digest) for name, (picture, digest) in kept.items()}
     return Projected(full, projection), NewProjection(projection, made_with, timing, ready)
-
-
-def projection_sizes(projection: Projection) -> str:
-    """Return the number of components of each block, as text."""
-    return " + ".join(str(part.shape[1]) for part in projection.components)
 
 
 def projection_of(run: RunFolder, shards: ShardSet) -> Projection | None:
@@ -101,10 +96,8 @@ def projection_of(run: RunFolder, shards: ShardSet) -> Projection | None:
 
 def _stored(run: RunFolder, made_with: dict[str, object]) -> Projection | None:
     """Return the stored projection of a run; None if it is missing or damaged."""
-    if not run.projection.is_file():
-        return None
     try:
-        return load_projection(run.projection, made_with)
+        return load_projection(run.projection, made_with) if run.projection.is_file() else None
     except ModelFileError:
         return None
 
