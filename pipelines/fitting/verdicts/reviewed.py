@@ -46,14 +46,9 @@ class ReviewedClass:
             picture for picture, one in said.items() if picture in hashes and one.pixels not in ("", hashes[picture])
         ]
         left_out = {*unknown, *changed}
-        return cls(
-            name,
-            {picture: said[picture] for picture in sorted(said.keys() - left_out)},
-            (
-                *_note(name, unknown, "pictures that the training set lacks"),
-                *_note(name, changed, "pictures that have changed since"),
-            ),
-        )
+        notes = _note(name, unknown, "pictures that the training set lacks")
+        notes += _note(name, changed, "pictures that have changed since")
+        return cls(name, {picture: said[picture] for picture in sorted(said.keys() - left_out)}, tuple(notes))
 
     def mended(self, y: Labels, ids: Sequence[str]) -> Labels:
         """Return labels (n,) in which pictures that show the class, or do not, are what the verdicts say."""
@@ -124,8 +119,5 @@ def _boxes(boxes: Sequence[Sequence[float]]) -> Float64:
 
 
 def _note(name: str, pictures: Sequence[str], what: str) -> list[str]:
-    return (
-        [f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {listed(pictures)}."]
-        if pictures
-        else []
-    )
+    note = f"{len(pictures)} verdicts of {name!r} are of {what}, and are left out: {listed(pictures)}."
+    return [note] if pictures else []
