@@ -15,6 +15,7 @@ from lapsvm.evaluation.voc import ClassCorLoc, ClassResult
 
 from .evaluation import SetEvaluation
 from .held_out import HeldOut
+from .known_boxes import Truth
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -97,9 +98,7 @@ def set_intervals(evaluation: SetEvaluation, seed: int, *, trained_on: bool) -> 
     return _intervals({name: class_figures(evaluation, name, ids, counts) for name in evaluation.detections}, seed)
 
 
-def held_out_intervals(
-    held_out: Mapping[str, HeldOut], truth: Mapping[str, Mapping[str, GroundTruth]] | None, seed: int
-) -> dict[str, Any]:
+def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, seed: int) -> dict[str, Any]:
     """Return the intervals of the held-out figures over the training pictures.
 
     Parameters

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.catalog import GroundTruth, ImageRecord
+from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.evaluation import ClassResult, Detections
 from lapsvm.report import Example
 
 from .evaluation import SetEvaluation
 from .held_out import HeldOut
+from .known_boxes import Truth
 
 EXAMPLES = 8
 DIFFERENT = 0.5  # two windows with a smaller IoU are different
-Truth = Mapping[str, Mapping[str, GroundTruth]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +145,8 @@ def disagreements(shown: ShownSet, held_out: HeldOut | None) -> tuple[Example, .
     windows = replace(shown, detections=held_out.detections())
     rows = [row for row in np.argsort(held_out.agreement, kind="stable").tolist() if held_out.y[row] > 0]
     rows = [row for row in rows if held_out.agreement[row] < DIFFERENT and held_out.ids[row] in final][:EXAMPLES]
-    return tuple(
-        replace(
-            windows.example(row),
-            second=final[held_out.ids[row]],
-            note=f"IoU {held_out.agreement[row]:.2f} between the two windows",
-        )
-        for row in rows
-    )
+    notes = {row: f"IoU {held_out.agreement[row]:.2f} between the two windows" for row in rows}
+    return tuple(replace(windows.example(row), second=final[held_out.ids[row]], note=notes[row]) for row in rows)
 
 
 def misses(shown: ShownSet, train: SetEvaluation) -> tuple[Example, ...]:

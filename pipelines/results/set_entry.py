@@ -6,7 +6,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Detector, Reliability
 from lapsvm.evaluation import (
     Threshold,
@@ -30,6 +29,7 @@ from .detectors import available_detectors
 from .draws import held_out_intervals, set_intervals
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out
+from .known_boxes import Truth
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
@@ -176,7 +176,7 @@ class Unseen:
             {name: one.reliability for name, one in calibrations.items() if one is not None},
         )
 
-    def table(self, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> dict[str, Any] | None:
+    def table(self, truth: Truth | None) -> dict[str, Any] | None:
         """Return {"classes", "mean"} of the held-out figures, or None if no class has any.
 
         Parameters
@@ -188,7 +188,7 @@ class Unseen:
             return None
         return class_table({name: self._row(name, truth) for name in self.held_out})
 
-    def _row(self, name: str, truth: Mapping[str, Mapping[str, GroundTruth]] | None) -> Row:
+    def _row(self, name: str, truth: Truth | None) -> Row:
         held_out, reliability = self.held_out[name], self.reliability.get(name)
         located: Row = {} if truth is None else {"corloc": held_out.corloc(name, truth[name]).corloc}
         return located | {
