@@ -7,7 +7,7 @@ Verbeek and Schmid, TPAMI 2017).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +72,11 @@ class Chain(NamedTuple):
     solution: LatentSolution | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class Rounds:
     """Refines the chains of one class.
 
-    Parameters
+    Attributes
     ----------
     settings : Settings
     pictures : StoredPictures
@@ -89,17 +90,12 @@ class Rounds:
         Bytes for copies of windows: so many chains share a copy as fit, at least one. All by default.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        pictures: StoredPictures,
-        J: float | None,
-        known: Mapping[int, KnownBoxes] | None = None,
-        added: Mapping[int, AddedWindows] | None = None,
-        room: int | None = None,
-    ) -> None:
-        self._settings, self._pictures, self._J, self._room = settings, pictures, J, room
-        self._known, self._added = known or {}, added or {}
+    settings: Settings
+    pictures: StoredPictures
+    J: float | None
+    known: Mapping[int, KnownBoxes] = field(default_factory=dict)
+    added: Mapping[int, AddedWindows] = field(default_factory=dict)
+    room: int | None = None
 
     def begin(self, y: Labels, weights: Float64, intercept: float) -> Chain:
         """Return the chain of a trained model (d,), with the windows that it chooses in its positive pictures."""
@@ -110,27 +106,17 @@ class Rounds:
         """Return the chains after a round; `C` is the weight of the loss, by default that of the settings."""
         names = [title, *(f"{title}, without fold {number}" for number in range(1, len(chains)))]
         own = self.with_candidates(chains)
-        weight = self._settings.refine.C if C is None else C
+        weight = self.settings.refine.C if C is None else C
         each = zip(chains, names, strict=True)
         return [self._refined(self._problem(chain.y, weight), chain, next(own), name, reporter) for chain, name in each]
 
     def _refined(
         self, problem: LatentProblem, chain: Chain, pictures: StoredPictures, title: str, reporter: Reporter
     ) -> Chain:
-        limits = self._settings.refine
+        names = ("pos_iou", "neg_iou", "neg_min_iou", "neg_part_iou")
+        given = {"known": self.known, **{name: getattr(self.settings.refine, name) for name in names}}
         with training_progress(reporter, title, [title]) as progress:
-            solution = refine(
-                problem,
-                pictures.bags,
-                pictures.boxes,
-                chain.windows,
-                pos_iou=limits.pos_iou,
-                neg_iou=limits.neg_iou,
-                neg_min_iou=limits.neg_min_iou,
-                neg_part_iou=limits.neg_part_iou,
-                known=self._known,
-                progress=progress.update,
-            )
+            solution = refine(problem, pictures.bags, pictures.boxes, chain.windows, progress=progress.update, **given)
         return chain._replace(weights=solution.coef, intercept=solution.intercept, solution=solution)
 
     def lowered(self, weights: Float64) -> Float64:
@@ -138,7 +124,7 @@ class Rounds:
 
         With the weights that refinement learns the best windows are often too large (docs/measurements/boxes.md).
         """
-        return weights * np.where(self._pictures.inside, 1.0, self._settings.refine.surroundings)
+        return weights * np.where(self.pictures.inside, 1.0, self.settings.refine.surroundings)
 
     def final(self, chain: Chain) -> Chain:
         """Return a chain with the weights that detection takes."""
@@ -161,16 +147,16 @@ class Rounds:
 
     def _chosen_by(self, chain: Chain, y: Labels) -> Index:
         windows = self.chosen(y, chain.weights)
-        pictures, added = self._pictures, {row: one.boxes for row, one in self._added.items()}
-        return _settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self._known, added)
+        pictures, added = self.pictures, {row: one.boxes for row, one in self.added.items()}
+        return _settled_windows(pictures.bags, pictures.boxes, chain.weights, windows, self.known, added)
 
     def _problem(self, y: Labels, C: float) -> LatentProblem:
-        settings, constants = self._settings, Constants(C, self._J, None)
+        settings, constants = self.settings, Constants(C, self.J, None)
         return replace(problem(settings, FitRequest(y, constants)), top=settings.refine.top, init="mean")
 
     def chosen(self, y: Labels, weights: Float64) -> Index:
         """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
-        settings, pictures = self._settings.refine, self._pictures
+        settings, pictures = self.settings.refine, self.pictures
         if not settings.box_voting:
             return pictures.bags.best(weights).index
         positives, lowered = np.flatnonzero(y > 0), self.lowered(weights)
@@ -182,32 +168,32 @@ class Rounds:
         A picture of a chain's fold has one window. The windows of all chains of a group are copied once, and each
         excludes those of the others. Positive pictures gain windows of their known objects, after their own.
         """
-        pictures, count = self._pictures, self._settings.refine.candidates
-        if not count and not self._added:
+        pictures, count = self.pictures, self.settings.refine.candidates
+        if not count and not self.added:
             yield from [pictures] * len(chains)
             return
         scores = pictures.bags.score_windows(np.stack([chain.weights for chain in chains], axis=1))
         masks = [self._candidates(chain, own, count) for chain, own in zip(chains, scores.T, strict=True)]
-        most = None if self._room is None else self._room // (pictures.bags.dim * pictures.bags.dtype.itemsize)
+        most = None if self.room is None else self.room // (pictures.bags.dim * pictures.bags.dtype.itemsize)
         for first, stop in sharing(masks, most):
             yield from self._copied(masks[first:stop], chains[first:stop])
 
     def _copied(self, masks: Sequence[NDArray[np.bool_]], chains: Sequence[Chain]) -> list[StoredPictures]:
         """Return the pictures of chains with the windows of their masks, copied once for all."""
-        pictures, taken = self._pictures, np.logical_or.reduce(masks)
+        pictures, taken = self.pictures, np.logical_or.reduce(masks)
         copied = replace(pictures, bags=pictures.bags.copied(taken), boxes=pictures.boxes[taken])
         offsets, own = copied.bags.offsets, zip(masks, chains, strict=True)
-        masks = [with_masks(mask[taken], offsets, self._added, chain.y > 0) for mask, chain in own]
+        masks = [with_masks(mask[taken], offsets, self.added, chain.y > 0) for mask, chain in own]
         grown = self._grown(copied)
         return [replace(grown, bags=grown.bags.excluding(~mask)) for mask in masks]
 
     def _grown(self, pictures: StoredPictures) -> StoredPictures:
         """Return the pictures with the added windows after their own."""
-        bags = pictures.bags.appended({row: one.features for row, one in self._added.items()})
-        return replace(pictures, bags=bags, boxes=with_boxes(pictures.boxes, pictures.bags.offsets, self._added))
+        bags = pictures.bags.appended({row: one.features for row, one in self.added.items()})
+        return replace(pictures, bags=bags, boxes=with_boxes(pictures.boxes, pictures.bags.offsets, self.added))
 
     def _candidates(self, chain: Chain, scores: Float64, count: int) -> NDArray[np.bool_]:
-        offsets, y = self._pictures.bags.offsets, chain.y
+        offsets, y = self.pictures.bags.offsets, chain.y
         sizes = np.diff(offsets)
         return top_mask(scores, offsets, np.where(y > 0, sizes, np.where(y < 0, count or sizes, 1)))
 
