@@ -1,6 +1,6 @@
 """Training tasks, one per class, and the detectors made from their solutions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lapsvm.arrays import Float64
+from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
 from lapsvm.errors import ModelFileError, SettingsError
 from lapsvm.features import Projection, ShardSet, settings_difference
@@ -43,30 +44,27 @@ def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
             f"shards hold picture {missing[0]!r}, which is not in the training set; run lapsvm extract first."
         )
     records = [by_id[image_id] for image_id in shards.image_ids]
-    training, stored = training_settings(context), set(shards.image_ids)
+    stored = set(shards.image_ids)
     in_order = [record for image_id, record in by_id.items() if image_id in stored]
-    return [
-        _class_task(context, shards, label_vector(records, name), label_vector(in_order, name), name, training)
-        for name in context.data.classes
-    ]
+    return [_class_task(context, shards, records, in_order, name) for name in context.data.classes]
 
 
 def _class_task(
-    context: RunContext, shards: ShardSet, y: Labels, in_order: Labels, name: str, training: dict[str, Any]
+    context: RunContext, shards: ShardSet, records: Sequence[ImageRecord], in_order: Sequence[ImageRecord], name: str
 ) -> FitTask:
-    """Return a task with labels `y`; `in_order` are the same in the data set's order, known without shards, too."""
+    """Return a task of pictures; `in_order` are the same in the data set's order, known without shards, too."""
     provenance = {
-        "training": training,
+        "training": training_settings(context),
         "data": {
             "pictures": content_hash(shards.image_ids, shards.pixel_hashes),
-            **labels_provenance(in_order),
+            **labels_provenance(label_vector(in_order, name)),
             **imported_content(shards.headers),
         },
         "shards": shards.provenance,
         "detection": asdict(context.settings.detect),
     }
     reviewed = ReviewedClass.of_pictures(context.verdicts, name, shards.image_ids, shards.pixel_hashes)
-    labels, reviews = mended_labels(reviewed, y, shards.image_ids)
+    labels, reviews = mended_labels(reviewed, label_vector(records, name), shards.image_ids)
     if reviews.labels_key:
         provenance["verdicts"] = dict(reviews.labels_key)
     return FitTask(name, labels, provenance, context.trained_model(name), reviews)
