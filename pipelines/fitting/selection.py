@@ -7,7 +7,7 @@ one standard error; L. Breiman, J. Friedman, R. Olshen and C. Stone, "Classifica
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain, groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,10 +90,8 @@ def choose_constants(context: RunContext, bags: Bags, labels: dict[str, Labels])
         return {name: Choice(only, [only] * n_folds[name], [], []) for name, (only,) in grids.items()}
     trials = [trial for name, y in labels.items() for trial in _trials(context.settings, name, y, grids[name])]
     outcomes = fit_trials(context, f"choose {' and '.join(_varied(grids))}", trials, bags)
-    results: dict[str, list[tuple[Trial, Outcome]]] = {name: [] for name in labels}
-    for trial, outcome in zip(trials, outcomes, strict=True):
-        results[trial.class_name].append((trial, outcome))
-    return {name: _choice(name, results[name], context.settings.train.margin) for name in labels}
+    results = groupby(zip(trials, outcomes, strict=True), lambda pair: pair[0].class_name)
+    return {name: _choice(name, list(of_class), context.settings.train.margin) for name, of_class in results}
 
 
 def check_folds(settings: Settings, labels: Mapping[str, Labels]) -> None:
@@ -109,10 +107,8 @@ def fit_trials(context: RunContext, title: str, trials: Sequence[Trial], bags: B
     outcomes: list[Outcome] = []
     for part in batches(len(trials)):
         score = bags.best(np.column_stack([solution.coef for solution in solutions[part]])).score
-        outcomes += [
-            Outcome(solution, trial.score(score[:, column]))
-            for column, (trial, solution) in enumerate(zip(trials[part], solutions[part], strict=True))
-        ]
+        trained = zip(trials[part], solutions[part], score.T, strict=True)
+        outcomes += [Outcome(solution, trial.score(best)) for trial, solution, best in trained]
     return outcomes
 
 

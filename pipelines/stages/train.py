@@ -173,16 +173,13 @@ def _stored_choices(context: RunContext, tasks: Sequence[FitTask]) -> dict[str, 
     """Return the choices that an interrupted training made with the same settings and data."""
     stored = read_checked(context.run.choices_file, context.reporter.say)
     entries = {} if stored is None else stored["choices"]
-    return {
-        task.name: Choice(
-            Constants(*entry["constants"]),
-            [Constants(*constants) for constants in entry["of_folds"]],
-            entry["candidates"],
-            entry["history"],
-        )
-        for task in tasks
-        if (entry := entries.get(task.name)) and entry["key"] == _choice_key(task)
-    }
+    choices = {}
+    for task in tasks:
+        entry = entries.get(task.name)
+        if entry and entry["key"] == _choice_key(task):
+            constants, *of_folds = (Constants(*values) for values in (entry["constants"], *entry["of_folds"]))
+            choices[task.name] = Choice(constants, of_folds, entry["candidates"], entry["history"])
+    return choices
 
 
 def _choice_key(task: FitTask) -> str:
