@@ -114,14 +114,13 @@ def _show_all(ctx: typer.Context, given: bool) -> None:
         raise typer.Exit
 
 
-_HELP_ALL = inspect.Parameter(
-    "help_all",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool, typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all)
-    ],
-)
+def _keyword(name: str, kind: Any, typed: Any, default: Any) -> inspect.Parameter:
+    """Return a keyword-only parameter with what typer is to know of it."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed])
+
+
+_SHOWS_ALL = typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all)
+_HELP_ALL = _keyword("help_all", bool, _SHOWS_ALL, default=False)
 
 
 def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -> inspect.Parameter:
@@ -144,12 +143,7 @@ def _parameter(option: Option, defaults: bool, settings: Mapping[str, Option]) -
     if option.name == ASSIGNMENTS:
         about |= {"autocompletion": _completion(tuple(f"{name}=" for name in settings)), "metavar": "NAME=VALUE"}
     typed = typer.Option(*option.flags.split(" "), **about) if option.flags else typer.Argument(**about)
-    return inspect.Parameter(
-        option.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is REQUIRED else default,
-        annotation=Annotated[annotation, typed],
-    )
+    return _keyword(option.name, annotation, typed, inspect.Parameter.empty if default is REQUIRED else default)
 
 
 def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
