@@ -36,8 +36,7 @@ EQUAL = 20  # of these, pictures on which the scores of given windows must be eq
 _TOLERANCE = 1e-4  # largest difference of two scores that are equal
 _SAME_PLACE = 0.5  # IoU of two best boxes that agree
 _MOST = 100  # boxes per class, unless the caller of the file says otherwise
-_ANNOTATIONS_ONLY = {"threshold": "--threshold", "per_class": "--per-class", "labelled_only": "--labelled-only",
-                     "copy": "--copy"}  # fmt: skip
+_ANNOTATIONS_ONLY = ("threshold", "per_class", "labelled_only", "copy")
 
 _Found = list[tuple[Float64, Float64]]
 """Boxes (m, 4) and scores (m,) of each class."""
@@ -45,7 +44,7 @@ _Found = list[tuple[Float64, Float64]]
 
 def _check_options(options: Mapping[str, Any]) -> None:
     """Raise OptionError if an option means nothing here, or the file is there, in no folder, or no ``*.onnx``."""
-    given = [flag for name, flag in _ANNOTATIONS_ONLY.items() if options[name] not in (None, False)]
+    given = [f"--{name.replace('_', '-')}" for name in _ANNOTATIONS_ONLY if options[name] not in (None, False)]
     if given:
         raise OptionError(
             f"option {given[0]} chooses boxes of annotations; the format onnx writes the detector itself."
@@ -128,16 +127,14 @@ def _content(predictor: Predictor) -> FileContent:
 
 def _metadata(predictor: Predictor, network: bytes, name: str) -> dict[str, str]:
     """Return what the file says of itself; no paths and times, so that the same run gives the same bytes."""
-    weights = blake2b(digest_size=16)
-    for detector in predictor.detectors:
-        weights.update(np.ascontiguousarray(detector.coef).tobytes())
+    weights = b"".join(detector.coef.tobytes() for detector in predictor.detectors)
     licence = "Apache-2.0" if name == KIND else "that of the network's file"
     source = f"package {PACKAGE}" if name == KIND else "the user's own file"
     return {
         "format": FORMAT,
         "lapsvm_version": metadata("lapsvm")["Version"],
         "classes": json.dumps([detector.class_name for detector in predictor.detectors]),
-        "weights_blake2b": weights.hexdigest(),
+        "weights_blake2b": blake2b(weights, digest_size=16).hexdigest(),
         "network": name,
         "network_source": source,
         "network_licence": licence,
@@ -185,10 +182,8 @@ def _compare_picture(predictor: Predictor, detector: OnnxDetector, record: Image
                 f"the exported scores must equal the run's to {_TOLERANCE:g}, but those of picture {record.id!r} "
                 f"differ by {difference:.2g}; the file is not written."
             )
-    own = [
-        detect_windows(scores[:, column], picture.boxes, settings)
-        for column, settings in enumerate(predictor.detection)
-    ]
+    pairs = zip(scores.T, predictor.detection, strict=True)
+    own = [detect_windows(of_class, picture.boxes, settings) for of_class, settings in pairs]
     return _Compared(record, own, detector.detect(pixels), difference)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -96,9 +95,7 @@ def _print_json(entries: Sequence[Mapping[str, Any]]) -> None:
         If the program that reads it has ended.
     """
     try:
-        json.dump(entries, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+        print(json.dumps(entries, indent=1), flush=True)  # noqa: T201
     except BrokenPipeError:
         raise
     except OSError as error:
