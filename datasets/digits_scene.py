@@ -117,14 +117,11 @@ def digit_glyph(rng: np.random.Generator, sample: Float32, size: int) -> Float32
 
 def piece_glyph(rng: np.random.Generator, glyph: Float32) -> Float32:
     """Return a part of a glyph: one half or less, cut along an edge."""
-    height, width = glyph.shape
-    if rng.random() < 0.5:
-        cut = int(height * rng.uniform(0.35, 0.55))
-        part = glyph[:cut] if rng.random() < 0.5 else glyph[height - cut :]
-    else:
-        cut = int(width * rng.uniform(0.35, 0.55))
-        part = glyph[:, :cut] if rng.random() < 0.5 else glyph[:, width - cut :]
-    return _cropped(part)
+    is_upright = rng.random() < 0.5
+    lines = glyph if is_upright else glyph.T
+    cut = int(len(lines) * rng.uniform(0.35, 0.55))
+    part = lines[:cut] if rng.random() < 0.5 else lines[len(lines) - cut :]
+    return _cropped(part if is_upright else part.T)
 
 
 def stroke_glyph(rng: np.random.Generator, size: int) -> Float32:
