@@ -25,9 +25,7 @@ def page_file(name: str) -> str:
 def served_page() -> bytes:
     """Return the page that a server sends; its policy is in the headers."""
     return _assembled(
-        policy="",
-        style='<link rel="stylesheet" href="review.css">',
-        script='<script src="review.js"></script>',
+        policy="", style='<link rel="stylesheet" href="review.css">', script='<script src="review.js"></script>'
     ).encode()
 
 

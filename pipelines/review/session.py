@@ -95,9 +95,8 @@ class ReviewSession:
         order = random_order([self.ids[row] for row in positives], name, self.context.settings.seed)
         boxes = {} if held_out is None else dict(zip(held_out.ids, held_out.boxes, strict=True))
         usable = ReviewedClass.of_pictures(self.context.verdicts, name, self.ids, self.hashes)
-        return ClassReview(
-            name, detector, held_out, [positives[place] for place in order], dict(usable.verdicts), boxes
-        )
+        rows = [positives[place] for place in order]
+        return ClassReview(name, detector, held_out, rows, dict(usable.verdicts), boxes)
 
     # ---- what the page asks ----
     def overview(self) -> list[dict[str, Any]]:

@@ -46,9 +46,8 @@ class Range:
             return f"a finite number {'greater than' if self.above else 'of at least'} {self.low:g}"
         if not (self.above or self.below):
             return f"from {self.low} to {self.high}"
-        return (
-            f"{'above' if self.above else 'at least'} {self.low} and {'below' if self.below else 'at most'} {self.high}"
-        )
+        lower, upper = "above" if self.above else "at least", "below" if self.below else "at most"
+        return f"{lower} {self.low} and {upper} {self.high}"
 
 
 @dataclass(frozen=True)

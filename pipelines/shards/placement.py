@@ -46,10 +46,7 @@ class Placement:
 
 
 def placed(
-    folder: Path,
-    records: Sequence[ImageRecord],
-    headers: Mapping[Path, ShardHeader],
-    renames: Mapping[str, str],
+    folder: Path, records: Sequence[ImageRecord], headers: Mapping[Path, ShardHeader], renames: Mapping[str, str]
 ) -> Placement:
     """Return the placement of pictures: those in shards stay, the others fill shards under the first free names.
 

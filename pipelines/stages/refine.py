@@ -226,11 +226,7 @@ def _last_solution(chain: Chain) -> LatentSolution:
 
 
 def _detector(
-    task: FitTask,
-    pictures: StoredPictures,
-    whole: Chain,
-    result: dict[str, Any],
-    projection: Projection | None,
+    task: FitTask, pictures: StoredPictures, whole: Chain, result: dict[str, Any], projection: Projection | None
 ) -> Detector:
     """Return the final detector of a class, without a certificate where its weights changed after training."""
     is_certified = np.array_equal(whole.weights, _last_solution(whole).coef)

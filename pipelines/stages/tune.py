@@ -75,13 +75,8 @@ def print_tuning(table: Mapping[str, Any]) -> None:
     """Print the candidates of every class on standard output, the chosen one with a star."""
     for name, entry in table["classes"].items():
         title, chosen = f"{name}: held-out image AP, {table['folds']} folds", entry["chosen"]
-        rows = [
-            [
-                *(f"{one[key]:.4g}" for key in chosen),
-                one["mean"],
-                one["std"],
-                "*" if chosen.items() <= one.items() else "",
-            ]
-            for one in entry["candidates"]
-        ]
+        rows = []
+        for one in entry["candidates"]:
+            star = "*" if chosen.items() <= one.items() else ""
+            rows.append([*(f"{one[key]:.4g}" for key in chosen), one["mean"], one["std"], star])
         print_rows(title, [*chosen, "mean", "std", ""], rows, has_means=False)

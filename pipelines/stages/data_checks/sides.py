@@ -50,14 +50,11 @@ def fitted_to(records: Sequence[ImageRecord], settings: Settings, *, is_open: bo
     is_large = is_open and side > LARGE
     fitted = settings.with_values(FINE) if is_large else settings
     sizes, given = fitted.features.sizes, ",".join(map(str, settings.features.sizes))
-    sentence = (
+    quicker = f"and large ones are found better by --sizes {given}, in a quarter of the time"
+    return fitted, (
         f"pictures: {side:,} pixels on the longer side (median), seen at {' and '.join(map(str, sizes))}; "
         f"objects below about {round(2 * CELL * side / sizes[0])} pixels are too small to be found, "
-    )
-    return fitted, sentence + (
-        f"and large ones are found better by --sizes {given}, in a quarter of the time"
-        if is_large
-        else "unless --sizes are larger"
+        f"{quicker if is_large else 'unless --sizes are larger'}"
     )
 
 

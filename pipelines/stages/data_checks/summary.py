@@ -77,12 +77,9 @@ def too_small_classes(settings: Settings, classes: Sequence[str], records: Seque
 
 def _annotation_sentences(data: RunData) -> Iterator[str]:
     """Yield a sentence per set whose annotations the reader cannot use as a whole."""
-    describe: Callable[[str], str] | None = getattr(data.dataset, "unusable_boxes", None)
-    if describe is None:
-        return
+    describe: Callable[[str], str] = getattr(data.dataset, "unusable_boxes", lambda _: "")
     for set_name in data.records:
-        sentence = describe(set_name)
-        if sentence:
+        if sentence := describe(set_name):
             yield f"boxes of set {set_name}: {sentence}"
 
 
