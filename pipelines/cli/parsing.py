@@ -150,8 +150,7 @@ def _item(option: Option, text: str) -> Any:
     """Return one value of a list."""
     if option.kind is str:
         return text
-    listed = "s separated by commas" if option.several else ""
-    article = "" if option.several else "a "
+    article, listed = ("", "s separated by commas") if option.several else ("a ", "")
     try:
         number = float(text)
     except ValueError:

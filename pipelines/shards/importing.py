@@ -81,11 +81,9 @@ class SetImport(ShardJobs[ImportedPicture]):
     def summary(self) -> Iterator[str]:
         """Yield sentences on the imported windows, and on windows equal to annotated boxes."""
         shards = open_shards(self.folder)
-        counts = imported_sentence(shards.headers)
-        yield (
-            f"{self.set_name}: {shards.n_images:,} pictures, {shards.n_windows:,} windows of {shards.dim:,} features"
-            + (f"; {counts}" if counts else "")
-        )
+        size = f"{shards.n_images:,} pictures, {shards.n_windows:,} windows of {shards.dim:,} features"
+        parts = filter(None, (size, imported_sentence(shards.headers)))
+        yield f"{self.set_name}: {'; '.join(parts)}"
         yield from equal_sentences(self.context, self.set_name, "--drop-equal-boxes leaves it out")
 
 
