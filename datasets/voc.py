@@ -255,8 +255,7 @@ def _check_agreement(source: Path, image_ids: Sequence[str], path: Path, flags: 
     for image_id in image_ids:
         if image_id not in flags:
             raise LabelsError(f"list {path} must have every picture of {source.name}, but lacks {image_id!r}.")
-    unexpected = flags.keys() - set(image_ids)
-    if unexpected:
+    if unexpected := flags.keys() - set(image_ids):
         raise LabelsError(f"list {path} must have only pictures of {source.name}, got {min(unexpected)!r}.")
 
 

@@ -38,8 +38,7 @@ class FitTask:
 def fit_tasks(context: RunContext, shards: ShardSet) -> list[FitTask]:
     """Return the training task of every class, with labels in the shards' order."""
     by_id = context.training_pictures
-    missing = [image_id for image_id in shards.image_ids if image_id not in by_id]
-    if missing:
+    if missing := [image_id for image_id in shards.image_ids if image_id not in by_id]:
         raise SettingsError(
             f"shards hold picture {missing[0]!r}, which is not in the training set; run lapsvm extract first."
         )
@@ -96,8 +95,7 @@ def is_done(task: FitTask) -> bool:
     stored = detector.provenance
     if has_other_data(stored, task) or has_other_verdicts(stored, task):
         return False
-    difference = training_difference(stored, task)
-    if difference:
+    if difference := training_difference(stored, task):
         raise SettingsError(f"{task.path} was trained with {difference}; use another --out, or --redo to train again.")
     return True
 

@@ -205,8 +205,7 @@ def _match_sentences(annotated: Sequence[AttachedPicture], matches: PictureMatch
 
 def _class_sentences(names: Mapping[str, int], classes: Sequence[str]) -> Iterator[str]:
     """Yield a sentence on objects of other classes."""
-    others = {name: count for name, count in names.items() if name not in classes}
-    if others:
+    if others := {name: count for name, count in names.items() if name not in classes}:
         listed = _names(sorted(others))
         yield f"{sum(others.values()):,} boxes are of no class of the run and are left out: {listed}"
 

@@ -151,8 +151,7 @@ def check_is_run(folder: Path, files: OwnedFiles) -> None:
         raise OptionError(f"option --out must name a folder, got the file {folder}.")
     if files.is_marked:
         return
-    others = sorted(path for path in folder.iterdir() if not _is_leftover(path))
-    if others:
+    if others := sorted(path for path in folder.iterdir() if not _is_leftover(path)):
         raise SettingsError(
             f"folder {folder} must be new, empty or a run folder to be used as --out, but holds {others[0]} and no "
             f"valid {MARKER}, the list of lapsvm's files in a run."

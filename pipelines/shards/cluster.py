@@ -77,8 +77,7 @@ def make_shard(task: ShardTask) -> tuple[str, int]:
         with _OPENING:
             extractor = _extractor(task.settings.features, task.device, task.projection)
         shards = SetExtraction(task.path.parent, task.records, task.settings, extractor)
-        difference = settings_difference(shards.provenance, task.provenance)
-        if difference:
+        if difference := settings_difference(shards.provenance, task.provenance):
             raise SettingsError(f"it would make shards with {difference}.")
         threadpool_limits(1)  # for the rest of the process: other tasks may run at the same time
         measured = [shards.measure(record) for record in task.records]

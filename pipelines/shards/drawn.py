@@ -145,8 +145,7 @@ def _extractor(context: RunContext, shards: ShardSet) -> Extractor:
     projection = projection_of(context.run, shards)
     extractor = whole if projection is None else Projected(whole, projection)
     made_with, now = shards.provenance["features"], chosen_provenance(settings) | {"extractor": extractor.describe()}
-    difference = settings_difference(made_with, now)
-    if difference:
+    if difference := settings_difference(made_with, now):
         raise SettingsError(f"the run's features were made with {difference}.")
     return extractor
 

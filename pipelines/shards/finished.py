@@ -29,12 +29,10 @@ def finished_shards(context: RunContext, stage: str, set_name: str) -> ShardSet:
     if missing and not context.settings.data.skip_bad:  # which leaves no shard where it leaves out all its pictures
         lacks = f"{folder} lacks {len(missing):,} of {len(records):,}, the first is {missing[0]!r}"
         raise unmet(stage, f"shards of all pictures of set {set_name!r}", lacks, verb)
-    extra = sorted(set(shards.image_ids) - {record.id for record in records})
-    if extra:
+    if extra := sorted(set(shards.image_ids) - {record.id for record in records}):
         more = f"{folder} has {len(extra):,} more, such as {extra[0]!r}"
         raise unmet(stage, f"shards of the pictures of set {set_name!r} alone", more, verb)
-    difference = settings_difference(*_comparable(context, set_name, shards))
-    if difference:
+    if difference := settings_difference(*_comparable(context, set_name, shards)):
         raise unmet(stage, "shards by the run's settings", f"{folder} was made with {difference}", f"{verb} --redo")
     return shards
 

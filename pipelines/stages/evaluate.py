@@ -25,8 +25,7 @@ def run(context: RunContext) -> None:
     _say_notes(context, sets)
     for sentence in verified_sentences(context, verified, sets):
         context.reporter.say(f"evaluate: {sentence}")
-    weakness = Unseen.of_run(context).weakness_message()
-    if weakness:
+    if weakness := Unseen.of_run(context).weakness_message():
         context.reporter.say(f"evaluate: {weakness}")
     if not context.reporter.quiet:
         for figures, title in _tables(context, table["sets"]):

@@ -17,8 +17,7 @@ def run(context: RunContext) -> None:
     settings leave them out, SettingsError if there are shards made with other settings or from other content.
     """
     sources = open_sources(context.settings.windows.source)
-    bare = [source.where for source in sources.opened if not source.has_features]
-    if bare:
+    if bare := [source.where for source in sources.opened if not source.has_features]:
         raise OptionError(f"{bare[0]} holds windows without features; use lapsvm extract --proposals {bare[0]}.")
     sources.check_all(context.data.records)
     data = check_data(context)
@@ -41,6 +40,5 @@ def _report_unused(context: RunContext, sources: Sources) -> None:
     """Report how many pictures of the files are in no set."""
     records = (record for records in context.data.records.values() for record in records)
     used = {(id(entry[0]), entry[1]) for entry in (sources.find(record.id) for record in records) if entry}
-    unused = len(sources.entries) - len(used)
-    if unused:
+    if unused := len(sources.entries) - len(used):
         context.reporter.say(f"{unused:,} pictures of {sources.description} are in no set of the run and are ignored")

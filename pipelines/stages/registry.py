@@ -83,8 +83,7 @@ def _say_times(context: RunContext) -> None:
     """Report the wall time of a command by stage."""
     from lapsvm.report.tables import duration
 
-    seconds = context.save_other_time()
-    if seconds:
+    if seconds := context.save_other_time():
         parts = ", ".join(f"{stage} {duration(value)}" for stage, value in seconds.items())
         context.reporter.say(f"time: {duration(sum(seconds.values()))} in all: {parts}")
 
@@ -158,8 +157,7 @@ def _check_pictures(context: RunContext) -> None:
     for set_name, records in context.data.records.items():
         ids = {record.id for record in records}
         stored = context.shards(set_name).image_ids if context.run.has_shards(set_name) else ()
-        missing = [image_id for image_id in stored if image_id not in ids]
-        if missing:
+        if missing := [image_id for image_id in stored if image_id not in ids]:
             raise MissingError(
                 f"data folder {context.settings.data.root} must have the pictures of the run, but lacks "
                 f"{len(missing):,} of set {set_name!r}, such as {missing[0]!r}; use another --out for other pictures."

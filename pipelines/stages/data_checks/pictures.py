@@ -99,8 +99,7 @@ def _check_classes(context: RunContext, bad: Mapping[str, Collection[str]]) -> N
         return
     train_set = context.train_set
     records = [record for record in context.data.records[train_set] if record.id not in bad.get(train_set, ())]
-    small = too_small_classes(context.settings, context.data.classes, records)
-    if small:
+    if small := too_small_classes(context.settings, context.data.classes, records):
         raise OneClassError(" ".join([f"{small}.", *misspellings(context.data).values()]))
 
 
