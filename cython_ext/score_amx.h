@@ -53,7 +53,8 @@ LAPSVM_INLINE void split_row(const Stored *x, ptrdiff_t left, int steps, int row
 /* R * 16 windows times G groups of weight vectors: add the products of some steps to `sums`. */
 template <int R, int G, bool LOW>
 LAPSVM_INLINE void product(
-    const Split &parts, int steps, const uint16_t *w, ptrdiff_t group_size, float *sums, ptrdiff_t columns, bool first) {
+    const Split &parts, int steps, const uint16_t *w, ptrdiff_t group_size, float *sums, ptrdiff_t columns,
+    bool first) {
     const ptrdiff_t row = columns * sizeof(float);
     float *below = sums + ROWS * columns;
     written(&parts);
@@ -96,7 +97,8 @@ LAPSVM_INLINE void product(
 
 template <int R, bool LOW>
 LAPSVM_INLINE void products(
-    const Split &parts, int steps, const uint16_t *w, ptrdiff_t group_size, float *sums, ptrdiff_t columns, bool first) {
+    const Split &parts, int steps, const uint16_t *w, ptrdiff_t group_size, float *sums, ptrdiff_t columns,
+    bool first) {
     ptrdiff_t q = 0;
     for (; q + 2 * COLUMNS <= columns; q += 2 * COLUMNS, w += 2 * group_size)
         product<R, 2, LOW>(parts, steps, w, group_size, sums + q, columns, first);

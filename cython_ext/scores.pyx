@@ -80,6 +80,6 @@ def best_rows(
     with nogil:
         count = lapsvm_pass(
             level, &features[0, 0], features.shape[1], &starts[0], &stops[0], starts.shape[0], &packed[0],
-            &margins[0], index.shape[1], out, &kept[0], &floors[0], &floors[columns], &near[0, 0], near.shape[0], &index[0, 0],
-            &unsettled)
+            &margins[0], index.shape[1], out, &kept[0], &floors[0], &floors[columns], &near[0, 0], near.shape[0],
+            &index[0, 0], &unsettled)
     return count, unsettled
