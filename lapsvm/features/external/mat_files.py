@@ -157,14 +157,15 @@ class _Reader:
     def ask(self, content: bytes, without: set[str]) -> dict[str, Any] | str:
         """Return the variables of a file, or what is wrong with it."""
         with self._lock:
-            if self._process is None or self._owner != os.getpid():  # a fork must not share the pipes
-                self._process, self._owner = _started(), os.getpid()
             try:
+                if self._process is None or self._owner != os.getpid():  # a fork must not share the pipes
+                    self._process, self._owner = _started(), os.getpid()
+                    _exchanged(self._process, (b"", set()))
                 return _exchanged(self._process, (content, without))
             except BaseException as error:  # also Ctrl-C: the rest of this answer is none to the next file
                 self._end()
                 if isinstance(error, EOFError | OSError | pickle.UnpicklingError):
-                    return "it ends the process that reads it"
+                    return "the process that reads it ended"
                 raise
 
     def _end(self) -> None:
@@ -180,15 +181,13 @@ _READER = _Reader()
 
 
 def _started() -> Popen[bytes]:
-    """Return a process that has begun to serve; it does not see Ctrl-C, and ends when its pipes do."""
+    """Return a process that serves; it does not see Ctrl-C, and ends when its pipes do."""
     places = os.pathsep.join(map(os.path.abspath, sys.path))
     line = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": places}
-    process = Popen(  # noqa: S603 - this program itself
+    return Popen(  # noqa: S603 - this program itself
         line, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment, start_new_session=True
     )
-    _exchanged(process, (b"", set()))
-    return process
 
 
 def _exchanged(process: Popen[bytes], request: tuple[bytes, set[str]]) -> dict[str, Any] | str:

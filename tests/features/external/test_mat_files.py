@@ -143,9 +143,23 @@ def test_the_process_that_reads_is_kept_and_replaced(tmp_path):
     read_mat_variables(tmp_path / "a.mat")
     assert _READER._process is process
     process.kill()
-    with pytest.raises(ExternalFileError, match="it ends the process that reads it"):
+    with pytest.raises(ExternalFileError, match="the process that reads it ended"):
         read_mat_variables(tmp_path / "a.mat")
     np.testing.assert_array_equal(read_mat_variables(tmp_path / "a.mat")["x"], np.eye(2))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program that ends at once is a script")
+def test_a_process_that_cannot_start_is_a_sentence(tmp_path, monkeypatch):
+    path, stub = tmp_path / "a.mat", tmp_path / "python"
+    savemat(path, {"boxes": np.ones((2, 4))})
+    stub.write_text("#!/bin/sh\nexit 3\n")
+    stub.chmod(0o755)
+    _READER._end()
+    with monkeypatch.context() as changed:
+        changed.setattr("sys.executable", str(stub))
+        with pytest.raises(ExternalFileError, match="damaged: the process that reads it ended"):
+            read_mat_variables(path)
+    assert read_mat_variables(path)["boxes"].shape == (2, 4)
 
 
 def test_what_ctrl_c_leaves_of_an_answer_is_not_that_to_the_next_file(tmp_path, monkeypatch):
