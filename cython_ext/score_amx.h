@@ -11,7 +11,8 @@ constexpr ptrdiff_t TILE = ROWS * STEP;
 /* What was written through a pointer is in memory: GCC's tile instructions do not say that they read it. */
 LAPSVM_INLINE void written(const void *memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
-/* [step][high or low][window][feature]; feature f of a step stands beside f + 16 */
+/* [step][high or low][window][feature]; feature f of a step stands beside f + 16. Weights come as groups of vectors,
+   each [step][high or low][pair][vector][feature of the pair] (`_in_pairs` in lapsvm/bags/scoring.py). */
 struct Split { alignas(64) uint16_t at[BLOCKS][2][PANEL][STEP]; };
 
 LAPSVM_INLINE void split(const uint16_t *x, uint16_t *high, uint16_t *low) {
@@ -39,9 +40,10 @@ template <class Stored> constexpr bool HAS_LOW = std::is_same<Stored, uint16_t>:
 template <class Stored>
 LAPSVM_INLINE void split_row(const Stored *x, ptrdiff_t left, int steps, int row, Split *parts, ptrdiff_t ahead) {
     for (int s = 0; s < steps; s++, x += STEP, left -= STEP) {
-        Stored tail[STEP] = {0};
+        Stored tail[STEP];
         const Stored *from = x;
         if (left < STEP) {
+            memset(tail, 0, sizeof tail);
             memcpy(tail, x, left * sizeof(Stored));
             from = tail;
         }

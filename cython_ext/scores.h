@@ -286,27 +286,6 @@ static void lapsvm_pack(const Number *w, ptrdiff_t d, ptrdiff_t k, ptrdiff_t wid
     }
 }
 
-/* The upper half of a float, rounded to the nearest, ties to even. */
-static inline uint16_t lapsvm_bfloat(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* Weights (d, k) as tiles of AMX: for each group of 16 vectors and step of 32 features 16 pairs (f, f + 16) of all
-   vectors, then what rounding to bfloat16 has lost; `out` holds zeros. */
-static void lapsvm_pack_pairs(const float *w, ptrdiff_t d, ptrdiff_t k, uint16_t *out) {
-    const ptrdiff_t steps = (d + 31) / 32, tile = 512;
-    for (ptrdiff_t j = 0; j < d; j++)
-        for (ptrdiff_t q = 0; q < k; q++) {
-            float value = w[j * k + q];
-            uint16_t high = lapsvm_bfloat(value);
-            uint16_t *pair = out + (q / 16 * steps + j / 32) * 2 * tile + j % 16 * 32 + q % 16 * 2 + j % 32 / 16;
-            pair[0] = high;
-            pair[tile] = lapsvm_bfloat(value - lapsvm_scores::plain::widened((int16_t)high));
-        }
-}
-
 /* Returns how many near ties were written into `rows` (room, 3); `kept` has room for k of Kept<double>, `floors` for k
    and `sums` for 32 k numbers, k rounded up to 16. Cython before 3.3 calls it with a type that is const. */
 template <class Given>

@@ -18,7 +18,6 @@ cdef extern from "scores.h":
     int lapsvm_level() noexcept nogil
     void lapsvm_pack(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, float*) noexcept nogil
     void lapsvm_pack(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
-    void lapsvm_pack_pairs(const float*, Py_ssize_t, Py_ssize_t, unsigned short*) noexcept nogil
     Py_ssize_t lapsvm_pass[Type](
         int, const Type*, Py_ssize_t, const Py_ssize_t*, const Py_ssize_t*, Py_ssize_t, const void*, const void*,
         Py_ssize_t, const unsigned char*, void*, void*, void*, Py_ssize_t*, Py_ssize_t, Py_ssize_t*,
@@ -37,7 +36,7 @@ ctypedef fused Real:
     double
 
 WIDEST = {1: 1, 3: 3, 4: 5}  # weight vectors of a tile, by level
-PANEL, GROUP = 32, 16  # windows and weight vectors that AMX takes at once
+PANEL, GROUP, STEP = 32, 16, 32  # windows, weight vectors and features that AMX takes at once, as in score_amx.h
 
 
 def level():
@@ -49,12 +48,6 @@ def pack(const Real[:, ::1] weights, Py_ssize_t widest, Real[::1] out):
     """Lay out weights (d, k) as the tiles read them; `out` holds k times d rounded up to 16 floats or 8 doubles."""
     with nogil:
         lapsvm_pack(&weights[0, 0], weights.shape[0], weights.shape[1], widest, &out[0])
-
-
-def pack_pairs(const float[:, ::1] weights, unsigned short[::1] out):
-    """Lay out weights (d, k) as AMX reads them; `out` holds zeros: 64 times d rounded up to 32, for each 16 vectors."""
-    with nogil:
-        lapsvm_pack_pairs(&weights[0, 0], weights.shape[0], weights.shape[1], &out[0])
 
 
 def best_rows(

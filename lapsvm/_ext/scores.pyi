@@ -3,10 +3,10 @@ from lapsvm.arrays import Array, Index
 WIDEST: dict[int, int]
 PANEL: int
 GROUP: int
+STEP: int
 
 def level() -> int: ...
 def pack(weights: Array, widest: int, out: Array) -> None: ...
-def pack_pairs(weights: Array, out: Array) -> None: ...
 def best_rows(
     features: Array,
     starts: Index,

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from lapsvm._ext import bags as _kernel
 from lapsvm._ext import scores as _pass
 from lapsvm.arrays import Array, Float32, Float64, Index, check_choice
-from lapsvm.bfloat16 import BFLOAT16
+from lapsvm.bfloat16 import BFLOAT16, narrowed, widened
 from lapsvm.errors import NotFiniteError
 
 _CACHE_LINE = 64  # bytes; loads that straddle cache lines take twice as long
@@ -118,11 +118,18 @@ def _in_lanes(columns: Array, level: int) -> Array:
 
 def _in_pairs(columns: Array) -> Array:
     """Return weights (d, k) in the order of the tiles of AMX, as the float32 numbers that have these bits."""
-    d, k = columns.shape
-    packed = aligned_empty((-(-k // _pass.GROUP) * -(-d // 32) * 1024,), np.uint16)
-    packed[:] = 0
-    _pass.pack_pairs(columns, packed)
-    return packed.view(np.float32)
+    (d, k), step, group = columns.shape, _pass.STEP, _pass.GROUP
+    filled = np.zeros((-(-d // step) * step, -(-k // group) * group), np.float32)
+    filled[:d, :k] = columns
+    high = narrowed(filled, BFLOAT16)
+    with np.errstate(invalid="ignore"):  # infinite weights; the best windows are scored in float64
+        low = narrowed(filled - widened(high), BFLOAT16)
+    # a pair is a feature f of a step and f + 16
+    parts = np.stack([high, low]).view(np.uint16).reshape(2, -1, 2, step // 2, filled.shape[1] // group, group)
+    ordered = parts.transpose(4, 1, 0, 3, 5, 2)  # group, step, high or low, pair, vector, feature of the pair
+    packed = aligned_empty(ordered.shape, np.uint16)
+    packed[:] = ordered
+    return packed.reshape(-1).view(np.float32)
 
 
 def _gamma(dim: int, kind: DTypeLike) -> float:
@@ -144,7 +151,7 @@ def _gamma_of_pairs(dim: int) -> float:
     feature, 2^-16 of theirs at most, is left out. A product is summed with 15 others before it is added to the sum of
     three products for each 32 features.
     """
-    steps, unit = 3 * -(-dim // 32) + 40, 2.0**-24
+    steps, unit = 3 * -(-dim // _pass.STEP) + 40, 2.0**-24
     return 2.0**-15 + float(steps * unit / (1 - steps * unit))
 
 
