@@ -21,7 +21,7 @@ import numpy as np
 
 from lapsvm.arrays import check_distinct
 from lapsvm.errors import ExternalFileError
-from lapsvm.features.external.numpy_files import files_below, unfolded_limit
+from lapsvm.features.external.numpy_files import files_below, reason_of, unfolded_limit
 from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
 from lapsvm.files import read_regular
 
@@ -237,7 +237,7 @@ def _answer(content: bytes, without: set[str]) -> dict[str, Any] | str:
     except MemoryError:
         return "its values take far more memory than a file of its size can hold"
     except Exception as error:  # noqa: BLE001 - SciPy raises whatever comes of what it reads
-        return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return reason_of(error)
 
 
 def _plain(value: Any) -> Any:

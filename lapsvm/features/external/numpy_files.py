@@ -232,7 +232,12 @@ def _check_header(stream: Any, size: int) -> None:
 
 def _unreadable(path: Path, error: Exception) -> ExternalFileError:
     """Return the error for a file that NumPy cannot read."""
-    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    reason = reason_of(error)
     if "pickle" in reason or "Python objects" in reason:
         return ExternalFileError(f"{path} holds pickled objects, which are refused; save plain arrays of numbers.")
     return ExternalFileError(f"{path} is truncated or damaged: {reason}.")
+
+
+def reason_of(error: Exception) -> str:
+    """Return the message of a library's error on one line without its full stop, or the error's name."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
