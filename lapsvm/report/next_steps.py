@@ -1,8 +1,9 @@
-"""What to do next, by what a run found: the two findings that tell classes apart without boxes.
+"""What to do next, by what a run found: the three findings that tell classes apart without boxes.
 
 docs/howto/what_now.md lists them, and docs/measurements/results.md says how often they are shown.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from lapsvm.report.contents import NextStep, check_numbers
 FEW_PICTURES = 30
 WEAK = 0.5
 GRADIENTS = "hog"
+_SURE = 1.96  # standard deviations: an interval at 95 %
 _MORE_PICTURES = (
     f"Add pictures: {FEW_PICTURES} with the class and as many without it are a start, a hundred are better."
 )
@@ -21,6 +23,10 @@ _HOG_ADVICE = (
 _NETWORK_ADVICE = (
     "Check the labels of the pictures that the page shows and add pictures; try another network, and larger --sizes "
     "for small objects."
+)
+_LOOK_AT_BOXES = (
+    "Training and refinement put the box of a picture in different places, or make it larger or smaller: the labels "
+    "leave open what the object is. Look at, or mark, 20 boxes of each class."
 )
 
 
@@ -37,6 +43,8 @@ class Findings:
         Of unseen pictures: of the test set, or of held-out training pictures.
     chance : float or None
         The share of positives among these pictures, the image AP of a random order.
+    boxes_stayed, boxes_moved : int or None
+        Training pictures in which refinement left the box where it began, and those in which it did not.
     """
 
     name: str
@@ -44,19 +52,25 @@ class Findings:
     negative: int
     image_ap: float | None = None
     chance: float | None = None
+    boxes_stayed: int | None = None
+    boxes_moved: int | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"findings of {self.name!r}")
 
 
-def next_steps(classes: Iterable[Findings], extractors: Iterable[str] = ()) -> tuple[NextStep, ...]:
-    """Return the steps for the classes with too few pictures, and for those whose pictures are not told apart.
+def next_steps(
+    classes: Iterable[Findings], extractors: Iterable[str] = (), review: str = "lapsvm review --out RUN"
+) -> tuple[NextStep, ...]:
+    """Return the steps for classes with too few pictures, with pictures that are not told apart, and with moving boxes.
 
     Parameters
     ----------
     classes : iterable of Findings
     extractors : iterable of str, default ()
         Gradients alone are named as the reason of a weak image AP.
+    review : str, default "lapsvm review --out RUN"
+        The command that shows the run's boxes to a person.
 
     Returns
     -------
@@ -73,12 +87,24 @@ def next_steps(classes: Iterable[Findings], extractors: Iterable[str] = ()) -> t
     if weak:
         numbers = tuple((one.name, f"image AP {one.image_ap:.3f}, by chance {one.chance:.3f}") for one in weak)
         steps.append(NextStep("Unseen pictures are not told apart", numbers, *_advice(tuple(extractors))))
+    if open_extents := [one for one in known if is_unsettled(one.boxes_stayed, one.boxes_moved)]:
+        numbers = tuple((one.name, _stayed(one.boxes_stayed, one.boxes_moved)) for one in open_extents)
+        steps.append(NextStep("Boxes are not settled", numbers, _LOOK_AT_BOXES, (review,)))
     return tuple(steps)
 
 
 def is_weak(image_ap: float | None, chance: float | None) -> bool:
     """Return whether image AP is less than `WEAK` of the way from a random order to a perfect one."""
     return image_ap is not None and chance is not None and image_ap - chance < WEAK * (1 - chance)
+
+
+def is_unsettled(stayed: int | None, moved: int | None) -> bool:
+    """Return whether the boxes that stayed are not surely more than half: E. B. Wilson's interval reaches below it."""
+    return stayed is not None and bool(moved) and stayed - moved <= _SURE * math.sqrt(stayed + moved)
+
+
+def _stayed(stayed: int | None, moved: int | None) -> str:
+    return f"{stayed} of {(stayed or 0) + (moved or 0)} boxes stayed where training put them"
 
 
 def _advice(extractors: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ from .fit import Constants, FitRequest, problem, training_progress
 from .verdicts.drawn_boxes import AddedWindows, with_boxes, with_masks
 
 SAME = 0.5
-"""A window with a greater IoU with a rejected box is rejected too."""
+"""Boxes with a greater IoU count as the same box: a window like a rejected one is rejected too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +156,27 @@ class Rounds:
 
     def chosen(self, y: Labels, weights: Float64) -> Index:
         """Return the windows, those of positives chosen as detection chooses boxes if the settings say so."""
+        return self._windows_of(y, self.lowered(weights) if self.settings.refine.box_voting else weights)
+
+    def _windows_of(self, y: Labels, weights: Float64) -> Index:
         settings, pictures = self.settings.refine, self.pictures
         if not settings.box_voting:
             return pictures.bags.best(weights).index
-        positives, lowered = np.flatnonzero(y > 0), self.lowered(weights)
-        return voted_windows(pictures.bags, pictures.boxes, lowered, positives, settings.score_smoothing)
+        return voted_windows(pictures.bags, pictures.boxes, weights, np.flatnonzero(y > 0), settings.score_smoothing)
+
+    def stayed(self, begun: Chain, final: Chain) -> tuple[int, int]:
+        """Return in how many positive pictures the box stayed where refinement began, and in how many it did not.
+
+        It stayed if the windows of both chains overlap by more than half. Pictures of which a person said something
+        are not counted: their box is known.
+        """
+        boxes, first = self.pictures.boxes, self.pictures.bags.offsets
+        positives = np.setdiff1d(np.flatnonzero(begun.y > 0), list(self.known))
+        windows = begun.windows, self._windows_of(final.y, final.weights)
+        before, after = (boxes[first[positives] + own[positives]] for own in windows)
+        overlaps = [iou(old[np.newaxis], new[np.newaxis]).item() for old, new in zip(before, after, strict=True)]
+        stayed = int(np.count_nonzero(np.array(overlaps) > SAME))
+        return stayed, len(overlaps) - stayed
 
     def with_candidates(self, chains: Sequence[Chain]) -> Iterator[StoredPictures]:
         """Yield the pictures of each chain, in which negatives have their best-scored windows alone.

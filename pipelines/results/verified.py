@@ -131,6 +131,10 @@ def verified_sentences(
     """
     said = [f"{name}: {figure} (verdicts on random pictures)" for name, figure in figures.items()]
     notes = [note for one in reviewed_classes(context).values() for note in one.notes]
-    command = f"lapsvm review --out {shlex.quote(str(context.run.path))}"
     is_known = said or any(one.truth is not None for one in sets.values())
-    return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {command}"]
+    return [*said, *notes] if is_known else [*notes, f"{ADVICE}: {review_command(context)}"]
+
+
+def review_command(context: RunContext) -> str:
+    """Return the command, to paste into a terminal, that shows the run's boxes to a person."""
+    return f"lapsvm review --out {shlex.quote(str(context.run.path))}"

@@ -167,7 +167,7 @@ def _begun(rounds: Rounds, models: FirstModels, borrowed: Float64 | None, interc
 def _refined_chains(
     context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, begun: Sequence[Chain], fold: Index
 ) -> tuple[list[Chain], list[dict[str, Any]], dict[str, Any]]:
-    """Return the final chains, that of all pictures first, the rows of its history, and what verdicts decided."""
+    """Return the final chains, that of all pictures first, the rows of its history, and what a page says of them."""
     alone, rows = choice.reviewed_alone(begun, task), list[dict[str, Any]]()
     chains, numbers = list(begun), list(range(len(begun)))
     if not choice.are_enough(alone):
@@ -179,7 +179,8 @@ def _refined_chains(
     for number, chain in zip(numbers, learned, strict=True):
         chains[number] = rounds.final(chain)
     if 0 not in numbers:
-        return chains, rows, {}
+        stayed, moved = rounds.stayed(begun[0], chains[0])
+        return chains, rows, {"boxes_stayed": stayed, "boxes_moved": moved}
     known = int((alone[0].y > 0).sum())
     context.reporter.say(f"refine: {task.name} learns from the objects of {known} reviewed pictures alone.")
     last = f"round {context.settings.refine.rounds}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from lapsvm.catalog import ImageRecord
 from lapsvm.detection import Detector
@@ -27,7 +28,7 @@ from ..results.evaluation import SetEvaluation, evaluate_set
 from ..results.held_out import HeldOut, read_held_out
 from ..results.page_examples import class_examples, disagreements, misses, shown_set
 from ..results.set_entry import set_entry, stored_entry
-from ..results.verified import verified_classes, verified_sentences
+from ..results.verified import review_command, verified_classes, verified_sentences
 from ..run.context import RunContext
 from ..run.dataset import label_vector
 from ..shards.importing import imported_sentence
@@ -53,13 +54,14 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     train, test = sets[data.train_set], sets.get(data.test_set)
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
+    results = {name: provenance_value(detectors[name], "result") for name in names}
+    unseen = {name: unseen_image_ap(name, test, held_out[name]) for name in names}
     findings = [
-        Findings(name, labels[name].positive, labels[name].negative, *unseen_image_ap(name, test, held_out[name]))
-        for name in names
+        Findings(name, labels[name].positive, labels[name].negative, *unseen[name], *box_moves(of_class))
+        for name, of_class in results.items()
     ]
     missing = [left_out(context, name) for name in sets]
-    candidates = {name: provenance_value(detectors[name], "result").get("held_out_image_ap", ()) for name in names}
-    undecided = [undecided_message(name, of_class) for name, of_class in candidates.items()]
+    undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
         summary,
         tuple(_class_result(detectors[name], train, test, held_out[name], steps.get(name, ())) for name in names),
@@ -72,9 +74,14 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
             for name in names
             if (calibration := detectors[name].calibration) is not None and calibration.reliability is not None
         },
-        next_steps=next_steps(findings, summary.extractors),
+        next_steps=next_steps(findings, summary.extractors, review_command(context)),
         verified=tuple(verified_sentences(context, verified_classes(context), sets)),
     )
+
+
+def box_moves(result: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return in how many pictures boxes stayed in refinement and moved, by a provenance's result; None if unknown."""
+    return result.get("boxes_stayed"), result.get("boxes_moved")
 
 
 def _imported(context: RunContext) -> list[str]:

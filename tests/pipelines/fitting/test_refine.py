@@ -13,6 +13,7 @@ from lapsvm.pipelines.run.settings import RefineSettings, Settings
 from lapsvm.bags import Bags
 from lapsvm.boxes import iou
 from lapsvm.detection import Detector, box_voting, smooth_scores
+from lapsvm.latent import KnownBoxes
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10"]
 
@@ -41,6 +42,14 @@ def test_the_model_tells_how_it_was_refined(refined):
     first = Detector.load(refined / "first" / "six.safetensors").provenance["result"]
     assert provenance["result"]["held_out_image_ap"] == first["held_out_image_ap"]  # the page warns by it
     assert provenance["result"]["duality_gap"] <= provenance["training"]["tol"]
+
+
+def test_the_model_tells_in_how_many_pictures_the_box_stayed(refined):
+    """The page asks for a person's eyes where labels leave boxes open."""
+    for path in (refined / "models").glob("*.safetensors"):
+        result, trained = (Detector.load(one).provenance["result"] for one in (path, refined / "first" / path.name))
+        assert result["boxes_stayed"] + result["boxes_moved"] > 0
+        assert "boxes_stayed" not in trained
 
 
 def test_the_history_has_rows_of_both_stages(refined):
@@ -218,6 +227,19 @@ def test_a_round_may_begin_with_voted_windows_of_smoothed_scores(rounds, voting,
 def test_voting_lowers_the_weights_of_surroundings(rounds, share, chosen):
     made = rounds([[1.0, 0.0], [0.0, 1.1]], APART, [0, 2], box_voting=True, surroundings=share)
     assert made.begin(np.array([1], dtype=np.int8), np.ones(2), 0.0).windows.tolist() == [chosen]
+
+
+@pytest.mark.parametrize("voting", [False, True])
+def test_a_box_stayed_if_both_chains_choose_overlapping_windows(rounds, voting):
+    features = [[1.0, 0.0], [0.0, 1.0]] * 4
+    made = rounds(features, APART * 4, [0, 2, 4, 6, 8], box_voting=voting, surroundings=0.0)
+    made = replace(made, known={3: KnownBoxes(np.empty((0, 4)), np.empty((0, 4)))})
+    y = np.array([1, 1, -1, 1], dtype=np.int8)
+    begun = made.begin(y, np.array([2.0, 1.0]), 0.0)
+    assert made.stayed(begun, made.begin(y, np.array([2.0, 1.0]), 0.0)) == (2, 0)  # nothing is counted in picture 3
+    assert made.stayed(begun, begun._replace(weights=np.array([1.0, 2.0]))) == (0, 2)  # final weights are not lowered
+    half = begun._replace(windows=np.array([0, 1, 0, 0]))
+    assert made.stayed(half, begun) == (1, 1)
 
 
 def test_the_windows_of_the_next_round_are_chosen_without_the_fold(rounds):

@@ -44,7 +44,9 @@ def test_a_result_of_another_kind_is_refused(result):
         provenance_value(Detector("cat", [1.0], provenance={"result": result}), "result")
 
 
-@pytest.mark.parametrize("change", [{"J": "x"}, {"held_out_image_ap": [{"folds": ["x"]}]}, {"C": {}}])
+@pytest.mark.parametrize(
+    "change", [{"J": "x"}, {"boxes_moved": "x"}, {"held_out_image_ap": [{"folds": ["x"]}]}, {"C": {}}]
+)
 def test_a_page_of_a_changed_model_is_one_sentence(run_copy, refused, change):
     path = run_copy / "models" / "six.safetensors"
     description, tensors = read_model(path, "lapsvm detector", 1)

@@ -1,0 +1,71 @@
+"""How often the page shows which next step, by CorLoc: `python benchmarks/learning/page_steps.py OUT ...`.
+
+OUT are folders of `recipes/variants.py` with the variant `best`. Findings are those of a run without a test set. CorLoc
+is of the final models, which see no box either.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lapsvm.pipelines.results.held_out import read_held_out
+from lapsvm.pipelines.run.context import RunContext
+from lapsvm.pipelines.run.dataset import label_vector
+from lapsvm.pipelines.run.folder import RunFolder
+from lapsvm.pipelines.run.progress import Reporter
+from lapsvm.pipelines.stages.report import box_moves, unseen_image_ap
+
+from lapsvm.detection import Detector
+from lapsvm.report import Findings, markdown_table, next_steps
+
+BANDS = {"below .5": (-1.0, 0.5), "from .5 to .8": (0.5, 0.8), ".8 and above": (0.8, 2.0)}
+
+
+class Shown(NamedTuple):
+    """A class of a set, its CorLoc, and the findings of the steps that its page shows."""
+
+    set_name: str
+    class_name: str
+    corloc: float
+    steps: tuple[str, ...]
+
+
+def main(outs: Iterable[str]) -> None:
+    """Print the table, and the classes below it."""
+    shown = [one for out in outs for one in shown_steps(Path(out))]
+    print(table(shown))
+    for one in sorted(shown, key=lambda one: one.corloc):
+        print(f"{one.set_name} {one.class_name}: CorLoc {one.corloc:.3f}: {', '.join(one.steps) or 'none'}")
+
+
+def shown_steps(out: Path) -> Iterator[Shown]:
+    """Yield every class of a folder's sets."""
+    for line in map(json.loads, (out / "results.jsonl").read_text().splitlines()):
+        if (line["variant"], line["on"]) == ("best", "trainval"):
+            run = RunFolder(out / "runs" / line["set"] / "best")
+            context = RunContext(run, run.settings(), 1, Reporter(True))
+            for name, figures in line["classes"].items():
+                steps = next_steps([_findings(context, name)])
+                yield Shown(line["set"], name, figures["corloc"], tuple(step.finding for step in steps))
+
+
+def _findings(context: RunContext, name: str) -> Findings:
+    labels = label_vector(context.data.records[context.settings.data.train_set], name).tolist()
+    unseen = unseen_image_ap(name, None, read_held_out(context.run, name))
+    result = Detector.load(context.run.model(name)).provenance["result"]
+    return Findings(name, labels.count(1), labels.count(-1), *unseen, *box_moves(result))
+
+
+def table(shown: Iterable[Shown]) -> str:
+    """Return for how many classes of each band a step is shown."""
+    bands = {name: [one for one in shown if low <= one.corloc < high] for name, (low, high) in BANDS.items()}
+    steps = sorted({step for own in bands.values() for one in own for step in one.steps})
+    rows = [[step, *(str(sum(step in one.steps for one in own)) for own in bands.values())] for step in steps]
+    rows.append(["none", *(str(sum(not one.steps for one in own)) for own in bands.values())])
+    return markdown_table(["step", *(f"{name} ({len(own)})" for name, own in bands.items())], rows)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
