@@ -55,7 +55,7 @@ def _findings(context: RunContext, name: str) -> Findings:
     labels = label_vector(context.data.records[context.settings.data.train_set], name).tolist()
     unseen = unseen_image_ap(name, None, read_held_out(context.run, name))
     result = Detector.load(context.run.model(name)).provenance["result"]
-    return Findings(name, labels.count(1), labels.count(-1), *unseen, *box_moves(result))
+    return Findings(name, labels.count(1), labels.count(-1), *unseen, box_moves(result))
 
 
 def table(shown: Iterable[Shown]) -> str:

@@ -12,11 +12,12 @@ from lapsvm.report.contents import (
     SetSummary,
 )
 from lapsvm.report.misses import MissKind, miss_kind
-from lapsvm.report.next_steps import Findings, next_steps
+from lapsvm.report.next_steps import BoxMoves, Findings, next_steps
 from lapsvm.report.page import render_page, write_page
 from lapsvm.report.tables import cell_text, class_columns, escape_markdown, left_out_sentence, markdown_table
 
 __all__ = [
+    "BoxMoves",
     "CccpStep",
     "ClassSummary",
     "Contents",

@@ -3,9 +3,9 @@
 docs/howto/what_now.md lists them, and docs/measurements/results.md says how often they are shown.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lapsvm.report.contents import NextStep, check_numbers
 
@@ -30,6 +30,19 @@ _LOOK_AT_BOXES = (
 )
 
 
+class BoxMoves(NamedTuple):
+    """Training pictures in which refinement left the box where it began, and those in which it did not."""
+
+    stayed: int
+    moved: int
+
+    @property
+    def are_unsettled(self) -> bool:
+        """Whether the boxes that stayed are not surely more than half: E. B. Wilson's interval reaches below it."""
+        excess = self.stayed - self.moved
+        return self.moved > 0 and (excess <= 0 or excess**2 <= _SURE**2 * sum(self))
+
+
 @dataclass(frozen=True)
 class Findings:
     """What is known of one class; None where a run does not know it.
@@ -43,8 +56,8 @@ class Findings:
         Of unseen pictures: of the test set, or of held-out training pictures.
     chance : float or None
         The share of positives among these pictures, the image AP of a random order.
-    boxes_stayed, boxes_moved : int or None
-        Training pictures in which refinement left the box where it began, and those in which it did not.
+    boxes : BoxMoves or None
+        What refinement did to them.
     """
 
     name: str
@@ -52,8 +65,7 @@ class Findings:
     negative: int
     image_ap: float | None = None
     chance: float | None = None
-    boxes_stayed: int | None = None
-    boxes_moved: int | None = None
+    boxes: BoxMoves | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self, f"findings of {self.name!r}")
@@ -87,8 +99,10 @@ def next_steps(
     if weak:
         numbers = tuple((one.name, f"image AP {one.image_ap:.3f}, by chance {one.chance:.3f}") for one in weak)
         steps.append(NextStep("Unseen pictures are not told apart", numbers, *_advice(tuple(extractors))))
-    if open_extents := [one for one in known if is_unsettled(one.boxes_stayed, one.boxes_moved)]:
-        numbers = tuple((one.name, _stayed(one.boxes_stayed, one.boxes_moved)) for one in open_extents)
+    if moving := {one.name: one.boxes for one in known if one.boxes is not None and one.boxes.are_unsettled}:
+        numbers = tuple(
+            (name, f"{of.stayed} of {sum(of)} boxes stayed where they began") for name, of in moving.items()
+        )
         steps.append(NextStep("Boxes are not settled", numbers, _LOOK_AT_BOXES, (review,)))
     return tuple(steps)
 
@@ -96,15 +110,6 @@ def next_steps(
 def is_weak(image_ap: float | None, chance: float | None) -> bool:
     """Return whether image AP is less than `WEAK` of the way from a random order to a perfect one."""
     return image_ap is not None and chance is not None and image_ap - chance < WEAK * (1 - chance)
-
-
-def is_unsettled(stayed: int | None, moved: int | None) -> bool:
-    """Return whether the boxes that stayed are not surely more than half: E. B. Wilson's interval reaches below it."""
-    return stayed is not None and bool(moved) and stayed - moved <= _SURE * math.sqrt(stayed + moved)
-
-
-def _stayed(stayed: int | None, moved: int | None) -> str:
-    return f"{stayed} of {(stayed or 0) + (moved or 0)} boxes stayed where training put them"
 
 
 def _advice(extractors: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

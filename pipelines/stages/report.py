@@ -9,6 +9,7 @@ from lapsvm.detection import Detector
 from lapsvm.detection.detector import provenance_value
 from lapsvm.errors import DataError
 from lapsvm.report import (
+    BoxMoves,
     CccpStep,
     ClassSummary,
     Contents,
@@ -57,7 +58,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     results = {name: provenance_value(detectors[name], "result") for name in names}
     unseen = {name: unseen_image_ap(name, test, held_out[name]) for name in names}
     findings = [
-        Findings(name, labels[name].positive, labels[name].negative, *unseen[name], *box_moves(of_class))
+        Findings(name, labels[name].positive, labels[name].negative, *unseen[name], box_moves(of_class))
         for name, of_class in results.items()
     ]
     missing = [left_out(context, name) for name in sets]
@@ -79,9 +80,10 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     )
 
 
-def box_moves(result: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return in how many pictures boxes stayed in refinement and moved, by a provenance's result; None if unknown."""
-    return result.get("boxes_stayed"), result.get("boxes_moved")
+def box_moves(result: Mapping[str, Any]) -> BoxMoves | None:
+    """Return what refinement did to boxes, by a provenance's result; None if that does not say."""
+    stayed, moved = (result.get(name) for name in ("boxes_stayed", "boxes_moved"))
+    return None if stayed is None or moved is None else BoxMoves(stayed, moved)
 
 
 def _imported(context: RunContext) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from lapsvm.report import Contents, Findings, next_steps, render_page
+from lapsvm.report import BoxMoves, Contents, Findings, next_steps, render_page
 from lapsvm.report.next_steps import FEW_PICTURES
 
 FINE = Findings("cat", 100, 200, image_ap=0.95, chance=1 / 3)
@@ -14,8 +14,8 @@ CASES = {
     "Too few pictures": (replace(FINE, positive=12), "12 with it, 200 without"),
     "Unseen pictures are not told apart": (replace(FINE, image_ap=0.5), "image AP 0.500, by chance 0.333"),
     "Boxes are not settled": (
-        replace(FINE, boxes_stayed=59, boxes_moved=41),
-        "59 of 100 boxes stayed where training put them",
+        replace(FINE, boxes=BoxMoves(59, 41)),
+        "59 of 100 boxes stayed where they began",
     ),
 }
 
@@ -34,9 +34,9 @@ def test_a_step_alone_is_shown_for_its_case(finding):
         Findings("cat", 100, 100),
         replace(FINE, negative=FEW_PICTURES, positive=FEW_PICTURES),
         replace(FINE, image_ap=None, chance=1.0),
-        replace(FINE, boxes_stayed=60, boxes_moved=40),
-        replace(FINE, boxes_stayed=0, boxes_moved=0),
-        replace(FINE, boxes_stayed=2, boxes_moved=0),
+        replace(FINE, boxes=BoxMoves(60, 40)),
+        replace(FINE, boxes=BoxMoves(0, 0)),
+        replace(FINE, boxes=BoxMoves(2, 0)),
     ],
 )
 def test_no_step_is_shown_where_nothing_is_wrong(found):
@@ -56,13 +56,13 @@ def test_gradients_are_named_as_the_reason_only_where_they_are_used_alone():
 def test_boxes_are_settled_where_the_interval_lies_above_one_half(pictures):
     """The rule is Wilson's interval, solved for one half."""
     for stayed in range(pictures):
-        found = replace(FINE, boxes_stayed=stayed, boxes_moved=pictures - stayed)
+        found = replace(FINE, boxes=BoxMoves(stayed, pictures - stayed))
         low = binomtest(stayed, pictures).proportion_ci(method="wilson").low
         assert bool(next_steps([found])) == (low <= 0.5)
 
 
 def test_the_command_of_a_run_is_shown():
-    (step,) = next_steps([replace(FINE, boxes_stayed=1, boxes_moved=9)], review="lapsvm review --out 'my run'")
+    (step,) = next_steps([replace(FINE, boxes=BoxMoves(1, 9))], review="lapsvm review --out 'my run'")
     assert step.options == ("lapsvm review --out 'my run'",)
 
 
