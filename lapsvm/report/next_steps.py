@@ -57,7 +57,7 @@ class Findings:
     chance : float or None
         The share of positives among these pictures, the image AP of a random order.
     boxes : BoxMoves or None
-        What refinement did to them.
+        What refinement did to the boxes of training pictures.
     """
 
     name: str
