@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.run.context import RunContext
-from lapsvm.pipelines.run.dataset import label_vector
 from lapsvm.pipelines.run.folder import RunFolder
 from lapsvm.pipelines.run.progress import Reporter
-from lapsvm.pipelines.stages.report import box_moves, unseen_image_ap
+from lapsvm.pipelines.stages.report import class_findings, label_counts
 
 from lapsvm.detection import Detector
+from lapsvm.detection.detector import provenance_value
 from lapsvm.report import Findings, markdown_table, next_steps
 
 BANDS = {"below .5": (-1.0, 0.5), "from .5 to .8": (0.5, 0.8), ".8 and above": (0.8, 2.0)}
@@ -52,10 +52,9 @@ def shown_steps(out: Path) -> Iterator[Shown]:
 
 
 def _findings(context: RunContext, name: str) -> Findings:
-    labels = label_vector(context.data.records[context.settings.data.train_set], name).tolist()
-    unseen = unseen_image_ap(name, None, read_held_out(context.run, name))
-    result = Detector.load(context.run.model(name)).provenance["result"]
-    return Findings(name, labels.count(1), labels.count(-1), *unseen, box_moves(result))
+    labels = label_counts(context.data.records[context.settings.data.train_set], name)
+    result = provenance_value(Detector.load(context.run.model(name)), "result")
+    return class_findings(name, labels, result, None, read_held_out(context.run, name))
 
 
 def table(shown: Iterable[Shown]) -> str:

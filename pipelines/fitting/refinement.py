@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Array, Float64, Index
 from lapsvm.bags import Bags, top_mask
-from lapsvm.boxes import iou
+from lapsvm.boxes import iou, paired_iou
 from lapsvm.detection import box_voting, smooth_scores
 from lapsvm.latent import KnownBoxes, LatentProblem, LatentSolution, refine
 
@@ -174,9 +174,8 @@ class Rounds:
         positives = np.setdiff1d(np.flatnonzero(begun.y > 0), list(self.known))
         windows = begun.windows, self._windows_of(final.y, final.weights)
         before, after = (boxes[first[positives] + own[positives]] for own in windows)
-        overlaps = [iou(old[np.newaxis], new[np.newaxis]).item() for old, new in zip(before, after, strict=True)]
-        stayed = int(np.count_nonzero(np.array(overlaps) > SAME))
-        return stayed, len(overlaps) - stayed
+        stayed = int(np.count_nonzero(paired_iou(before, after) > SAME))
+        return stayed, len(positives) - stayed
 
     def with_candidates(self, chains: Sequence[Chain]) -> Iterator[StoredPictures]:
         """Yield the pictures of each chain, in which negatives have their best-scored windows alone.

@@ -167,7 +167,7 @@ def _begun(rounds: Rounds, models: FirstModels, borrowed: Float64 | None, interc
 def _refined_chains(
     context: RunContext, task: FitTask, rounds: Rounds, pictures: StoredPictures, begun: Sequence[Chain], fold: Index
 ) -> tuple[list[Chain], list[dict[str, Any]], dict[str, Any]]:
-    """Return the final chains, that of all pictures first, the rows of its history, and what a page says of them."""
+    """Return the final chains, that of all pictures first, the rows of its history, and more results of it."""
     alone, rows = choice.reviewed_alone(begun, task), list[dict[str, Any]]()
     chains, numbers = list(begun), list(range(len(begun)))
     if not choice.are_enough(alone):

@@ -56,11 +56,7 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     held_out = {name: read_held_out(context.run, name) for name in names}
     labels = summary.train.labels
     results = {name: provenance_value(detectors[name], "result") for name in names}
-    unseen = {name: unseen_image_ap(name, test, held_out[name]) for name in names}
-    findings = [
-        Findings(name, labels[name].positive, labels[name].negative, *unseen[name], box_moves(of_class))
-        for name, of_class in results.items()
-    ]
+    findings = [class_findings(name, labels[name], results[name], test, held_out[name]) for name in names]
     missing = [left_out(context, name) for name in sets]
     undecided = [undecided_message(name, of_class.get("held_out_image_ap", ())) for name, of_class in results.items()]
     return Contents(
@@ -80,10 +76,13 @@ def _contents(context: RunContext, sets: dict[str, SetEvaluation], detectors: Ma
     )
 
 
-def box_moves(result: Mapping[str, Any]) -> BoxMoves | None:
-    """Return what refinement did to boxes, by a provenance's result; None if that does not say."""
-    stayed, moved = (result.get(name) for name in ("boxes_stayed", "boxes_moved"))
-    return None if stayed is None or moved is None else BoxMoves(stayed, moved)
+def class_findings(
+    name: str, labels: LabelCounts, result: Mapping[str, Any], test: SetEvaluation | None, held_out: HeldOut | None
+) -> Findings:
+    """Return what next steps go by, for a class with this `result` in its model's provenance."""
+    stayed, moved = (result.get(key) for key in ("boxes_stayed", "boxes_moved"))
+    boxes = None if stayed is None or moved is None else BoxMoves(stayed, moved)
+    return Findings(name, labels.positive, labels.negative, *_unseen_image_ap(name, test, held_out), boxes)
 
 
 def _imported(context: RunContext) -> list[str]:
@@ -131,11 +130,12 @@ def _set_summary(context: RunContext, set_name: str, sets: dict[str, SetEvaluati
         pictures=len(records),
         has_boxes=sets[set_name].truth is not None,
         windows=context.shards(set_name).n_windows,
-        labels={name: _label_counts(records, name) for name in context.data.classes},
+        labels={name: label_counts(records, name) for name in context.data.classes},
     )
 
 
-def _label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
+def label_counts(records: Sequence[ImageRecord], class_name: str) -> LabelCounts:
+    """Return how many pictures show a class, do not, and may or may not."""
     labels = label_vector(records, class_name).tolist()
     return LabelCounts(labels.count(1), labels.count(-1), labels.count(0))
 
@@ -199,7 +199,7 @@ def _class_result(
     )
 
 
-def unseen_image_ap(
+def _unseen_image_ap(
     name: str, test: SetEvaluation | None, held_out: HeldOut | None
 ) -> tuple[float | None, float | None]:
     """Return the image AP of unseen pictures and that of a random order; None where it is not known.
