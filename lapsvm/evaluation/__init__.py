@@ -9,6 +9,7 @@ from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.error_kinds import ErrorKind, error_kinds
+from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
 from lapsvm.evaluation.paired import (
     bootstrap_difference,
     detection_ap_draws,
@@ -21,7 +22,7 @@ from lapsvm.evaluation.paired import (
 from lapsvm.evaluation.results import read_result_file, read_results, result_name, write_results
 from lapsvm.evaluation.tables import class_table, run_table, write_json
 from lapsvm.evaluation.thresholds import Threshold, best_f1, wanted_precision
-from lapsvm.evaluation.voc import ClassCorLoc, ClassResult, CorLocReport, VocReport, corloc, evaluate_voc
+from lapsvm.evaluation.voc import ClassResult, VocReport, evaluate_voc
 from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 
 __all__ = [

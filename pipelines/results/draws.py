@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
+from lapsvm.evaluation import ClassCorLoc, Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
 from lapsvm.evaluation.tables import mean
-from lapsvm.evaluation.voc import ClassCorLoc, ClassResult
+from lapsvm.evaluation.voc import ClassResult
 
 from .evaluation import SetEvaluation
 from .held_out import HeldOut
