@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.results.draws import Figure, corloc_figure, detection_figures
+from lapsvm.pipelines.results.draws import Figure, detection_figures, share_figures
 from lapsvm.pipelines.run.settings import DetectSettings
 from pictures import Pictures
 
@@ -51,7 +51,7 @@ def train_figures(name: str, coef: Float64, pictures: Pictures, draws: int, seed
     detections = Detections.from_images((image, boxes[[window]], [score]) for image, boxes, window, score in windows)
     result = corloc({name: detections}, {name: pictures.truth[name]}).classes[name]
     counts = draw_pictures(len(pictures.ids), draws, seed)
-    return _stored({"corloc": corloc_figure(result, pictures.ids, counts)})
+    return _stored(share_figures({"corloc": result}, pictures.ids, counts))
 
 
 def _detections(coef: Float64, pictures: Pictures, settings: DetectSettings) -> Detections:

@@ -8,16 +8,18 @@ from lapsvm.pipelines.results.set_entry import Unseen
 from lapsvm.pipelines.run.context import RunContext
 
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc
+from lapsvm.evaluation import Detections, class_table, corloc, evaluate_voc, pointing
 from lapsvm.evaluation.tables import Row
 
 Truth = Mapping[str, Mapping[str, GroundTruth]]
 
 
 def figures_of(detections: Mapping[str, Detections], truth: Truth, *more: Mapping[str, Row]) -> dict[str, Any]:
-    """Return {"classes", "mean", "hits"}: AP and CorLoc, `more` columns, and CorLoc's hits by picture as digits."""
+    """Return {"classes", "mean", "hits"}: AP, CorLoc, pointing, `more`; and CorLoc's hits by picture as digits."""
     places = corloc(detections, truth)
-    table = class_table(evaluate_voc(detections, truth).rows(), places.rows(), *more)
+    table = class_table(
+        evaluate_voc(detections, truth).rows(), places.rows(), pointing(detections, truth).rows(), *more
+    )
     hits = {name: "".join(str(int(hit)) for hit in of_class.hits) for name, of_class in places.classes.items()}
     return {"classes": table["classes"], "mean": table["mean"], "hits": hits}
 
@@ -29,7 +31,8 @@ def run_figures(context: RunContext, set_name: str) -> dict[str, Any]:
     held_out = Unseen.of_run(context).table(evaluation.truth) if set_name == context.settings.data.train_set else None
     if held_out is not None:
         rows = held_out["classes"].items()
-        more.append({name: {f"held_out_{key}": row[key] for key in ("corloc", "image_ap")} for name, row in rows})
+        keys = ("corloc", "pointing", "image_ap")
+        more.append({name: {f"held_out_{key}": row[key] for key in keys} for name, row in rows})
     timings = context.run.timings()
     seconds = {stage: timings[stage]["cpu_seconds"] for stage in ("train", "refine") if stage in timings}
     return figures_of(evaluation.located, evaluation.truth, *more) | {"cpu_seconds": seconds}

@@ -1,4 +1,4 @@
-"""PASCAL VOC evaluation: matching, average precision, CorLoc; paired comparisons."""
+"""PASCAL VOC evaluation: matching, average precision, CorLoc and pointing; paired comparisons."""
 
 from lapsvm.evaluation.average_precision import (
     average_precision_11point,
@@ -9,7 +9,15 @@ from lapsvm.evaluation.coco import COCO_MEASURES, as_coco, coco_evaluation, coco
 from lapsvm.evaluation.detections import Detections, ImageIds
 from lapsvm.evaluation.entries import check_entry
 from lapsvm.evaluation.error_kinds import ErrorKind, error_kinds
-from lapsvm.evaluation.localisation import ClassCorLoc, CorLocReport, corloc
+from lapsvm.evaluation.localisation import (
+    ClassCorLoc,
+    ClassHits,
+    ClassPointing,
+    CorLocReport,
+    PointingReport,
+    corloc,
+    pointing,
+)
 from lapsvm.evaluation.paired import (
     bootstrap_difference,
     detection_ap_draws,
@@ -28,11 +36,14 @@ from lapsvm.evaluation.window_recall import best_overlaps, window_rows
 __all__ = [
     "COCO_MEASURES",
     "ClassCorLoc",
+    "ClassHits",
+    "ClassPointing",
     "ClassResult",
     "CorLocReport",
     "Detections",
     "ErrorKind",
     "ImageIds",
+    "PointingReport",
     "Threshold",
     "VocReport",
     "as_coco",
@@ -54,6 +65,7 @@ __all__ = [
     "image_ap_draws",
     "image_average_precision",
     "paired_t_test",
+    "pointing",
     "read_result_file",
     "read_results",
     "result_name",

@@ -1,8 +1,11 @@
-"""Where the best window of each picture lies: CorLoc.
+"""Where the best window of each picture lies: CorLoc and pointing.
 
 Correct localisation is the share of a class's pictures whose best window is on an object: Deselaers, Alexe, Ferrari,
 "Localizing objects while learning their appearance" (ECCV 2010). Published numbers depend on details that papers rarely
 state. The defaults follow the code of OICR and PCL.
+
+Pointing asks less: whether the centre of that window is in an object. It is the pointing game of Zhang et al.,
+"Top-down neural attention by excitation backprop" (ECCV 2016), with the centre as the point and no tolerance.
 
 docs/explanation/evaluation.md lists the conventions and the differences of other implementations.
 """
@@ -16,34 +19,59 @@ from numpy.typing import NDArray
 from lapsvm.arrays import Float64, Index
 from lapsvm.catalog import GroundTruth
 from lapsvm.evaluation.detections import Detections
-from lapsvm.evaluation.matching import TRUE_POSITIVE, Objects, OverlapRule, match, truth_of
+from lapsvm.evaluation.matching import TRUE_POSITIVE, Objects, OverlapRule, joined_boxes, match, truth_of
 from lapsvm.evaluation.tables import Row, mean
 
 
 @dataclass(frozen=True, eq=False)
-class ClassCorLoc:
-    """CorLoc of one class over its m pictures with an object.
+class ClassHits:
+    """Hits and misses of one class over its m pictures with an object.
 
     Attributes
     ----------
     image_ids : tuple of m str
         In the order of the ground truth.
     hits : ndarray of shape (m,), bool
-    overlaps : ndarray of shape (m,), float64
-        Largest overlap of the best window with an object; 0 without a window.
     windows : ndarray of shape (m,), intp
         Index of the best window in the detections; -1 without one.
     """
 
     image_ids: tuple[str, ...]
     hits: NDArray[np.bool_]
-    overlaps: Float64
     windows: Index
+
+    @property
+    def share(self) -> float | None:
+        """Share of hits, or None without a picture with an object."""
+        return float(self.hits.mean()) if len(self.hits) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCorLoc(ClassHits):
+    """CorLoc of one class over its m pictures with an object.
+
+    Attributes
+    ----------
+    overlaps : ndarray of shape (m,), float64
+        Largest overlap of the best window with an object; 0 without a window.
+    """
+
+    overlaps: Float64
 
     @property
     def corloc(self) -> float | None:
         """Share of hits, or None without a picture with an object."""
-        return float(self.hits.mean()) if len(self.hits) else None
+        return self.share
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPointing(ClassHits):
+    """Pointing of one class over its m pictures with an object."""
+
+    @property
+    def pointing(self) -> float | None:
+        """Share of hits, or None without a picture with an object."""
+        return self.share
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +93,27 @@ class CorLocReport:
     def rows(self) -> dict[str, Row]:
         """Return class name -> {"corloc": value}."""
         return {name: {"corloc": result.corloc} for name, result in self.classes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class PointingReport:
+    """Pointing of all classes.
+
+    Attributes
+    ----------
+    classes : dict of class name to ClassPointing
+    """
+
+    classes: dict[str, ClassPointing]
+
+    @property
+    def mean_pointing(self) -> float | None:
+        """Mean over the classes with a picture with an object, or None without such a class."""
+        return mean(result.pointing for result in self.classes.values())
+
+    def rows(self) -> dict[str, Row]:
+        """Return class name -> {"pointing": value}."""
+        return {name: {"pointing": result.pointing} for name, result in self.classes.items()}
 
 
 def corloc(
@@ -114,15 +163,75 @@ def corloc(
 
 def _class_corloc(detections: Detections, objects: Objects, rule: OverlapRule, name: str) -> ClassCorLoc:
     """Return the CorLoc of one class over the pictures that have one of `objects`."""
+    windows = _best_windows(detections, objects, name)
+    pictures = np.flatnonzero(windows >= 0)
+    order, matches = match(detections.taken(windows[pictures]), objects, rule, name)
+    hits, overlaps = np.zeros(len(windows), dtype=bool), np.zeros(len(windows))
+    hits[pictures[order]] = matches.outcome == TRUE_POSITIVE
+    overlaps[pictures[order]] = matches.overlap
+    ids, counted = _with_objects(objects)
+    return ClassCorLoc(ids, hits[counted], windows[counted], overlaps[counted])
+
+
+def pointing(
+    detections: Mapping[str, Detections], ground_truth: Mapping[str, Mapping[str, GroundTruth]]
+) -> PointingReport:
+    """Return for each class the share of pictures whose best window has its centre in an object of the class.
+
+    The pictures, their best windows and the objects are those of `corloc`; difficult objects count as any other. Boxes
+    are half-open: a centre on the left or upper edge of an object is in it, one on the right or lower edge is not. An
+    inverted window has no centre and is a miss.
+
+    Parameters
+    ----------
+    detections : mapping of class name to Detections
+        The best window of every picture, or all detections: only the best one of each picture counts.
+    ground_truth : mapping of class name to (mapping of image id to GroundTruth)
+
+    Returns
+    -------
+    PointingReport
+
+    Raises
+    ------
+    ResultsError, OptionError, InputError
+        As `evaluate_voc`.
+    """
+    return PointingReport(
+        {name: _class_pointing(found, truth_of(ground_truth, name), name) for name, found in detections.items()}
+    )
+
+
+def _class_pointing(detections: Detections, truth: Mapping[str, GroundTruth], name: str) -> ClassPointing:
+    """Return the pointing of one class over the pictures that have an object."""
+    objects = Objects.pack(truth)
+    windows = _best_windows(detections, objects, name)
+    pictures = np.repeat(np.arange(len(windows)), np.diff(objects.offsets))  # of every object
+    has_window = windows[pictures] >= 0
+    pictures, boxes = pictures[has_window], joined_boxes(truth)[has_window]
+    hits = np.zeros(len(windows), dtype=bool)
+    hits[pictures[_hold_centres(boxes, detections.boxes[windows[pictures]])]] = True
+    ids, counted = _with_objects(objects)
+    return ClassPointing(ids, hits[counted], windows[counted])
+
+
+def _hold_centres(boxes: Float64, windows: Float64) -> NDArray[np.bool_]:
+    """Return whether boxes (n, 4) hold the centre of the window in the same row; False for an inverted window."""
+    first, last = windows[:, :2], windows[:, 2:]
+    centres = first / 2 + last / 2  # the sum of two large coordinates would overflow
+    return np.asarray(((first <= last) & (boxes[:, :2] <= centres) & (centres < boxes[:, 2:])).all(axis=1))
+
+
+def _best_windows(detections: Detections, objects: Objects, name: str) -> Index:
+    """Return the index of each picture's best detection, the first among equals; -1 without one."""
     images = objects.numbers(detections.image_ids, name)
     windows = np.full(len(objects.pictures), -1, dtype=np.intp)
     best_last = detections.order()[::-1]
     windows[images[best_last]] = best_last  # from worst to best, so that the first maximum remains
-    chosen = windows[windows >= 0]
-    order, matches = match(detections.taken(chosen), objects, rule, name)
-    hits, overlaps = np.zeros(len(windows), dtype=bool), np.zeros(len(windows))
-    hits[images[chosen[order]]] = matches.outcome == TRUE_POSITIVE
-    overlaps[images[chosen[order]]] = matches.overlap
+    return windows
+
+
+def _with_objects(objects: Objects) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    """Return the ids of the pictures with an object, and their mask among all pictures."""
     counted = np.diff(objects.offsets) > 0
-    ids = tuple(image for image, number in objects.pictures.items() if counted[number])
-    return ClassCorLoc(ids, hits[counted], overlaps[counted], windows[counted])
+    return tuple(image for image, number in objects.pictures.items() if counted[number]), counted

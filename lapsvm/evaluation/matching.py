@@ -79,8 +79,7 @@ class Objects:
                 )
         counts = [len(truth.boxes) for truth in ground_truth.values()]
         filled = [truth for truth in ground_truth.values() if len(truth.boxes)]
-        boxes = as_boxes(np.concatenate([np.empty((0, 4)), *(truth.boxes for truth in filled)]), "ground truth")
-        check_finite("ground truth", boxes)
+        boxes = joined_boxes(ground_truth)
         return cls(
             {image: number for number, image in enumerate(ground_truth)},
             np.ascontiguousarray(to_voc(boxes)),
@@ -171,6 +170,20 @@ def match(detections: Detections, objects: Objects, rule: OverlapRule, class_nam
         boxes, images, objects.boxes, objects.offsets, objects.difficult, rule.iou_threshold, rule.strict, pixel
     )
     return order, Matches(*matches)
+
+
+def joined_boxes(ground_truth: Mapping[str, GroundTruth]) -> Float64:
+    """Return the boxes (n, 4) of all pictures, in their order, 0-based and half-open.
+
+    Raises
+    ------
+    NotFiniteError
+        If a coordinate is NaN or infinite.
+    """
+    filled = [truth.boxes for truth in ground_truth.values() if len(truth.boxes)]
+    boxes = as_boxes(np.concatenate([np.empty((0, 4)), *filled]), "ground truth")
+    check_finite("ground truth", boxes)
+    return boxes
 
 
 def truth_of(ground_truth: Mapping[str, Mapping[str, GroundTruth]], class_name: str) -> Mapping[str, GroundTruth]:

@@ -46,7 +46,7 @@ class SetSummary:
         For instance "trainval".
     pictures : int
     has_boxes : bool
-        Whether ground-truth boxes are known. Without them detection AP and CorLoc are left out.
+        Whether ground-truth boxes are known. Without them detection AP, CorLoc and pointing are left out.
     windows : int or None
         Candidate windows of all its pictures together.
     labels : mapping of class name to LabelCounts
@@ -198,6 +198,8 @@ class ClassSummary:
         Objects of the test set, without the difficult ones.
     corloc : float or None
         Share of the training set's pictures with the class whose best window is correct.
+    pointing : float or None
+        Share of the same pictures whose best window has its centre in an object of the class.
     train_image_ap : float or None
         AP of ranking the training set's pictures.
     C : float or None
@@ -228,6 +230,7 @@ class ClassSummary:
     image_ap: float | None = None
     npos: int | None = None
     corloc: float | None = None
+    pointing: float | None = None
     train_image_ap: float | None = None
     C: float | None = None
     duality_gap: float | None = None

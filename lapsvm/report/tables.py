@@ -84,6 +84,7 @@ _TEST = (
 )
 _TRAIN = (
     _Spec("CorLoc", "corloc", decimal, averaged=True, needs_boxes=True),
+    _Spec("Pointing", "pointing", decimal, averaged=True, needs_boxes=True),
     _Spec("Image AP", "train_image_ap", decimal, averaged=True),
 )
 _TRAINING = (
@@ -93,12 +94,12 @@ _TRAINING = (
 )
 
 
-_UNSEEN = {"corloc": "CorLoc", "image_ap": "Image AP", "chance": "Chance"}
+_UNSEEN = {"corloc": "CorLoc", "pointing": "Pointing", "image_ap": "Image AP", "chance": "Chance"}
 IN_SAMPLE = "In-sample on"
 """Group of the figures of pictures that the detectors were trained with."""
 HELD_OUT = "Held out on"
 """Group of the figures of training pictures by models that did not see the picture."""
-_HEADLINE = ("ap_11point", "ap_area", "image_ap", "train_image_ap", "corloc")
+_HEADLINE = ("ap_11point", "ap_area", "image_ap", "train_image_ap", "corloc", "pointing")
 
 
 def class_columns(contents: Contents) -> tuple[Column, ...]:

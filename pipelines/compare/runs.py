@@ -1,8 +1,8 @@
 """Two or more finished runs on the same pictures, class by class, with intervals and tests.
 
 Differences are to the first run. The bootstrap draws the same pictures for all runs: those of the test set for the APs,
-those of the training set for CorLoc. P-values are corrected (Holm) over the classes of a measure and a run; the mean
-over the classes is a separate hypothesis.
+those of the training set for CorLoc and pointing. P-values are corrected (Holm) over the classes of a measure and a
+run; the mean over the classes is a separate hypothesis.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from .differences import measure_table
 from .folds import compare_folds
 from .output import comparison_markdown, comparison_svg, print_comparison
 
-MEASURES = ("ap_11point", "ap_area", "corloc", "image_ap")
+MEASURES = ("ap_11point", "ap_area", "corloc", "pointing", "image_ap")
 ROLES = ("test", "train")
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import ClassCorLoc, Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
+from lapsvm.evaluation import ClassHits, Detections, detection_ap_draws, draw_pictures, image_ap_draws, share_draws
 from lapsvm.evaluation.tables import mean
 from lapsvm.evaluation.voc import ClassResult
 
@@ -42,10 +42,13 @@ def detection_figures(
     return {"ap_11point": Figure(result.ap_11point, points), "ap_area": Figure(result.ap_area, areas)}
 
 
-def corloc_figure(result: ClassCorLoc, ids: Sequence[str], counts: Counts) -> Figure:
-    """Return the CorLoc of one class; `counts` (draws, pictures) says how often each draw has each of `ids`."""
+def share_figures(results: Mapping[str, ClassHits], ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
+    """Return shares of hits of one class by measure, CorLoc for instance; `counts` (draws, pictures) as above."""
     positions = {image: position for position, image in enumerate(ids)}
-    return Figure(result.corloc, share_draws(result.hits, [positions[image] for image in result.image_ids], counts))
+    return {
+        measure: Figure(one.share, share_draws(one.hits, [positions[image] for image in one.image_ids], counts))
+        for measure, one in results.items()
+    }
 
 
 def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> Figure:
@@ -56,10 +59,11 @@ def image_ap_figure(evaluation: SetEvaluation, name: str, ids: Sequence[str], co
 
 
 def class_figures(evaluation: SetEvaluation, name: str, ids: Sequence[str], counts: Counts) -> dict[str, Figure]:
-    """Return the figures of one class: of a training set with boxes CorLoc, of other sets the APs."""
-    if evaluation.corloc is not None:
-        return {"corloc": corloc_figure(evaluation.corloc.classes[name], ids, counts)}
+    """Return the figures of one class: of a training set with boxes CorLoc and pointing, of other sets the APs."""
     figures: dict[str, Figure] = {}
+    if evaluation.corloc is not None and evaluation.pointing is not None:
+        hits = {"corloc": evaluation.corloc.classes[name], "pointing": evaluation.pointing.classes[name]}
+        return share_figures(hits, ids, counts)
     if evaluation.voc is not None and evaluation.truth is not None:
         result, truth = evaluation.voc.classes[name], evaluation.truth[name]
         figures |= detection_figures(result, evaluation.detections[name], truth, ids, counts)
@@ -105,7 +109,7 @@ def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, see
     ----------
     held_out : mapping of class name to HeldOut
     truth : ground truth of the training set, or None
-        Without it there is no CorLoc.
+        Without it there is no CorLoc and no pointing.
     seed : int
 
     Returns
@@ -121,7 +125,8 @@ def held_out_intervals(held_out: Mapping[str, HeldOut], truth: Truth | None, see
         drawn = counts[:, [positions[image] for image in of_class.ids]]
         figures[name] = {"image_ap": Figure(of_class.image_ap, image_ap_draws(of_class.score, of_class.y, drawn))}
         if truth is not None:
-            figures[name]["corloc"] = corloc_figure(of_class.corloc(name, truth[name]), ids, counts)
+            hits = {"corloc": of_class.corloc(name, truth[name]), "pointing": of_class.pointing(name, truth[name])}
+            figures[name] |= share_figures(hits, ids, counts)
     return _intervals(figures, seed)
 
 

@@ -11,11 +11,13 @@ from lapsvm.catalog import GroundTruth, ImageRecord
 from lapsvm.evaluation import (
     CorLocReport,
     Detections,
+    PointingReport,
     VocReport,
     class_table,
     corloc,
     evaluate_voc,
     image_average_precision,
+    pointing,
 )
 from lapsvm.evaluation.tables import Row
 
@@ -36,19 +38,21 @@ class SetEvaluation:
     records : mapping of id to ImageRecord
         All pictures of the set.
     detections : dict of class name to Detections
-        Of all pictures. `voc` and `corloc` refer to their rows.
+        Of all pictures. `voc`, `corloc` and `pointing` refer to their rows.
     located : dict of class name to Detections
         Those in pictures of `boxed`; all of them where no boxes are known.
     truth : ground truth, or None where no boxes are known
         With an entry for every picture; an empty one where its boxes are not known.
     boxed : frozenset of str
-        Pictures whose boxes are known and that could be read: detection AP and CorLoc are over these.
+        Pictures whose boxes are known and that could be read: detection AP, CorLoc and pointing are over these.
     left_out : tuple of str
         Pictures that have no detections, for they could not be read. No figure is over these.
     voc : VocReport or None
         On a test set with boxes.
     corloc : CorLocReport or None
         On a training set with boxes.
+    pointing : PointingReport or None
+        Where `corloc` is.
     image_ap : dict of class name to float or None
     """
 
@@ -61,6 +65,7 @@ class SetEvaluation:
     left_out: tuple[str, ...]
     voc: VocReport | None
     corloc: CorLocReport | None
+    pointing: PointingReport | None
     image_ap: dict[str, float | None]
 
     @property
@@ -72,7 +77,7 @@ class SetEvaluation:
 
     def table(self, *more: Mapping[str, Row]) -> dict[str, Any]:
         """Return the classes, means and counts of pictures for evaluation.json; `more` are further columns."""
-        columns = [report.rows() for report in (self.voc, self.corloc) if report is not None]
+        columns = [report.rows() for report in (self.voc, self.corloc, self.pointing) if report is not None]
         table = class_table(*columns, {name: {"image_ap": value} for name, value in self.image_ap.items()}, *more)
         return table | {"pictures": len(self.records), "left_out": len(self.left_out), "with_boxes": len(self.boxed)}
 
@@ -95,7 +100,7 @@ class SetEvaluation:
 
 
 def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
-    """Evaluate one set of a run: AP on the test set, CorLoc on the training set, image-level AP on both."""
+    """Evaluate one set of a run: AP on the test set, CorLoc and pointing on the training set, image AP on both."""
     detections = read_detections(context, "evaluate", set_name)
     records = {record.id: record for record in context.data.records[set_name]}
     detected = {image_id for of_class in detections.values() for image_id in of_class.image_ids.distinct()}
@@ -117,6 +122,7 @@ def evaluate_set(context: RunContext, set_name: str) -> SetEvaluation:
         left_out=tuple(image_id for image_id in records if image_id not in detected),
         voc=None if truth is None or trained_on else _voc(located, rows, truth),
         corloc=corloc(detections, truth) if truth is not None and trained_on else None,
+        pointing=pointing(detections, truth) if truth is not None and trained_on else None,
         image_ap={name: image_level_ap(records, name, of_class) for name, of_class in detections.items()},
     )
 

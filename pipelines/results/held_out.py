@@ -24,7 +24,7 @@ from lapsvm.catalog import GroundTruth
 from lapsvm.detection import Calibration, Detector
 from lapsvm.detection.picture_scores import best_boxes
 from lapsvm.errors import InputError, MissingError, ModelFileError
-from lapsvm.evaluation import ClassCorLoc, Detections, corloc, image_average_precision
+from lapsvm.evaluation import ClassCorLoc, ClassPointing, Detections, corloc, image_average_precision, pointing
 from lapsvm.model_files import read_model, write_model
 from lapsvm.settings import DetectSettings
 
@@ -106,9 +106,16 @@ class HeldOut:
 
         `truth` is the ground truth of the class, by picture; pictures that no fold holds do not count.
         """
+        return corloc({class_name: self.detections()}, self._own(class_name, truth)).classes[class_name]
+
+    def pointing(self, class_name: str, truth: Mapping[str, GroundTruth]) -> ClassPointing:
+        """Return in how many of the same pictures the centre of the box lies in an object; arguments as `corloc`."""
+        return pointing({class_name: self.detections()}, self._own(class_name, truth)).classes[class_name]
+
+    def _own(self, class_name: str, truth: Mapping[str, GroundTruth]) -> dict[str, dict[str, GroundTruth]]:
+        """Return the ground truth of the class in the pictures of the folds."""
         known = set(self.ids)
-        truth = {image_id: objects for image_id, objects in truth.items() if image_id in known}
-        return corloc({class_name: self.detections()}, {class_name: truth}).classes[class_name]
+        return {class_name: {image_id: objects for image_id, objects in truth.items() if image_id in known}}
 
     def save(self, path: str | Path) -> None:
         """Write the file; equal content gives equal bytes."""

@@ -33,6 +33,8 @@ from .known_boxes import Truth
 
 CORLOC_IOUS = {"corloc_30": 0.3, "corloc_70": 0.7}
 """Keys beside "corloc", which is at .5."""
+NEW = ("pointing",)
+"""Measures that entries of versions up to 0.2.0 lack."""
 
 
 def set_entry(context: RunContext, evaluation: SetEvaluation, metrics: Sequence[str] = ("voc",)) -> dict[str, Any]:
@@ -112,11 +114,12 @@ def stored_entry(context: RunContext, evaluation: SetEvaluation) -> dict[str, An
 
 
 def _holds(entry: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
-    """Return whether an entry has all figures of a freshly computed table; KeyError if it lacks one."""
+    """Return whether an entry has all figures of a freshly computed table; KeyError if it lacks one that is not new."""
     return all(
         entry["classes"][name][measure] == value
         for name, row in fresh["classes"].items()
         for measure, value in row.items()
+        if measure not in NEW or measure in entry["classes"][name]
     )
 
 
@@ -182,7 +185,7 @@ class Unseen:
         Parameters
         ----------
         truth : ground truth of the training set, or None
-            Without it there is no CorLoc.
+            Without it there is no CorLoc and no pointing.
         """
         if not self.held_out:
             return None
@@ -190,7 +193,10 @@ class Unseen:
 
     def _row(self, name: str, truth: Truth | None) -> Row:
         held_out, reliability = self.held_out[name], self.reliability.get(name)
-        located: Row = {} if truth is None else {"corloc": held_out.corloc(name, truth[name]).corloc}
+        located: Row = {}
+        if truth is not None:
+            located["corloc"] = held_out.corloc(name, truth[name]).corloc
+            located["pointing"] = held_out.pointing(name, truth[name]).pointing
         return located | {
             "image_ap": held_out.image_ap,
             "chance": held_out.chance,

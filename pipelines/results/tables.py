@@ -13,6 +13,7 @@ TITLES = {
     "ap_11point": "AP 11-point",
     "ap_area": "AP area",
     "corloc": "CorLoc",
+    "pointing": "pointing",
     "image_ap": "image AP",
     "chance": "chance",
     "ece": "ECE",

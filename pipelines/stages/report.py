@@ -179,6 +179,7 @@ def _class_result(
     name, seen = detector.class_name, shown_set(detector, train)
     voc = test.voc.classes[name] if test is not None and test.voc is not None else None
     located = train.corloc.classes[name] if train.corloc is not None else None
+    pointed = train.pointing.classes[name] if train.pointing is not None else None
     result = provenance_value(detector, "result")
     return ClassSummary(
         name=name,
@@ -187,6 +188,7 @@ def _class_result(
         image_ap=test.image_ap[name] if test else None,
         npos=voc.npos if voc else None,
         corloc=located.corloc if located else None,
+        pointing=pointed.pointing if pointed else None,
         train_image_ap=train.image_ap[name],
         C=provenance_value(detector, "result", "C"),
         duality_gap=result.get("duality_gap"),

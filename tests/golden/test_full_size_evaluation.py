@@ -5,7 +5,7 @@ import pytest
 
 from lapsvm.boxes import from_voc
 from lapsvm.catalog import GroundTruth
-from lapsvm.evaluation import corloc, evaluate_voc, matching
+from lapsvm.evaluation import corloc, evaluate_voc, matching, pointing
 
 from ..twins import evaluation as reference
 from ..twins.made_up_detections import made_up_detections
@@ -34,11 +34,16 @@ def test_compiled_and_reference_agree_on_all_of_voc2007_test(ground_truth, monke
     assert {len(truth) for truth in ground_truth.values()} == {4952}
     found = {name: made_up_detections(truth, 20_000, int(name)) for name, truth in ground_truth.items()}
     fast, fast_corloc = evaluate_voc(found, ground_truth), corloc(found, ground_truth)
+    pointed = pointing(found, ground_truth)
     monkeypatch.setattr(matching, "_kernel", reference)
     slow, slow_corloc = evaluate_voc(found, ground_truth), corloc(found, ground_truth)
     assert sum(result.npos for result in fast.classes.values()) == 12_032
     assert fast.rows() == slow.rows()
     assert fast_corloc.rows() == slow_corloc.rows()
+    assert fast_corloc.mean_corloc < pointed.mean_pointing < 1
+    for name, result in pointed.classes.items():
+        assert result.hits.tolist() == reference.pointing_hits(found[name], ground_truth[name])
+        assert not (fast_corloc.classes[name].hits & ~result.hits).any()
     for name, result in fast.classes.items():
         np.testing.assert_array_equal(result.matches.outcome, slow.classes[name].matches.outcome)
         np.testing.assert_array_equal(result.matches.partner, slow.classes[name].matches.partner)

@@ -8,7 +8,7 @@ from lapsvm._ext import voc_matching as compiled
 from lapsvm.boxes import to_voc
 from lapsvm.catalog import GroundTruth
 from lapsvm.detection import box_voting, nms
-from lapsvm.evaluation import Detections, corloc, evaluate_voc, read_result_file, write_results
+from lapsvm.evaluation import Detections, corloc, evaluate_voc, pointing, read_result_file, write_results
 from lapsvm.evaluation.matching import OverlapRule
 
 from ..twins import detection as suppression
@@ -128,6 +128,16 @@ def test_corloc_is_the_share_of_pictures_whose_first_best_window_is_on_an_object
             hits.append(window is not None and max(reference.overlap(window, one, 1.0) for one in objects) > 0.5)
     expected = sum(hits) / len(hits) if hits else None
     assert corloc({"x": found}, {"x": truth}).classes["x"].corloc == expected
+
+
+@SETTINGS
+@given(detections(), truths())
+def test_pointing_agrees_with_its_twin_and_holds_every_hit_of_corloc(found, truth):
+    located, pointed = corloc({"x": found}, {"x": truth}), pointing({"x": found}, {"x": truth})
+    hits = pointed.classes["x"].hits
+    assert hits.tolist() == reference.pointing_hits(found, truth)
+    assert pointed.mean_pointing == (sum(hits) / len(hits) if len(hits) else None)
+    assert not (located.classes["x"].hits & ~hits).any()
 
 
 def lines_of(found):

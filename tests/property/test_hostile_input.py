@@ -241,7 +241,9 @@ def test_a_model_whose_description_says_something_else_is_read_or_refused(tmp_pa
             assert np.isfinite(NUMBERS_OF[case](model)).all()
 
 
-ROWS = [{"ap_11point": 0.5, "ap_area": 0.25, "image_ap": None, "corloc": 0.5, "corloc_30": 1.0, "npos": 3}] * 2
+ROWS = [
+    {"ap_11point": 0.5, "ap_area": 0.25, "image_ap": None, "corloc": 0.5, "corloc_30": 1.0, "pointing": None, "npos": 3}
+] * 2
 INTERVALS = {"classes": {"cat": {"image_ap": {"low": 0.1, "high": 0.3}}}, "mean": {"image_ap": None}}
 ENTRY = class_table(dict(zip(("cat", "dog"), ROWS, strict=True))) | {
     "errors": {"cat": {kind: {"count": 1, "top": 1, "ap_gain": 0.25} for kind in ("correct", *ErrorKind)}},

@@ -182,7 +182,7 @@ def test_names_of_every_script_and_broken_ones_are_written(tmp_path, make_summar
 def test_a_class_of_which_nothing_is_known_gets_dashes(make_summary):
     page = Page(render_page(Contents(make_summary(), (ClassSummary("bus"),))))
     assert page.complaints == []
-    assert "bus - - - - - - - - -" in words(page)
+    assert "bus - - - - - - - - - -" in words(page)
     assert "This run recorded no training history." in words(page)
     assert "There are no pictures to show." in words(page)
     assert "None" not in words(page)

@@ -9,7 +9,17 @@ from lapsvm.report import ClassSummary, Contents, class_columns, left_out_senten
 from lapsvm.report.tables import duration, window_counts
 
 TWO = (
-    ClassSummary("bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, C=10.0, duality_gap=8.3e-4),
+    ClassSummary(
+        "bus",
+        ap_11point=0.25,
+        ap_area=0.2,
+        image_ap=0.9,
+        npos=12,
+        corloc=0.5,
+        pointing=0.75,
+        C=10.0,
+        duality_gap=8.3e-4,
+    ),
     ClassSummary("cat", ap_11point=0.5, ap_area=None, image_ap=0.7, npos=0, corloc=None),
 )
 
@@ -25,6 +35,7 @@ def test_the_columns_of_a_run_with_boxes(make_summary):
         ("On test", "Image AP"),
         ("On test", "Objects"),
         ("In-sample on trainval", "CorLoc"),
+        ("In-sample on trainval", "Pointing"),
         ("In-sample on trainval", "Image AP"),
         ("Training", "C"),
         ("Training", "Duality gap"),
@@ -48,6 +59,7 @@ def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
     assert means["On test", "AP 11-point"] == f"{(0.25 + 0.5) / 2:.3f}"
     assert means["On test", "AP area"] == f"{0.2:.3f}"
     assert means["In-sample on trainval", "CorLoc"] == f"{0.5:.3f}"
+    assert means["In-sample on trainval", "Pointing"] == f"{0.75:.3f}"
     assert means["In-sample on trainval", "Image AP"] == "-"
     assert means["On test", "Objects"] == means["Training", "C"] == ""
 
@@ -58,7 +70,7 @@ def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
         ({}, set(), ""),
         (
             {"test_boxes": False, "train_boxes": False},
-            {"AP 11-point", "AP area", "Objects", "CorLoc"},
+            {"AP 11-point", "AP area", "Objects", "CorLoc", "Pointing"},
             "Detection AP and CorLoc were left out because no boxes are known.",
         ),
         (
@@ -68,12 +80,12 @@ def test_means_are_over_the_classes_where_a_measure_is_defined(make_summary):
         ),
         (
             {"train_boxes": False},
-            {"CorLoc"},
+            {"CorLoc", "Pointing"},
             "CorLoc was left out because no boxes are known for the set trainval.",
         ),
         (
             {"with_test": False, "train_boxes": False},
-            {"AP 11-point", "AP area", "Objects", "CorLoc"},
+            {"AP 11-point", "AP area", "Objects", "CorLoc", "Pointing"},
             "Detection AP and CorLoc were left out because no boxes are known.",
         ),
         ({"with_test": False}, {"AP 11-point", "AP area", "Objects"}, ""),

@@ -10,8 +10,12 @@ from lapsvm.report import ClassSummary, Contents, class_columns, render_page
 from lapsvm.report.diagnosis import reliability_view
 from lapsvm.report.tables import headline
 
-BUS = ClassSummary("bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, train_image_ap=0.999)
-HELD_OUT = {"classes": {"bus": {"corloc": 0.375, "image_ap": 0.8125, "chance": 0.5, "ece": 0.1, "brier": 0.2}}}
+BUS = ClassSummary(
+    "bus", ap_11point=0.25, ap_area=0.2, image_ap=0.9, npos=12, corloc=0.5, pointing=0.625, train_image_ap=0.999
+)
+HELD_OUT = {
+    "classes": {"bus": {"corloc": 0.375, "pointing": 0.5, "image_ap": 0.8125, "chance": 0.5, "ece": 0.1, "brier": 0.2}}
+}
 INTERVALS = {"mean": {"image_ap": {"low": 0.75, "high": 0.875}}, "classes": {}, "level": 0.95, "draws": 1000}
 THRESHOLD = {"score": 1.5, "probability": 0.625, "precision": 0.9, "recall": 0.25, "f1": 0.4375}
 
@@ -33,18 +37,20 @@ def test_the_headline_of_a_run_with_a_test_set(make_summary):
         ("On test", "AP area"),
         ("On test", "Image AP"),
         ("Held out on trainval", "CorLoc"),
+        ("Held out on trainval", "Pointing"),
         ("Held out on trainval", "Image AP"),
     ]
 
 
 def test_the_headline_without_a_test_set_is_that_of_held_out_pictures(make_summary):
     found = contents(make_summary(with_test=False))
-    assert groups(found) == [("Held out on trainval", "CorLoc"), ("Held out on trainval", "Image AP")]
+    assert groups(found) == [("Held out on trainval", title) for title in ("CorLoc", "Pointing", "Image AP")]
     page = render_page(found)
     key = page[page.index('<dl class="key">') : page.index("</dl>")]
-    assert re.findall(r"<dd>([\d.]+)", key) == ["0.375", "0.812"]
+    assert re.findall(r"<dd>([\d.]+)", key) == ["0.375", "0.500", "0.812"]
     assert "0.750 to 0.875" in key
     assert "0.999" not in key
+    assert "Pointing is the share of the same pictures in which the centre" in page
     assert page.index("Held out on trainval</th>") < page.index("In-sample on trainval</th>") < page.index("0.999")
     assert "in-sample figures say little about new pictures" in page
     assert "no result is measured on unseen pictures" not in page
@@ -52,7 +58,7 @@ def test_the_headline_without_a_test_set_is_that_of_held_out_pictures(make_summa
 
 def test_without_unseen_pictures_the_headline_says_in_sample(make_summary):
     found = contents(make_summary(with_test=False), held_out=False)
-    assert groups(found) == [("In-sample on trainval", "CorLoc"), ("In-sample on trainval", "Image AP")]
+    assert groups(found) == [("In-sample on trainval", title) for title in ("CorLoc", "Pointing", "Image AP")]
     page = render_page(found)
     assert 'class="where name">in-sample on trainval<' in page[: page.index("</dl>")]
     assert "no result is measured on unseen pictures" in page

@@ -1,11 +1,13 @@
-"""Slow, readable twins of the compiled matching and reading, and of the two average precisions."""
+"""Slow, readable twins of the compiled matching and reading, of the two average precisions, and of pointing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Float64, Index
+from lapsvm.catalog import GroundTruth
+from lapsvm.evaluation import Detections
 
 Box = Sequence[float]
 
@@ -77,6 +79,27 @@ def _outcome(partner: int, difficult: NDArray[np.uint8], taken: set[int]) -> int
         return -1
     taken.add(partner)
     return 1
+
+
+def pointing_hits(found: Detections, truth: Mapping[str, GroundTruth]) -> list[bool]:
+    """Return for every picture with an object whether the centre of its first best detection lies in one."""
+    best: dict[str, tuple[float, Box]] = {}
+    for image, score, box in zip(found.image_ids, found.scores.tolist(), found.boxes.tolist(), strict=True):
+        if image not in best or score > best[image][0]:
+            best[image] = score, box
+    return [
+        image in best and any(has_centre(one, best[image][1]) for one in objects.boxes.tolist())
+        for image, objects in truth.items()
+        if len(objects.boxes)
+    ]
+
+
+def has_centre(box: Box, window: Box) -> bool:
+    """Return whether a half-open box holds the centre of a window; an inverted window has none."""
+    if window[0] > window[2] or window[1] > window[3]:
+        return False
+    x, y = (window[0] + window[2]) / 2, (window[1] + window[3]) / 2
+    return box[0] <= x < box[2] and box[1] <= y < box[3]
 
 
 def average_precision_11point(recall: Sequence[float], precision: Sequence[float], grid: Sequence[float]) -> float:

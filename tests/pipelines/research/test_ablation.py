@@ -15,7 +15,7 @@ from rows import Row, rows_markdown, rows_table
 
 from lapsvm.errors import OptionError, StageError
 
-MEASURES = {"ap_11point", "ap_area", "corloc", "image_ap"}
+MEASURES = {"ap_11point", "ap_area", "corloc", "pointing", "image_ap"}
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,9 @@ def test_figures_are_those_of_the_evaluation(recipes, finished):
     for key in ("ap_11point", "ap_area", "image_ap"):
         assert test["mean"][key] == stored["test"]["mean"][key]
     assert train["mean"]["corloc"] == stored["trainval"]["mean"]["corloc"]
-    assert train["mean"]["held_out_corloc"] == stored["trainval"]["held_out"]["mean"]["corloc"]
+    assert train["mean"]["pointing"] == stored["trainval"]["mean"]["pointing"]
+    for key in ("corloc", "pointing"):
+        assert train["mean"][f"held_out_{key}"] == stored["trainval"]["held_out"]["mean"][key]
     shares = [np.mean([hit == "1" for hit in hits]) for hits in train["hits"].values()]
     np.testing.assert_allclose(np.mean(shares), train["mean"]["corloc"])
     assert set(train["cpu_seconds"]) <= {"train", "refine"}

@@ -51,8 +51,8 @@ def test_an_interval_is_that_of_the_drawn_pictures_evaluated_anew(finished, sets
     assert (found["low"], found["high"]) == pytest.approx(tuple(np.quantile(defined, [0.025, 0.975])))
 
 
-def test_every_figure_of_unseen_pictures_and_corloc_has_an_interval(sets):
-    for name, measures in (("test", {"ap_11point", "ap_area", "image_ap"}), ("trainval", {"corloc"})):
+def test_every_figure_of_unseen_pictures_corloc_and_pointing_have_intervals(sets):
+    for name, measures in (("test", {"ap_11point", "ap_area", "image_ap"}), ("trainval", {"corloc", "pointing"})):
         intervals = sets[name]["intervals"]
         assert (intervals["level"], intervals["draws"], intervals["seed"]) == (0.95, DRAWS, 0)
         for row in (*intervals["classes"].values(), intervals["mean"]):
@@ -84,7 +84,7 @@ def test_corloc_is_given_at_three_thresholds(finished):
 
 def test_held_out_figures_have_intervals_and_those_of_seen_pictures_none(finished, sets):
     entry = sets["trainval"]["held_out"]
-    assert set(entry["intervals"]["mean"]) == {"image_ap", "corloc"}
+    assert set(entry["intervals"]["mean"]) == {"image_ap", "corloc", "pointing"}
     for name, row in entry["intervals"]["classes"].items():
         assert row["image_ap"]["low"] <= entry["classes"][name]["image_ap"] <= row["image_ap"]["high"]
     unseen = Unseen.of_run(opened(finished))
@@ -129,6 +129,28 @@ def test_a_stored_entry_counts_only_for_the_same_detections(run_copy):
     for content in (json.dumps(changed), "[]", "no JSON", text.replace('"intervals"', '"other"'), "{}"):
         (run_copy / "evaluation.json").write_text(content)
         assert stored_entry(context, evaluation) is None
+
+
+def test_figures_of_before_pointing_are_still_read(run_copy, command):
+    context, page = opened(run_copy), run_copy / "page" / "index.html"
+    evaluation, path = evaluate_set(context, "trainval"), run_copy / "evaluation.json"
+    assert page.read_text().count(">Pointing</th>") == 4  # held out and in-sample, figures and intervals
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(without_pointing(stored)))
+    old = stored_entry(context, evaluation)
+    assert old == without_pointing(stored["sets"]["trainval"]) != stored["sets"]["trainval"]
+    assert command("report", "--out", run_copy).status == 0
+    assert page.read_text().count(">Pointing</th>") == 1  # in-sample figures are those of the detections
+    stored["sets"]["trainval"]["classes"]["six"]["pointing"] += 0.25
+    path.write_text(json.dumps(stored))
+    assert stored_entry(context, evaluation) is None
+
+
+def without_pointing(content):
+    """Return JSON content without any key "pointing"."""
+    if not isinstance(content, dict):
+        return content
+    return {key: without_pointing(value) for key, value in content.items() if key != "pointing"}
 
 
 def test_without_shards_the_windows_are_left_out(run_copy, command):

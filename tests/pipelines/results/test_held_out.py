@@ -51,6 +51,14 @@ def test_corloc_counts_pictures_of_the_folds_alone():
     assert found.hits.tolist() == [True, False]
 
 
+def test_pointing_counts_the_same_pictures():
+    objects = {name: GroundTruth(BOXES[2:3], np.zeros(1, dtype=bool)) for name in ("d e", "b", "f")}
+    objects |= dict.fromkeys("ac", GroundTruth(np.zeros((0, 4)), np.zeros(0, dtype=bool)))
+    found = held_out().pointing("cat", objects)
+    assert found.image_ids == ("d e", "b")
+    assert found.hits.tolist() == [True, False]
+
+
 def test_scores_of_another_model_are_not_read(tmp_path):
     run, model = RunFolder(tmp_path), Detector("cat", np.arange(3.0))
     assert read_held_out(run, "cat") is None

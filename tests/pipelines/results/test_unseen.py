@@ -26,6 +26,7 @@ def test_the_held_out_figures_are_those_of_the_scores(finished, digits):
         reliability = Detector.load(finished / "models" / f"{name}.safetensors").calibration.reliability
         assert row == {
             "corloc": held_out.corloc(name, truth[name]).corloc,
+            "pointing": held_out.pointing(name, truth[name]).pointing,
             "image_ap": held_out.image_ap,
             "chance": (held_out.y > 0).mean(),
             "ece": reliability.ece,
