@@ -29,7 +29,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from lapsvm.pipelines.fitting.verdicts import choice
+from lapsvm.pipelines.fitting.refining import reviewed_alone
 from lapsvm.pipelines.results.held_out import read_held_out
 from lapsvm.pipelines.results.known_boxes import known_boxes
 from lapsvm.pipelines.review.session import ReviewSession, random_order
@@ -67,7 +67,7 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.rule == EVERY:
-        choice.ENOUGH = choice.JUDGED = NEVER
+        reviewed_alone.ENOUGH = reviewed_alone.JUDGED = NEVER
     results = given.out / "results.jsonl"
     wanted = [(run, 0, 0, RANDOM, OURS) for run in given.runs]
     wanted += itertools.product(given.runs, given.verdicts, given.seeds, given.orders, [given.rule])

@@ -18,7 +18,7 @@ from ..run.context import RunContext
 from ..run.dataset import Labels, content_hash, label_vector
 from ..run.ownership import is_of_another_program
 from ..shards.importing import imported_content
-from .verdicts.reviewed import ReviewedClass, Reviews, mended_labels
+from .reviewed import ReviewedClass, Reviews, mended_labels
 
 PARTS = ("training", "data", "shards")
 """The parts of a model's provenance that decide its weights."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from ..fitting.verdicts.reviewed import ReviewedClass, is_right
+from ..fitting.reviewed import ReviewedClass, is_right
 from ..run.context import RunContext
 from .evaluation import SetEvaluation
 from .held_out import HeldOut, read_held_out

@@ -19,7 +19,7 @@ from lapsvm.detection import Detector, smooth_scores
 from lapsvm.errors import DataError, OptionError, StageError
 from lapsvm.features import ShardSet
 
-from ..fitting.verdicts.reviewed import ReviewedClass
+from ..fitting.reviewed import ReviewedClass
 from ..results.detectors import load_detectors, training_shards
 from ..results.held_out import HeldOut, read_held_out
 from ..results.verified import verified

@@ -127,16 +127,16 @@ def test_what_a_fold_holds_out_depends_on_no_verdict_of_its_own(run, command):
 
 
 def test_enough_drawn_boxes_are_learned_from_alone(run, command, monkeypatch):
-    from lapsvm.pipelines.fitting.verdicts import choice
+    from lapsvm.pipelines.fitting.refining import reviewed_alone
 
-    monkeypatch.setattr(choice, "ENOUGH", 5)
-    monkeypatch.setattr(choice, "LEAST", 2)
+    monkeypatch.setattr(reviewed_alone, "ENOUGH", 5)
+    monkeypatch.setattr(reviewed_alone, "LEAST", 2)
     verdicts = drawn(run, 99)[1:]
     say(run, *verdicts)
     said = command("refine", "--out", run)
     assert f"{CLASS} learns from the objects of {len(verdicts)} reviewed pictures alone" in said.err
     result, settings = Detector.load(RunFolder(run).model(CLASS)).provenance["result"], RunFolder(run).settings()
-    assert (result["reviewed_alone"], result["C"]) == (len(verdicts), choice.CLOSER * settings.refine.C)
+    assert (result["reviewed_alone"], result["C"]) == (len(verdicts), reviewed_alone.CLOSER * settings.refine.C)
     with (run / "history.csv").open() as file:
         last = [row for row in csv.DictReader(file) if (row["class"], row["role"]) == (CLASS, "round 1")][-1]
     assert (float(last["C"]), float(last["objective"])) == (result["C"], pytest.approx(result["objective"]))

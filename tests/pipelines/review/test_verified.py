@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.verdicts.reviewed import ReviewedClass
+from lapsvm.pipelines.fitting.reviewed import ReviewedClass
 from lapsvm.pipelines.results.held_out import HeldOut
 from lapsvm.pipelines.results.verified import Verified, share_interval, verified
 from lapsvm.pipelines.run.verdicts import Verdict

@@ -1,17 +1,17 @@
 """A class learns from the reviewed pictures alone where they are many, or where labels choose mostly wrong boxes."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.refinement import Chain, StoredPictures
-from lapsvm.pipelines.fitting.tasks import FitTask
-from lapsvm.pipelines.fitting.verdicts import choice
-from lapsvm.pipelines.fitting.verdicts.reviewed import Reviews
-from lapsvm.pipelines.run.settings import Settings
+from lapsvm.pipelines.fitting.refining import reviewed_alone
+from lapsvm.pipelines.fitting.refining.chains import Chain
+from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
+from lapsvm.pipelines.fitting.reviewed import Reviews
 
 from lapsvm.bags import Bags
 from lapsvm.latent import KnownBoxes
+from lapsvm.settings import DetectSettings
 
 COUNT = 48
 PART, WHOLE = np.array([[0.0, 0, 10, 10]]), np.array([[0.0, 0, 40, 40]])
@@ -23,12 +23,12 @@ Y = np.where(np.arange(COUNT) < 36, 1, -1).astype(np.int8)
 def chains(weights=(1.0, 0.0)):
     """Return the model that sees all folds, and those without fold 1, 2 and 3; they find the part."""
     labels = [np.where(number == FOLD, 0, Y).astype(np.int8) for number in range(4)]
-    return [Chain(y, np.array(weights), 0.0, np.zeros(COUNT, dtype=np.intp)) for y in labels]
+    return [Chain(y, np.array(weights), np.zeros(COUNT, dtype=np.intp)) for y in labels]
 
 
-def task(boxes, random=True):
+def reviews(boxes, random=True):
     known = {row: one if isinstance(one, KnownBoxes) else KnownBoxes(one, one[:0]) for row, one in enumerate(boxes)}
-    return FitTask("cat", Y, {}, Path("cat"), Reviews(known, random=tuple(known) if random else ()))
+    return Reviews(known, random=tuple(known) if random else ())
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def pictures():
 
 
 def test_reviewed_positives_and_all_negatives_are_trained_on():
-    alone = choice.reviewed_alone(chains(), task([PART] * 8 + [REJECTED] * 4))
+    alone = reviewed_alone.reviewed_chains(chains(), reviews([PART] * 8 + [REJECTED] * 4).known)
     for number, chain in enumerate(alone):
         rows = [row for row in range(COUNT) if (row < 8 or Y[row] < 0) and FOLD[row] != number]
         assert np.flatnonzero(chain.y).tolist() == rows
@@ -48,31 +48,32 @@ def test_reviewed_positives_and_all_negatives_are_trained_on():
 
 @pytest.mark.parametrize(("boxes", "enough"), [([PART] * 14, False), ([PART] * 15, True), ([REJECTED] * 20, False)])
 def test_enough_known_objects_are_learned_from_alone(boxes, enough):
-    assert choice.are_enough(choice.reviewed_alone(chains(), task(boxes))) == enough
+    assert reviewed_alone.are_enough(reviewed_alone.reviewed_chains(chains(), reviews(boxes).known)) == enough
 
 
 def test_they_are_not_enough_where_a_model_without_a_fold_sees_too_few():
-    alone = choice.reviewed_alone(chains(), task([PART] * 15))
+    alone = reviewed_alone.reviewed_chains(chains(), reviews([PART] * 15).known)
     alone[2] = alone[2]._replace(y=np.where(np.arange(COUNT) < 12, 0, alone[2].y).astype(np.int8))
-    assert not choice.are_enough(alone)
-    assert choice.are_enough(alone[:1])  # a class without folds
+    assert not reviewed_alone.are_enough(alone)
+    assert reviewed_alone.are_enough(alone[:1])  # a class without folds
 
 
 def test_a_box_is_judged_by_the_model_without_its_fold(pictures):
-    reviewed = task([PART, WHOLE] * 6)
-    judged, found = choice.judged_pictures(reviewed, FOLD), chains()
+    said = reviews([PART, WHOLE] * 6)
+    judged, found = reviewed_alone.judged_pictures(said, FOLD), chains()
     found[0] = found[0]._replace(weights=np.array([0.0, 1.0]))  # it sees all verdicts, and judges none
     found[2] = found[2]._replace(weights=np.array([0.0, 1.0]))
-    right = choice.right_boxes(found, FOLD, judged, reviewed, pictures, Settings())
+    right = reviewed_alone.right_boxes(found, FOLD, judged, replace(pictures, known=said.known), DetectSettings())
     finds_whole = FOLD[judged] == 2
     assert right.tolist() == [bool(whole) == row % 2 for row, whole in enumerate(finds_whole)]
 
 
 def decided(boxes, right):
     """Return the chains that learn alone, where so many boxes are right."""
-    reviewed = task(boxes)
-    alone, judged = choice.reviewed_alone(chains(), reviewed), choice.judged_pictures(reviewed, FOLD)
-    return choice.mostly_wrong(np.asarray(right), judged, FOLD, alone)
+    said = reviews(boxes)
+    alone = reviewed_alone.reviewed_chains(chains(), said.known)
+    judged = reviewed_alone.judged_pictures(said, FOLD)
+    return reviewed_alone.mostly_wrong(np.asarray(right), judged, FOLD, alone)
 
 
 @pytest.mark.parametrize(("right", "alone"), [(0, True), (6, True), (7, False), (12, False)])
@@ -87,6 +88,6 @@ def test_the_model_without_a_fold_goes_by_the_verdicts_of_the_others():
 
 def test_few_verdicts_or_those_that_are_not_random_or_without_objects_judge_nothing():
     assert decided([PART] * 9, []) == []
-    for reviewed in (task([PART] * 9), task([PART] * 12, random=False), task([REJECTED] * 12)):
-        assert not len(choice.judged_pictures(reviewed, FOLD))
-    assert not len(choice.judged_pictures(task([PART] * 12), np.zeros(COUNT, dtype=np.intp)))
+    for said in (reviews([PART] * 9), reviews([PART] * 12, random=False), reviews([REJECTED] * 12)):
+        assert not len(reviewed_alone.judged_pictures(said, FOLD))
+    assert not len(reviewed_alone.judged_pictures(reviews([PART] * 12), np.zeros(COUNT, dtype=np.intp)))

@@ -9,12 +9,13 @@ from lapsvm.arrays import Float64
 from lapsvm.boxes import as_boxes, iou
 from lapsvm.latent import KnownBoxes
 
-from ...run.dataset import Labels, content_hash
-from ...run.limits import listed
-from ...run.verdicts import Verdict, VerdictLog
+from ..run.dataset import Labels, content_hash
+from ..run.limits import listed
+from ..run.verdicts import Verdict, VerdictLog
 
 SAME = 0.5
-"""A box with a greater IoU with a true box is right, as in CorLoc."""
+"""Boxes with a greater IoU are the same: one that is a true box is right, as in CorLoc, one that is a rejected box is
+wrong."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from lapsvm.pipelines.fitting.borrowed_start import LEVEL, FirstModels, borrowed_starts, told_apart
+from lapsvm.pipelines.fitting.refining import refinement
+from lapsvm.pipelines.fitting.refining.chains import TrainedModels
+from lapsvm.pipelines.fitting.refining.shared_starts import SIGNIFICANCE, SharedStarts, is_separable, shared_starts
 
 from lapsvm.bags import Bags
 from lapsvm.detection import Detector
@@ -33,18 +35,18 @@ def ranks_by_hand(y, fold, scores):
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.2, 0.4, 0.6, 1.5])
-def test_pictures_are_told_apart_where_permutations_of_the_labels_say_so(shift):
+def test_a_class_is_separable_where_permutations_of_the_labels_say_so(shift):
     rng = np.random.default_rng(int(shift * 10))
     y = np.where(rng.random(90) < 0.3, 1, -1)
     scores = rng.normal(size=(90, 1 + FOLDS)) + shift * (y > 0)[:, None]
     chance = ranks_by_hand(y, folds_of(90), scores)
-    assert not abs(chance - LEVEL) < 0.01  # else the draw decides
-    assert told_apart(y, folds_of(90), scores) == (chance <= LEVEL)
+    assert not abs(chance - SIGNIFICANCE) < 0.01  # else the draw decides
+    assert is_separable(y, folds_of(90), scores) == (chance <= SIGNIFICANCE)
 
 
-def test_random_scores_are_rarely_told_apart():
+def test_random_scores_are_rarely_separable():
     rng, y = np.random.default_rng(1), np.repeat([1, -1], [20, 70])
-    said = [told_apart(y, folds_of(90), rng.normal(size=(90, 1 + FOLDS))) for _ in range(1000)]
+    said = [is_separable(y, folds_of(90), rng.normal(size=(90, 1 + FOLDS))) for _ in range(1000)]
     assert 0.03 < np.mean(said) < 0.07
 
 
@@ -52,12 +54,12 @@ def test_scores_of_a_fold_s_own_pictures_alone_count():
     y, fold = np.tile([1, 1, -1, -1], 9), np.repeat([1, 2, 3], 12)
     scores = np.repeat((y > 0).astype(float)[:, None], 1 + FOLDS, axis=1)
     scores[np.arange(36), fold] = 0.0  # a model knows the pictures that it was trained with
-    assert not told_apart(y, fold, scores)
+    assert not is_separable(y, fold, scores)
 
 
 @pytest.mark.parametrize("fold", [0, 1])
-def test_a_class_without_folds_or_with_one_label_is_not_told_apart(fold):
-    assert not told_apart(np.ones(8), np.full(8, fold), np.arange(16.0).reshape(8, 2))
+def test_a_class_without_folds_or_with_one_label_is_not_separable(fold):
+    assert not is_separable(np.ones(8), np.full(8, fold), np.arange(16.0).reshape(8, 2))
 
 
 def picture_models(kinds):
@@ -74,35 +76,37 @@ def picture_models(kinds):
         known = np.eye(1 + len(kinds))[1 + number] if kind == "good" else np.zeros(1 + len(kinds))
         known[0] = 1 if kind == "good" else -1
         weights = np.repeat(known[:, None], 1 + FOLDS, axis=1)
-        models[f"{kind}{number}"] = FirstModels(y, rng.permutation(folds_of(n)), weights)
+        models[f"{kind}{number}"] = TrainedModels(y, rng.permutation(folds_of(n)), weights)
     return Bags(features.reshape(-1, 1 + len(kinds)), np.arange(0, 4 * n + 1, 4)), models
 
 
 def test_a_class_at_chance_starts_from_the_objects_of_the_others():
     bags, models = picture_models(["good", "none", "good"])
-    starts, lending = borrowed_starts(models, bags)
-    assert (list(starts), lending) == (["none1"], ["good0", "good2"])
+    starts, donors = shared_starts(models, bags)
+    assert (list(starts), donors) == (["none1"], ["good0", "good2"])
     shown = models["none1"].y > 0
     assert (bags.best(starts["none1"]).index.ravel()[shown] == 1).all()
     assert not (bags.best(models["none1"].weights).index[shown] == 1).all(axis=0).any()
 
 
 @pytest.mark.parametrize("kinds", [["good"], ["none"], ["good", "good"], ["none", "none"]])
-def test_nothing_is_borrowed_where_all_or_none_are_told_apart(kinds):
+def test_nothing_is_shared_where_all_or_none_are_separable(kinds):
     bags, models = picture_models(kinds)
-    assert borrowed_starts(models, bags)[0] == {}
+    assert shared_starts(models, bags).weights == {}
 
 
 def test_a_refined_class_records_whose_objects_it_starts_from(run_copy, command, monkeypatch):
-    from lapsvm.pipelines.stages import refine
-
     def of_classes():
         return {path.stem: Detector.load(path) for path in (run_copy / "models").glob("*.safetensors")}
 
-    monkeypatch.setattr(refine, "borrowed_starts", lambda models, bags: ({}, []))
+    monkeypatch.setattr(refinement, "shared_starts", lambda models, bags: SharedStarts({}, []))
     assert "not told apart" not in command("refine", "--out", run_copy, "--refine", "1").err
-    found, lent = of_classes(), lambda models, bags: ({"six": models["three"].weights[:, 0]}, ["three"])
-    monkeypatch.setattr(refine, "borrowed_starts", lent)
+    found = of_classes()
+
+    def shared(models, bags):
+        return SharedStarts({"six": models["three"].weights[:, 0]}, ["three"])
+
+    monkeypatch.setattr(refinement, "shared_starts", shared)
     said = command("refine", "--out", run_copy, "--redo")
     assert "with and without six are not told apart, so refinement starts from windows that look like" in said.err
     again = of_classes()

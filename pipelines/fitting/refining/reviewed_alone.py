@@ -9,18 +9,19 @@ Whether a box is right is judged by the model without the picture's fold, and th
 the model without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lapsvm.arrays import Index
 from lapsvm.detection.picture_scores import best_boxes
+from lapsvm.latent import KnownBoxes
+from lapsvm.settings import DetectSettings
 
-from ...run.settings import Settings
-from ..refinement import Chain, StoredPictures
-from ..tasks import FitTask
-from .reviewed import SAME
+from ..reviewed import SAME, Reviews
+from .chains import Chain
+from .pictures import StoredPictures
 
 ENOUGH = 15
 """Pictures with known objects from which on a class learns from these alone."""
@@ -32,57 +33,37 @@ CLOSER = 50.0
 """By how much the weight of the loss is greater there: known boxes are right, so they may be fitted closely."""
 
 
-def reviewed_alone(chains: Sequence[Chain], task: FitTask) -> list[Chain]:
+def reviewed_chains(chains: Sequence[Chain], known: Mapping[int, KnownBoxes]) -> list[Chain]:
     """Return the chains with no other positive pictures than those with known objects."""
-    reviewed = [row for row, boxes in task.reviews.known.items() if len(boxes.true)]
-    unseen = ~np.isin(np.arange(len(task.y)), reviewed)
+    reviewed = [row for row, boxes in known.items() if len(boxes.true)]
+    unseen = ~np.isin(np.arange(len(chains[0].y)), reviewed)
     return [chain._replace(y=np.where((chain.y > 0) & unseen, 0, chain.y).astype(np.int8)) for chain in chains]
 
 
 def are_enough(alone: Sequence[Chain]) -> bool:
-    """Return whether there are so many known objects that labels need not choose windows.
-
-    Parameters
-    ----------
-    alone : sequence of Chain
-        See `reviewed_alone`: the model that sees all folds, then those without fold 1, 2 and so on.
-    """
+    """Return whether the chains of `reviewed_chains` see so many known objects that labels need not choose windows."""
     whole, *others = (int((chain.y > 0).sum()) for chain in alone)
     return whole >= ENOUGH and min(others, default=whole) >= LEAST
 
 
-def judged_pictures(task: FitTask, fold: Index) -> Index:
+def judged_pictures(reviews: Reviews, fold: Index) -> Index:
     """Return the pictures by which labels are judged: random ones of a fold with a known object.
 
     None if they are fewer than `JUDGED`.
     """
-    known = task.reviews.known
-    rows = [row for row in task.reviews.random if fold[row] and len(known[row].true)]
+    rows = [row for row in reviews.random if fold[row] and len(reviews.known[row].true)]
     return np.array(rows if len(rows) >= JUDGED else [], dtype=np.intp)
 
 
 def right_boxes(
-    chains: Sequence[Chain], fold: Index, judged: Index, task: FitTask, pictures: StoredPictures, settings: Settings
+    chains: Sequence[Chain], fold: Index, judged: Index, pictures: StoredPictures, settings: DetectSettings
 ) -> NDArray[np.bool_]:
-    """Return whether the box of each judged picture (m,), by the model without its fold, is right.
-
-    Parameters
-    ----------
-    chains : sequence of Chain
-        The model that sees all folds, then those without fold 1, 2 and so on.
-    fold : (n_bags,) intp
-        The fold of every picture, from 1; 0 for none.
-    judged : (m,) intp
-        See `judged_pictures`.
-    task : FitTask
-    pictures : StoredPictures
-    settings : Settings
-    """
+    """Return whether the box of each judged picture (m,) is right, by the chain without its `fold` (n_bags,)."""
     right = np.zeros(len(judged), dtype=np.bool_)
     for number, chain in enumerate(chains[1:], start=1):
         own = np.flatnonzero(fold[judged] == number)
-        boxes, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, judged[own], settings.detect)
-        known = (task.reviews.known[row] for row in judged[own].tolist())
+        boxes, _ = best_boxes(pictures.bags, pictures.boxes, chain.weights, judged[own], settings)
+        known = (pictures.known[row] for row in judged[own].tolist())
         right[own] = [bool(one.right(box[None], SAME)[0]) for one, box in zip(known, boxes, strict=True)]
     return right
 

@@ -7,13 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fold_models import FoldModels
-from lapsvm.pipelines.fitting.refinement import Rounds, StoredPictures, sharing, voted_windows
-from lapsvm.pipelines.run.settings import RefineSettings, Settings
 
-from lapsvm.bags import Bags
-from lapsvm.boxes import iou
-from lapsvm.detection import Detector, box_voting, smooth_scores
-from lapsvm.latent import KnownBoxes
+from lapsvm.detection import Detector
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10"]
 
@@ -140,51 +135,6 @@ def test_few_candidates_still_give_a_detector(run_copy, command):
     assert Detector.load(run_copy / "models" / "six.safetensors").coef.any()
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.5, 1.0])
-def test_the_window_of_a_picture_is_the_nearest_to_its_voted_box(smoothing):
-    rng = np.random.default_rng(0)
-    corner = rng.uniform(0, 20, (90, 2))
-    boxes = np.concatenate([corner, corner + rng.uniform(30, 50, (90, 2))], axis=1)
-    bags = Bags(rng.normal(size=(90, 5)), np.array([0, 30, 60, 90]))
-    weights = rng.normal(size=5)
-    chosen = bags.best(weights).index
-    moved = voted_windows(bags, boxes, weights, np.array([0, 2]), smoothing)
-    assert moved[1] == 0
-    for picture in (0, 2):
-        own, scores = boxes[30 * picture : 30 * picture + 30], bags[picture] @ weights
-        best = [smooth_scores(own, scores, smoothing).argmax()]
-        assert smoothing or best == chosen[picture]
-        voted = box_voting(own[best], own, scores, min_iou=0.45)
-        assert moved[picture] == iou(own, voted)[:, 0].argmax()
-    assert (moved[[0, 2]] != chosen[[0, 2]]).any()
-
-
-@pytest.mark.parametrize("room", [None, 0, 10**9])
-def test_every_chain_sees_its_own_candidates(rounds, room):
-    """Windows that one chain keeps are copied for all that share a copy, and excluded in the others."""
-    made = rounds([[1.0, 0], [0, 1.0]] * 3, APART * 3, [0, 2, 4, 6], room=room, candidates=1)
-    y = np.array([1, -1, -1], dtype=np.int8)
-    chains = [made.begin(seen, np.array(one), 0.0) for seen, one in [(y, [1.0, 0.0]), (y * [1, 1, 0], [0.0, 1.0])]]
-    first, second = (pictures.bags for pictures in made.with_candidates(chains))
-    assert (first.n_windows, second.n_windows) == ((4, 4) if room == 0 else (6, 6))
-    assert first.n_competing.tolist() == [2, 1, 1]
-    assert second.n_competing.tolist() == [2, 1, 1]
-    assert first.best(np.array([1.0, 2.0])).score.tolist() == [2, 1, 1]
-    assert second.best(np.array([2.0, 1.0])).score.tolist() == [2, 1, 1]
-    if room != 0:  # places in the shared copy
-        assert first.best(np.array([1.0, 2.0])).index.tolist() == [1, 0, 0]
-        assert second.best(np.array([2.0, 1.0])).index.tolist() == [0, 1, 1]
-
-
-def test_chains_share_a_copy_as_far_as_it_fits():
-    masks = [np.isin(np.arange(9), own) for own in ([0, 1], [1, 2], [2, 3, 4], [5], [5, 6, 7, 8])]
-    assert list(sharing(masks, None)) == [(0, 5)]
-    assert list(sharing(masks, 9)) == [(0, 5)]
-    assert list(sharing(masks, 5)) == [(0, 3), (3, 5)]
-    assert list(sharing(masks, 3)) == [(0, 2), (2, 3), (3, 4), (4, 5)]
-    assert list(sharing(masks, 0)) == [(number, number + 1) for number in range(5)]
-
-
 def test_little_memory_changes_no_byte(run_copy, refined, command):
     """Stored windows stay in their files, and every chain has a copy of its own."""
     assert command("refine", "--out", run_copy, *REFINEMENT, "--memory", "1M", "--quiet").status == 0
@@ -199,57 +149,6 @@ def test_features_without_surroundings_keep_all_weights_and_the_certificate(run_
         expected = Detector.load(path)
         np.testing.assert_array_equal(found.coef, expected.coef)
         assert found.provenance["result"] == expected.provenance["result"]
-
-
-@pytest.fixture
-def rounds():
-    """Make the rounds of pictures whose first column is of content, the second of surroundings."""
-
-    def rounds(features, boxes, offsets, room=None, **settings):
-        bags = Bags(np.array(features, dtype=float), np.array(offsets))
-        inside = np.array([True, False])
-        pictures = StoredPictures(bags, np.array(boxes, dtype=float), np.ones(2), ("a",) * bags.n_bags, inside)
-        return Rounds(Settings(refine=RefineSettings(**settings)), pictures, None, room=room)
-
-    return rounds
-
-
-APART = [[0, 0, 10, 10], [20, 20, 30, 30]]
-
-
-@pytest.mark.parametrize(("voting", "smoothing", "chosen"), [(False, 1.0, 2), (True, 1.0, 0), (True, 0.0, 2)])
-def test_a_round_may_begin_with_voted_windows_of_smoothed_scores(rounds, voting, smoothing, chosen):
-    boxes = [[0, 0, 10, 10], [0, 0, 10, 10.5], [20, 20, 30, 30], [40, 40, 50, 50]]
-    made = rounds([[1.0, 0], [0.99, 0], [1.02, 0], [0, 0]], boxes, [0, 4], box_voting=voting, score_smoothing=smoothing)
-    assert made.begin(np.array([1], dtype=np.int8), np.array([1.0, 0]), 0.0).windows.tolist() == [chosen]
-
-
-@pytest.mark.parametrize(("share", "chosen"), [(1.0, 1), (0.8, 0)])
-def test_voting_lowers_the_weights_of_surroundings(rounds, share, chosen):
-    made = rounds([[1.0, 0.0], [0.0, 1.1]], APART, [0, 2], box_voting=True, surroundings=share)
-    assert made.begin(np.array([1], dtype=np.int8), np.ones(2), 0.0).windows.tolist() == [chosen]
-
-
-@pytest.mark.parametrize("voting", [False, True])
-def test_a_box_stayed_if_both_chains_choose_overlapping_windows(rounds, voting):
-    features = [[1.0, 0.0], [0.0, 1.0]] * 4
-    made = rounds(features, APART * 4, [0, 2, 4, 6, 8], box_voting=voting, surroundings=0.0)
-    made = replace(made, known={3: KnownBoxes(np.empty((0, 4)), np.empty((0, 4)))})
-    y = np.array([1, 1, -1, 1], dtype=np.int8)
-    begun = made.begin(y, np.array([2.0, 1.0]), 0.0)
-    assert made.stayed(begun, made.begin(y, np.array([2.0, 1.0]), 0.0)) == (2, 0)  # nothing is counted in picture 3
-    assert made.stayed(begun, begun._replace(weights=np.array([1.0, 2.0]))) == (0, 2)  # final weights are not lowered
-    half = begun._replace(windows=np.array([0, 1, 0, 0]))
-    assert made.stayed(half, begun) == (1, 1)
-
-
-def test_the_windows_of_the_next_round_are_chosen_without_the_fold(rounds):
-    made = rounds([[1.0, 0.0], [0.0, 1.0]] * 3, APART * 3, [0, 2, 4, 6])
-    y, fold = np.array([1, 1, 1], dtype=np.int8), np.array([1, 2, 0])
-    weights = ([1.0, 0.0], [0.0, 1.0], [1.0, 0.0])
-    chains = [made.begin(y, np.array(one), 0.0) for one in weights]
-    assert made.with_new_windows(chains, fold)[0].windows.tolist() == [1, 0, 0]
-    assert made.with_new_windows(chains[:1], np.zeros(3, dtype=int))[0].windows.tolist() == [0, 0, 0]
 
 
 def test_a_class_with_fewer_pictures_than_folds_is_refined_without_them(digits, fast_extraction, command, tmp_path):
