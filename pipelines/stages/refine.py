@@ -1,4 +1,4 @@
-"""Stage 3, optional: refine the trained detectors (see `lapsvm.latent.refine`)."""
+"""Stage 3, optional: refine the trained detectors: load, fit by `fitting.refining`, save."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

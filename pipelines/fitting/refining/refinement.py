@@ -85,38 +85,45 @@ class Refinement:
         pictures = with_known_boxes(self.pictures, task.reviews.known, self.drawn, settings.pos_iou)
         choose = partial(choose_windows, pictures, settings)
         initial = initial_chains(models, choose, self.starts.weights.get(task.name))
-        reviewed = reviewed_chains(initial, pictures.known)
-        chains, history, alone = list(initial), History(), list(range(len(initial)))
-        if not are_enough(reviewed):
-            chains, history = self.run_rounds(task, pictures, initial, choose)
-            alone = self._mostly_wrong(task, pictures, chains, reviewed)
-        again, C = [reviewed[number] for number in alone], CLOSER * settings.C
-        learned = self.train_round(task, pictures, again, "reviewed pictures", C) if again else []
-        for number, chain in zip(alone, learned, strict=True):
-            chains[number] = self._final(chain)
-        result: dict[str, Any] = {"starts_like": self.starts.donors} if task.name in self.starts.weights else {}
-        if 0 in alone:
-            count = int((reviewed[0].y > 0).sum())
-            self.reporter.say(f"refine: {task.name} learns from the objects of {count} reviewed pictures alone.")
-            history = history_rows(task.name, f"round {settings.rounds}", Constants(C), chains[0].trained)
-            return Refined(chains, history, result | {"C": C, "reviewed_alone": count})
-        unmoved, moved = count_unmoved(pictures, settings, initial[0], chains[0])
-        return Refined(chains, history, result | {"C": settings.C, "boxes_stayed": unmoved, "boxes_moved": moved})
+        reviewed, alone = reviewed_chains(initial, pictures.known), list(range(len(initial)))
+        if are_enough(reviewed):
+            refined = Refined(initial, History(), {})
+        else:
+            refined = self.run_rounds(task, pictures, initial, choose)
+            alone = self._mostly_wrong(task, pictures, refined.chains, reviewed)
+        if alone:
+            refined = self._train_alone(task, pictures, refined, {number: reviewed[number] for number in alone})
+        if task.name in self.starts.weights:
+            refined.result["starts_like"] = self.starts.donors
+        return refined
 
-    def run_rounds(
-        self, task: FitTask, pictures: StoredPictures, chains: Sequence[Chain], choose: Choose
-    ) -> tuple[list[Chain], History]:
-        """Return the chains after all rounds, with the weights of detection, and the rows of their history.
-
-        The first round trains on the windows that the chains have.
-        """
-        settings, history = self.settings.refine, History()
+    def run_rounds(self, task: FitTask, pictures: StoredPictures, initial: Sequence[Chain], choose: Choose) -> Refined:
+        """Return the models after all rounds: train on the windows of the chains, choose windows, and train again."""
+        settings, chains, history = self.settings.refine, list(initial), History()
         for number in range(1, settings.rounds + 1):
             if number > 1:
                 chains = with_new_windows(chains, self.models[task.name].fold, choose)
             chains = self.train_round(task, pictures, chains, f"round {number} of {settings.rounds}", settings.C)
             history += history_rows(task.name, f"round {number}", Constants(settings.C), chains[0].trained)
-        return [self._final(chain) for chain in chains], history
+        chains = [self._final(chain) for chain in chains]
+        unmoved, moved = count_unmoved(pictures, settings, initial[0], chains[0])
+        return Refined(chains, history, {"C": settings.C, "boxes_stayed": unmoved, "boxes_moved": moved})
+
+    def _train_alone(
+        self, task: FitTask, pictures: StoredPictures, refined: Refined, reviewed: Mapping[int, Chain]
+    ) -> Refined:
+        """Return the models, those with the numbers of `reviewed` trained on reviewed pictures alone."""
+        C, chains = CLOSER * self.settings.refine.C, list(refined.chains)
+        learned = self.train_round(task, pictures, list(reviewed.values()), "reviewed pictures", C)
+        for number, chain in zip(reviewed, learned, strict=True):
+            chains[number] = self._final(chain)
+        if 0 not in reviewed:
+            return refined._replace(chains=chains)
+        count = int((reviewed[0].y > 0).sum())
+        self.reporter.say(f"refine: {task.name} learns from the objects of {count} reviewed pictures alone.")
+        last = f"round {self.settings.refine.rounds}"
+        history = history_rows(task.name, last, Constants(C), chains[0].trained)
+        return Refined(chains, history, {"C": C, "reviewed_alone": count})
 
     def train_round(
         self, task: FitTask, pictures: StoredPictures, chains: Sequence[Chain], what: str, C: float

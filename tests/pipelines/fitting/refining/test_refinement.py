@@ -3,12 +3,23 @@
 import csv
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.fitting.fold_models import FoldModels
+from lapsvm.pipelines.fitting.refining import reviewed_alone
+from lapsvm.pipelines.fitting.refining.chains import TrainedModels
+from lapsvm.pipelines.fitting.refining.pictures import StoredPictures
+from lapsvm.pipelines.fitting.refining.refinement import Refinement
+from lapsvm.pipelines.fitting.reviewed import Reviews
+from lapsvm.pipelines.fitting.tasks import FitTask
+from lapsvm.pipelines.run.progress import Reporter
+from lapsvm.pipelines.run.settings import RefineSettings, Settings
 
+from lapsvm.bags import Bags
 from lapsvm.detection import Detector
+from lapsvm.latent import KnownBoxes
 
 REFINEMENT = ["--refine", "2", "--refine-C", "10"]
 
@@ -181,3 +192,62 @@ def test_fold_models_of_another_training_are_refused(run_copy, command):
     said = command("refine", "--out", run_copy, "--refine", "1")
     assert said.status == 2
     assert "fold models of the trained model" in said.err
+
+
+@pytest.fixture
+def planted():
+    """Make refinement of 24 pictures with five windows each; window 1 holds the object of positive ones, window 2 more.
+
+    Training has found the window that holds more than the object.
+    """
+    rng, n = np.random.default_rng(0), 24
+    y, fold = np.where(np.arange(n) % 2, -1, 1).astype(np.int8), np.arange(n) // 2 % 3 + 1
+    features = rng.normal(scale=0.1, size=(n, 5, 4))
+    features[y > 0, 1, 0] += 2
+    features[y > 0, 2, :2] += 1
+    corners = np.array([[0, 0, 90, 90], [10, 10, 30, 30], [10, 10, 31, 31], [60, 5, 80, 25], [5, 60, 25, 80]])
+    bags, boxes = Bags(features.reshape(-1, 4), np.arange(0, 5 * n + 1, 5)), np.tile(corners, (n, 1)).astype(np.float32)
+    pictures = StoredPictures(bags, boxes, np.ones(4), tuple(map(str, range(n))), np.ones(4, dtype=bool))
+    settings = Settings(refine=RefineSettings(rounds=2, top=1, box_voting=False))
+
+    def planted(labels=y):
+        models = {"object": TrainedModels(labels, fold, np.tile([[0.0], [1], [0], [0]], 4))}
+        return Refinement(settings, pictures, models, {}, Reporter(True)), FitTask("object", labels, {}, Path("object"))
+
+    return planted
+
+
+def test_refinement_needs_no_run_and_returns_all_that_is_saved(planted):
+    refinement, task = planted()
+    refined = refinement.fit(task)
+    assert len(refined.chains) == 4
+    assert {row["role"] for row in refined.history} == {"round 1", "round 2"}
+    assert refined.result == {"C": 2.0, "boxes_stayed": 12, "boxes_moved": 0}
+    for chain in refined.chains:
+        best = refinement.pictures.bags.best(chain.weights).index
+        assert np.isin(best[task.y > 0], [1, 2]).all()
+
+
+def test_a_chain_does_not_depend_on_the_labels_of_its_fold(planted):
+    refinement, task = planted()
+    fold = refinement.models["object"].fold
+    before = refinement.fit(task).chains
+    after = planted(np.where(fold == 1, -task.y, task.y))
+    found = after[0].fit(after[1]).chains
+    np.testing.assert_array_equal(found[1].weights, before[1].weights)
+    for number in (0, 2, 3):
+        assert not np.array_equal(found[number].weights, before[number].weights)
+
+
+def test_a_class_with_enough_reviewed_pictures_learns_from_these_alone(planted, monkeypatch, capsys):
+    monkeypatch.setattr(reviewed_alone, "ENOUGH", 6)
+    monkeypatch.setattr(reviewed_alone, "LEAST", 2)
+    refinement, task = planted()
+    rows = np.flatnonzero(task.y > 0)[:6].tolist()
+    known = {row: KnownBoxes(np.array([[10.0, 10, 30, 30]]), np.empty((0, 4))) for row in rows}
+    refinement = replace(refinement, reporter=Reporter(False))
+    refined = refinement.fit(replace(task, reviews=Reviews(known)))
+    assert refined.result == {"C": 100.0, "reviewed_alone": 6}
+    assert "refine: object learns from the objects of 6 reviewed pictures alone." in capsys.readouterr().err
+    assert {row["role"] for row in refined.history} == {"round 2"}
+    assert [int((chain.y > 0).sum()) for chain in refined.chains] == [6, 4, 4, 4]
