@@ -19,8 +19,9 @@ from lapsvm.latent import LatentSolution
 from ...run.dataset import Labels
 from ..fold_models import FoldModels, seen_labels
 
-Choose = Callable[[Labels, Float64], Index]
-"""Returns the window (n_bags,) of each picture, for labels (n_bags,) and the weights (d,) of a model."""
+Choose = Callable[[Labels, Float64, Labels], Index]
+"""Returns the window (n_bags,) of each picture, for labels (n_bags,), the weights (d,) of a model, and the labels that
+the model may see."""
 
 
 class TrainedModels(NamedTuple):
@@ -84,7 +85,7 @@ def initial_chains(models: TrainedModels, choose: Choose, start: Float64 | None 
     """
     labels = [models.y, *seen_labels(models.y, models.fold)]
     columns = models.weights.T if start is None else [start] * len(labels)
-    return [Chain(y, weights, choose(y, weights)) for y, weights in zip(labels, columns, strict=True)]
+    return [Chain(y, weights, choose(y, weights, y)) for y, weights in zip(labels, columns, strict=True)]
 
 
 def with_new_windows(chains: Sequence[Chain], fold: Index, choose: Choose) -> list[Chain]:
@@ -94,8 +95,8 @@ def with_new_windows(chains: Sequence[Chain], fold: Index, choose: Choose) -> li
     """
     whole, *others = chains
     if not others:
-        return [whole._replace(windows=choose(whole.y, whole.weights))]
-    others = [chain._replace(windows=choose(whole.y, chain.weights)) for chain in others]
+        return [whole._replace(windows=choose(whole.y, whole.weights, whole.y))]
+    others = [chain._replace(windows=choose(whole.y, chain.weights, chain.y)) for chain in others]
     windows = whole.windows.copy()
     for number, chain in enumerate(others, start=1):
         windows[fold == number] = chain.windows[fold == number]

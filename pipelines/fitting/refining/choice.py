@@ -1,7 +1,7 @@
 """The window of a positive picture: the only place where refinement chooses one.
 
-A known object decides. Otherwise the window has the best score of a model, or is the nearest to the box that detection
-would return, and is none that a person rejected.
+A known object decides. Otherwise the window has the best score of a model, with objectness where the run knows it, or
+is the nearest to the box that detection would return for such scores, and is none that a person rejected.
 """
 
 from dataclasses import replace
@@ -19,32 +19,79 @@ from .chains import Chain
 from .pictures import StoredPictures
 
 
-def choose_windows(pictures: StoredPictures, settings: RefineSettings, y: Labels, weights: Float64) -> Index:
+def choose_windows(
+    pictures: StoredPictures, settings: RefineSettings, y: Labels, weights: Float64, seen: Labels | None = None
+) -> Index:
     """Return the window (n_bags,) of each picture for the weights (d,) of a model.
 
     With ``box_voting`` the windows of pictures that are not positive are 0. A window that a picture gains
-    (`StoredPictures.added`) is counted after its own.
+    (`StoredPictures.added`) is counted after its own. How much of the prior counts is decided by the pictures that are
+    positive in `seen`, the labels that the model may see; by default `y`.
     """
-    if settings.box_voting:
-        voting = pictures.with_context_share(weights, settings.surroundings)
-        windows = voted_windows(pictures, np.flatnonzero(y > 0), voting, settings.score_smoothing)
-    else:
-        windows = pictures.bags.best(weights).index
+    rows, voting = np.flatnonzero(y > 0), settings.box_voting
+    scoring = pictures.with_context_share(weights, settings.surroundings) if voting else weights
+    windows = _windows_by_scores(pictures, settings, rows, scoring, 0.0)
+    if pictures.prior is not None:
+        share = pictures.prior.share(_standing(pictures, windows, y if seen is None else seen))
+        windows = _windows_by_scores(pictures, settings, rows, scoring, share) if share else windows
     return _settled_windows(pictures, weights, windows)
 
 
-def voted_windows(pictures: StoredPictures, rows: Index, weights: Float64, smoothing: float) -> Index:
+def prior_share(pictures: StoredPictures, settings: RefineSettings, y: Labels, weights: Float64) -> dict[str, float]:
+    """Return how much the windows stand out that a model chooses by scores alone, and how much of the prior counts.
+
+    Returns
+    -------
+    dict
+        "stands_out": mean objectness, and "share": from 0 to 1; empty if no positive picture was measured.
+    """
+    if pictures.prior is None:
+        return {}
+    alone = replace(pictures, prior=None, known={}, added={})
+    standing = _standing(pictures, choose_windows(alone, settings, y, weights), y)
+    return {} if standing is None else {"stands_out": standing, "share": pictures.prior.share(standing)}
+
+
+def _standing(pictures: StoredPictures, windows: Index, y: Labels) -> float | None:
+    """Return the mean objectness of the windows (n_bags,) of positive pictures; None if none was measured."""
+    rows = np.flatnonzero(y > 0)
+    return None if pictures.prior is None else pictures.prior.standing(pictures.bags.offsets[rows] + windows[rows])
+
+
+def _windows_by_scores(
+    pictures: StoredPictures, settings: RefineSettings, rows: Index, weights: Float64, share: float
+) -> Index:
+    """Return the window (n_bags,) of each picture by scores, in the pictures `rows` (m,) with a share of the prior."""
+    if settings.box_voting:
+        return voted_windows(pictures, rows, weights, settings.score_smoothing, share)
+    windows = pictures.bags.best(weights).index
+    if share:
+        windows[rows] = [int(np.argmax(scores)) for scores in _row_scores(pictures, rows, weights, share)]
+    return windows
+
+
+def _row_scores(pictures: StoredPictures, rows: Index, weights: Float64, share: float) -> list[Float64]:
+    """Return the scores of the windows of the pictures `rows` (m,), with a share of the prior."""
+    part, offsets = pictures.bags.subset(rows), pictures.bags.offsets
+    scores = np.split(part.score_windows(weights), part.offsets[1:-1])
+    if pictures.prior is None:
+        return scores
+    own = (slice(offsets[row], offsets[row + 1]) for row in rows)
+    return [pictures.prior.added(values, windows, share) for values, windows in zip(scores, own, strict=True)]
+
+
+def voted_windows(
+    pictures: StoredPictures, rows: Index, weights: Float64, smoothing: float, share: float = 0.0
+) -> Index:
     """Return the window (n_bags,) nearest to the voted box of the pictures `rows` (m,), 0 for other pictures.
 
-    The window that votes move is that with the best score by the weights (d,), smoothed by `smoothing` (see
-    `lapsvm.detection.smooth_scores`). Votes have the weights of the scores as they were.
+    The window that votes move is that with the best score by the weights (d,) and a share of the prior, smoothed by
+    `smoothing` (see `lapsvm.detection.smooth_scores`). Votes have the weights of the scores before that.
     """
     chosen = np.zeros(pictures.bags.n_bags, dtype=np.intp)
     if not len(rows):
         return chosen
-    part = pictures.bags.subset(rows)
-    scores = np.split(part.score_windows(weights), part.offsets[1:-1])
-    for row, values in zip(rows, scores, strict=True):
+    for row, values in zip(rows, _row_scores(pictures, rows, weights, share), strict=True):
         windows = pictures.windows(row)
         best = int(np.argmax(smooth_scores(windows, values, smoothing)))
         box = box_voting(windows[[best]], windows, values)
@@ -76,12 +123,13 @@ def count_unmoved(pictures: StoredPictures, settings: RefineSettings, initial: C
     """Return in how many positive pictures the box stayed where refinement began, and in how many it did not.
 
     It stayed if the windows of both chains overlap by more than half. Pictures of which a person said something are not
-    counted: their box is known. The final chain has the weights of detection.
+    counted: their box is known. The final chain has the weights of detection, and chooses by scores alone, as detection
+    does.
     """
     boxes, first = pictures.boxes, pictures.bags.offsets
     positives = np.setdiff1d(np.flatnonzero(initial.y > 0), list(pictures.known))
     has_share = replace(settings, surroundings=1.0)  # of the weights of surroundings
-    last = choose_windows(pictures, has_share, final.y, final.weights)
+    last = choose_windows(replace(pictures, prior=None), has_share, final.y, final.weights)
     before, after = (boxes[first[positives] + windows[positives]] for windows in (initial.windows, last))
     unmoved = int(np.count_nonzero(paired_iou(before, after) > SAME))
     return unmoved, len(positives) - unmoved

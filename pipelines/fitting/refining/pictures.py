@@ -11,6 +11,7 @@ from lapsvm.bags import Bags, top_mask
 from lapsvm.latent import KnownBoxes
 
 from .chains import Chain
+from .prior import ObjectnessPrior
 
 Mask = NDArray[np.bool_]
 
@@ -40,6 +41,8 @@ class StoredPictures:
         Of positive pictures. A chain without a fold takes nothing from its pictures.
     added : mapping of row to AddedWindows, optional
         Windows of known objects that the pictures lack. Chains that may see the pictures are trained with them.
+    prior : ObjectnessPrior, optional
+        What stands out among the windows.
     """
 
     bags: Bags
@@ -49,6 +52,7 @@ class StoredPictures:
     inside: Mask
     known: Mapping[int, KnownBoxes] = field(default_factory=dict)
     added: Mapping[int, AddedWindows] = field(default_factory=dict)
+    prior: ObjectnessPrior | None = None
 
     def windows(self, row: int) -> Array:
         """Return the boxes of a picture's windows."""
@@ -93,7 +97,7 @@ class StoredPictures:
             is_seen = [np.repeat(chain.y[rows] > 0, counts) for chain in chains]
             masks = [np.insert(mask, ends, seen) for mask, seen in zip(masks, is_seen, strict=True)]
             bags = bags.appended({row: self.added[row].features for row in rows})
-        return [replace(self, bags=bags.excluding(~mask), boxes=boxes) for mask in masks]
+        return [replace(self, bags=bags.excluding(~mask), boxes=boxes, prior=None) for mask in masks]
 
 
 def sharing(masks: Sequence[Mask], most: int | None) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,63 @@
+"""What stands out as a prior of where an object ends.
+
+Labels say that something is in a picture, not where it ends: a part, the object, and the object with its surroundings
+separate the same pictures. People mark what stands out, so a window's objectness (`lapsvm.objectness`) counts beside its
+score when refinement chooses the windows of positive pictures. The models that learn from these windows need no
+objectness when they detect.
+
+Objects of some classes do not stand out: cells among cells, a break at an edge. So the prior counts as far as windows
+that scores choose alone stand out already, on average over a chain's own positive pictures. No box and no label of a
+chain's fold decides that.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lapsvm.arrays import Float64
+
+STANDS_OUT = (0.15, 0.3)
+"""Mean objectness of the windows that scores choose: up to the first the prior is left out, from the second it counts
+in full. Chosen on sets of pictures with one left out (docs/measurements/objectness.md)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectnessPrior:
+    """The objectness of windows, and how much it counts.
+
+    Attributes
+    ----------
+    values : (n_windows,)
+        In 0..1, of all pictures one after the other; NaN in pictures that were not measured.
+    weight : float
+        By how many standard deviations of a picture's scores a window with objectness 1 is ahead of one with 0.
+    is_decided : bool, default False
+        Whether `weight` holds whatever stands out.
+    """
+
+    values: NDArray[np.floating]
+    weight: float
+    is_decided: bool = False
+
+    def standing(self, windows: NDArray[np.intp]) -> float | None:
+        """Return the mean objectness of some windows, by their place among all; None if none was measured."""
+        measured = self.values[windows][~np.isnan(self.values[windows])]
+        return float(measured.mean(dtype=np.float64)) if len(measured) else None
+
+    def share(self, standing: float | None) -> float:
+        """Return how much of the prior counts, from 0 to 1, where the windows that scores choose stand out so much."""
+        if standing is None:
+            return 0.0
+        low, high = STANDS_OUT
+        return 1.0 if self.is_decided else min(max((standing - low) / (high - low), 0.0), 1.0)
+
+    def added(self, scores: Float64, windows: slice, share: float) -> Float64:
+        """Return the scores (n,) of a picture's windows in their standard deviations, with a share of the prior.
+
+        The scores of a picture that was not measured are returned as they are.
+        """
+        values = self.values[windows]
+        if not share or np.isnan(values).any():
+            return scores
+        return np.asarray((scores - scores.mean()) / (scores.std() or 1.0) + share * self.weight * values)
