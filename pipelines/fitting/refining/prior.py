@@ -1,8 +1,8 @@
 """What stands out as a prior of where an object ends.
 
 Labels say that something is in a picture, not where it ends: a part, the object, and the object with its surroundings
-separate the same pictures. People mark what stands out, so a window's objectness (`lapsvm.objectness`) counts beside its
-score when refinement chooses the windows of positive pictures. The models that learn from these windows need no
+separate the same pictures. People mark what stands out, so a window's objectness (`lapsvm.objectness`) counts beside
+its score when refinement chooses the windows of positive pictures. The models that learn from these windows need no
 objectness when they detect.
 
 Objects of some classes do not stand out: cells among cells, a break at an edge. So the prior counts as far as windows
