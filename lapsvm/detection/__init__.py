@@ -4,6 +4,8 @@ from lapsvm.detection.calibration import Calibration, Reliability, reliability
 from lapsvm.detection.detector import Detector, score_many
 from lapsvm.detection.picture_scores import Detected, box_voting, demote_scores, detect_windows, smooth_scores
 from lapsvm.detection.predictor import Predictor
+from lapsvm.detection.score_maps import ScoreMap, score_map
+from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.detection.suppression import detect, nms
 
 __all__ = [
@@ -12,6 +14,8 @@ __all__ = [
     "Detector",
     "Predictor",
     "Reliability",
+    "ScoreMap",
+    "ScoredPicture",
     "box_voting",
     "demote_scores",
     "detect",
@@ -19,5 +23,6 @@ __all__ = [
     "nms",
     "reliability",
     "score_many",
+    "score_map",
     "smooth_scores",
 ]

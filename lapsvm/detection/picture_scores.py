@@ -196,11 +196,16 @@ def _weights(scores: Float64, temperature: float) -> Float64:
     return np.asarray(np.exp((scores - scores.max()) / (temperature * spread)))
 
 
+def ranking_scores(scores: Float64, boxes: Array, settings: DetectSettings) -> Float64:
+    """Return the scores (n,) by which one picture's windows are ranked among those of all pictures."""
+    smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
+    return demote_scores(smoothed, settings.demotion)
+
+
 def detect_windows(scores: Float64, boxes: Array, settings: DetectSettings) -> tuple[Float64, Float64]:
     """Return the detections of one class in one picture, boxes (k, 4) and scores (k,), from all its windows."""
-    smoothed = smooth_scores(boxes, scores, settings.score_smoothing) if settings.score_smoothing else scores
-    lowered = demote_scores(smoothed, settings.demotion)
-    detected, values = detect(lowered, boxes, settings.nms_threshold, max_after=settings.max_detections)
+    ranking = ranking_scores(scores, boxes, settings)
+    detected, values = detect(ranking, boxes, settings.nms_threshold, max_after=settings.max_detections)
     if settings.box_voting:
         moved = box_voting(detected, boxes, scores, settings.box_voting, settings.box_voting_iou)
         detected = np.round(moved / PIXEL_FRACTION) * PIXEL_FRACTION

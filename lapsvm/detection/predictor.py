@@ -11,8 +11,10 @@ from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels, read_image
 from lapsvm.detection import model_sources
 from lapsvm.detection.detector import Detector, provenance_value
-from lapsvm.detection.picture_scores import Detected, detect_windows
+from lapsvm.detection.picture_scores import Detected
 from lapsvm.detection.prepared import prepare_windows, window_scores
+from lapsvm.detection.score_maps import ScoreMap
+from lapsvm.detection.scored_picture import ScoredPicture
 from lapsvm.features import Extractor
 from lapsvm.settings import DetectSettings, ProposalSettings
 from lapsvm.windows.proposals import picture_windows
@@ -128,19 +130,45 @@ class Predictor:
         InputError, ShapeError
             If an array is no picture.
         """
+        return self.scored(picture).detections()
+
+    def scored(self, picture: Pixels | str | Path) -> ScoredPicture:
+        """Return a picture with the scores of its windows, for both detections and score maps.
+
+        Parameters
+        ----------
+        picture : ndarray or path
+            As for a call, with the same errors.
+        """
         pixels = read_image(picture) if isinstance(picture, str | Path) else picture
-        return self.among(pixels, picture_windows(pixels, self.windows, self.seed))
+        return self._scored_among(pixels, picture_windows(pixels, self.windows, self.seed))
+
+    def score_maps(self, picture: Pixels | str | Path) -> dict[str, ScoreMap]:
+        """Return where in a picture every class scores.
+
+        Parameters
+        ----------
+        picture : ndarray or path
+            As for a call, with the same errors.
+
+        Returns
+        -------
+        dict of str to ScoreMap
+            Class -> float32 values (h, w): probabilities where the class's model has a calibration, so that the scale
+            of 0 to 1 holds for all pictures, or scores. The largest value is that of the picture's best window.
+        """
+        scored = self.scored(picture)
+        return {detector.class_name: scored.score_map(detector.class_name) for detector in self.detectors}
 
     def among(self, pixels: Pixels, boxes: Array) -> dict[str, Detected]:
         """Return the boxes of every class among some windows of a picture, float32 (n, 4), as a call does."""
+        return self._scored_among(pixels, boxes).detections()
+
+    def _scored_among(self, pixels: Pixels, boxes: Array) -> ScoredPicture:
+        """Return a picture with the scores of some windows."""
         prepared = prepare_windows(pixels, boxes, self.windows.max_side, self.extractor)
         scores = window_scores(prepared, self.detectors, self.extractor)
-        detected = {}
-        for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
-            found, values = detect_windows(scores[:, column], boxes, settings)
-            own = Detected(found, values, detector.probability(values))
-            detected[detector.class_name] = own.at_least(self.threshold)
-        return detected
+        return ScoredPicture(prepared.size, boxes, scores, self.detectors, self.detection, self.threshold)
 
     def many(
         self, pictures: Iterable[Pixels | str | Path], threads: int | None = None

@@ -81,7 +81,7 @@ def draw_boxes(pixels: Pixels, boxes: Sequence[DrawnBox], path: Path) -> None:
     for box in reversed(boxes):
         _draw_outline(canvas, box, min(picture.size))
     _draw_labels(canvas, boxes, picture.size)
-    _write_drawing(picture, path)
+    write_drawing(picture, path)
 
 
 def line_width(strength: float, side: int) -> int:
@@ -119,7 +119,7 @@ def _text_colour(background: tuple[int, int, int]) -> tuple[int, int, int]:
     return (0, 0, 0) if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else (255, 255, 255)
 
 
-def _write_drawing(picture: Any, path: Path) -> None:
+def write_drawing(picture: Any, path: Path) -> None:
     """Write a picture as a PNG that `is_drawing` recognises."""
     from PIL.PngImagePlugin import PngInfo
 

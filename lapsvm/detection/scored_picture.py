@@ -1,0 +1,60 @@
+"""A picture whose windows are scored: its detections and its score maps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lapsvm.arrays import Array, Float64, check_known
+from lapsvm.detection.detector import Detector
+from lapsvm.detection.picture_scores import Detected, detect_windows, ranking_scores
+from lapsvm.detection.score_maps import ScoreMap, score_map
+from lapsvm.settings import DetectSettings
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPicture:
+    """The windows of a picture with the scores of some detectors; detections and maps share them.
+
+    Attributes
+    ----------
+    size : tuple of int
+        Height and width of the picture.
+    boxes : ndarray of shape (n, 4), float32
+        Its windows.
+    scores : ndarray of shape (n, k), float64
+    detectors : sequence of k Detector
+    detection : sequence of k DetectSettings
+    threshold : float or None
+        Least probability of a box.
+    """
+
+    size: tuple[int, int]
+    boxes: Array
+    scores: Float64
+    detectors: Sequence[Detector]
+    detection: Sequence[DetectSettings]
+    threshold: float | None = None
+
+    def detections(self) -> dict[str, Detected]:
+        """Return the boxes of every class, as a call of `Predictor` does."""
+        detected = {}
+        for column, (detector, settings) in enumerate(zip(self.detectors, self.detection, strict=True)):
+            found, values = detect_windows(self.scores[:, column], self.boxes, settings)
+            own = Detected(found, values, detector.probability(values))
+            detected[detector.class_name] = own.at_least(self.threshold)
+        return detected
+
+    def score_map(self, class_name: str) -> ScoreMap:
+        """Return the score map of a class, of the scores by which detection ranks windows, smoothed and demoted.
+
+        Raises
+        ------
+        OptionError
+            If there is no such class.
+        InputError
+            As `lapsvm.detection.score_map`.
+        """
+        names = [detector.class_name for detector in self.detectors]
+        check_known(f"class {class_name!r}", class_name, names)
+        column = names.index(class_name)
+        scores = ranking_scores(self.scores[:, column], self.boxes, self.detection[column])
+        return score_map(self.boxes, scores, self.size, self.detectors[column].calibration)
