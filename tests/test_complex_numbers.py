@@ -34,6 +34,8 @@ DOORS = {
     "detect": lambda: detection.detect(bad(SCORES), BOXES),
     "demote_scores": lambda: detection.demote_scores(bad(SCORES), 1.0),
     "smooth_scores": lambda: detection.smooth_scores(BOXES, bad(SCORES)),
+    "score_map boxes": lambda: detection.score_map(bad(BOXES), SCORES, (9, 9)),
+    "score_map scores": lambda: detection.score_map(BOXES, bad(SCORES), (9, 9)),
     "box_voting": lambda: detection.box_voting(BOXES, BOXES, bad(SCORES), 1.0, 0.4),
     "box_voting boxes": lambda: detection.box_voting(bad(BOXES), BOXES, SCORES, 1.0, 0.4),
     "Detector": lambda: detection.Detector("c", bad(SCORES)),

@@ -7,7 +7,7 @@ from lapsvm.arrays import as_array, as_number, check_positive
 from lapsvm.bags import Bags
 from lapsvm.bags.stores.memory import as_bytes
 from lapsvm.boxes import iou
-from lapsvm.detection import Detector, box_voting, demote_scores, detect, nms, smooth_scores
+from lapsvm.detection import Detector, box_voting, demote_scores, detect, nms, score_map, smooth_scores
 from lapsvm.errors import InputError, LapsvmError, OptionError
 from lapsvm.ranking import average_precision, most_violated_ranking
 
@@ -33,6 +33,9 @@ TAKERS = {
     "ap's labels": lambda bad: average_precision(SCORES, bad),
     "nms": lambda bad: nms(bad, SCORES),
     "nms's scores": lambda bad: nms(BOXES, bad),
+    "score_map": lambda bad: score_map(bad, SCORES, (9, 9)),
+    "score_map's scores": lambda bad: score_map(BOXES, bad, (9, 9)),
+    "score_map's shape": lambda bad: score_map(BOXES, SCORES, bad),
     "iou": lambda bad: iou(bad, BOXES),
     "bags": lambda bad: Bags(bad, [0, 4]),
     "offsets": lambda bad: Bags(BOXES, bad),

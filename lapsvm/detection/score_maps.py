@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lapsvm.arrays import Float32, Float64, Index, check_count
+from lapsvm.arrays import Float32, Float64, Index, as_whole_numbers, check_count
 from lapsvm.boxes import areas
 from lapsvm.detection.calibration import Calibration
 from lapsvm.detection.picture_scores import SMOOTHING_UNIT
@@ -40,8 +40,8 @@ def score_map(
     A window of score s has the mass exp(s / t), spread evenly over its pixels; t is half the standard deviation of the
     picture's scores. A pixel's density is the sum over the windows that contain it. Its score is best + t log(density /
     largest density), but at least the lowest score. So the largest value of the map is the picture's best score, in the
-    pixels where most of the mass lies, and pixels of no window have the lowest score. The map follows when all
-    scores are multiplied or shifted.
+    pixels where most of the mass lies. Pixels of no window have the lowest score, as have those whose density vanishes
+    beside the largest in 64 bits. The map follows when all scores are multiplied or shifted.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def score_map(
     ShapeError, NotFiniteError
         If shapes do not fit, or a number is NaN or infinite.
     InputError
-        If no window contains a pixel, or a score is beyond 1e38 or -1e38.
+        If no window contains a pixel, a score is beyond 1e38 or -1e38, or the shape is not two numbers of at least 1.
     """
     windows, values = scored_boxes(boxes, scores)
     size = _checked_size(shape)
@@ -78,13 +78,14 @@ def score_map(
 
 def _checked_size(shape: tuple[int, int]) -> tuple[int, int]:
     """Return height and width if these are two numbers of at least 1."""
-    if len(shape) != 2:
-        raise ShapeError(f"the shape of a score map must be height and width, got {shape}.")
-    return check_count("the height of a score map", shape[0]), check_count("the width of a score map", shape[1])
+    sides = as_whole_numbers("shape", shape).tolist()
+    if len(sides) != 2:
+        raise ShapeError(f"shape must be height and width, got {len(sides)} numbers.")
+    return check_count("the height of a score map", sides[0]), check_count("the width of a score map", sides[1])
 
 
 def _pixel_ranges(windows: Float64, size: tuple[int, int]) -> Index:
-    """Return each window as the pixels whose centres it contains, (n, 4): first column and row, those after the last."""
+    """Return the pixels whose centres each window contains, (n, 4): first column and row, and those after the last."""
     height, width = size
     return np.clip(np.ceil(windows - 0.5), 0, [width, height, width, height]).astype(np.intp)
 

@@ -43,6 +43,13 @@ class ScoredPicture:
             detected[detector.class_name] = own.at_least(self.threshold)
         return detected
 
+    def best_class(self) -> str:
+        """Return the most probable class; that of the highest score where no class has probabilities."""
+        bests = self.scores.max(axis=0)
+        probabilities = [detector.probability(bests[[column]]) for column, detector in enumerate(self.detectors)]
+        keys = [(0, best) if one is None else (1, one[0]) for one, best in zip(probabilities, bests, strict=True)]
+        return self.detectors[keys.index(max(keys))].class_name
+
     def score_map(self, class_name: str) -> ScoreMap:
         """Return the score map of a class, of the scores by which detection ranks windows, smoothed and demoted.
 

@@ -8,20 +8,27 @@ import numpy as np
 
 from lapsvm.arrays import Array
 from lapsvm.catalog import Pixels
-from lapsvm.detection import ScoreMap
+from lapsvm.detection import ScoredPicture
 
-from .draw import LabelStyle, write_drawing
+from .draw import LabelStyle, shown_name, write_drawing
 
 _PICTURE = 0.45  # the share of the grey picture in each pixel; the other part is the map's colour
 _BAR = 0.3  # the width of the scale, as a share of the picture's
 _GREY, _WHITE = (24, 24, 24), (255, 255, 255)
 
 
-def score_scale(score_map: ScoreMap) -> tuple[float, float]:
-    """Return the limits of the colour scale: 0 and 1 for probabilities, otherwise the least and the largest score."""
-    if score_map.is_probability:
-        return 0.0, 1.0
-    return float(score_map.values.min()), float(score_map.values.max())
+def draw_best_class(pixels: Pixels, scored: ScoredPicture, path: Path) -> None:
+    """Write a PNG of a picture in the colours of the score map of its best class.
+
+    A probability has the same colour in all pictures. Scores have no such scale: they take all colours in each one.
+    """
+    name = scored.best_class()
+    number = [detector.class_name for detector in scored.detectors].index(name) + 1
+    score_map = scored.score_map(name)
+    values, unit, scale = score_map.values, "probability", (0.0, 1.0)
+    if not score_map.is_probability:
+        unit, scale = "score", (float(values.min()), float(values.max()))
+    draw_heatmap(pixels, values, f"{shown_name(name, number)}: {unit}", path, scale)
 
 
 def draw_heatmap(
@@ -73,7 +80,7 @@ def _levels(values: Array, scale: tuple[float, float]) -> Array:
 
 
 def _colours() -> Pixels:
-    """Return the 256 colours (256, 3): from black to yellow, ever lighter, so that grey prints and eyes can order them."""
+    """Return the 256 colours (256, 3), from black to yellow and ever lighter, which all eyes and grey prints order."""
     import cv2
 
     return np.asarray(cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_INFERNO)[:, 0, ::-1])

@@ -17,6 +17,23 @@ from lapsvm.errors import ImageError, MissingError, OptionError, WriteError
 from ..run.progress import Reporter
 from ..run.recipes import AUTO
 from .draw import PROBABLE, draw_boxes, drawn_boxes, is_drawing
+from .heatmap import draw_best_class
+
+HEATMAP = "{}.heatmap.png"
+"""The name of the file with a score map, beside the one with boxes."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The files that are drawn of one picture: that with boxes, and that with a score map, if there is one."""
+
+    boxes: Path
+    heatmap: Path | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, one or two."""
+        return [self.boxes] if self.heatmap is None else [self.boxes, self.heatmap]
 
 
 @dataclass(frozen=True)
@@ -39,13 +56,17 @@ def predict_images(options: Mapping[str, Any], threads: int) -> None:
     Raises
     ------
     MissingError, ImageError, SettingsError
+    OptionError
+        If there are to be heat maps but no folder for them, or a drawing has no place.
     """
-    reporter, draw = Reporter(options["quiet"]), options["draw"]
+    reporter, draw, has_heatmaps = Reporter(options["quiet"]), options["draw"], options["heatmap"]
+    if has_heatmaps and draw is None:
+        raise OptionError("option --heatmap needs --draw DIR, the folder for drawn pictures.")
     predictor = _opened(options, reporter)
     pictures = picture_files(options["images"], reporter.say)
-    drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw)
+    drawings = [None] * len(pictures) if draw is None else drawing_files(pictures, draw, has_heatmaps)
 
-    def predict(picture: Path, drawing: Path | None) -> Predicted | None:
+    def predict(picture: Path, drawing: Drawing | None) -> Predicted | None:
         return _predict_picture(predictor, picture, drawing, options["skip_unreadable"], reporter)
 
     results: list[Predicted] = []
@@ -56,7 +77,7 @@ def predict_images(options: Mapping[str, Any], threads: int) -> None:
     if len(results) < len(pictures):
         reporter.warn(f"left out {len(pictures) - len(results)} of {len(pictures)} pictures, which cannot be read")
     if draw is not None:
-        reporter.say(_drawing_summary(results, predictor, draw))
+        reporter.say(_drawing_summary(results, predictor, draw, has_heatmaps))
     _print_json([one.entry for one in results])
 
 
@@ -102,17 +123,18 @@ def _print_json(entries: Sequence[Mapping[str, Any]]) -> None:
         raise WriteError(f"standard output cannot be written: {error.strerror}.") from None
 
 
-def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder: Path) -> str:
+def _drawing_summary(results: Sequence[Predicted], predictor: Predictor, folder: Path, has_heatmaps: bool) -> str:
     """Return the line that says what was drawn, and by which rule."""
     boxes, shown = sum(one.drawn for one in results), sum(one.drawn > 0 for one in results)
     uncalibrated = [detector.class_name for detector in predictor.detectors if detector.calibration is None]
     rules = [f"a probability of at least {_least(predictor):g}"] * (len(uncalibrated) < len(predictor.detectors))
     rules += ["at least half the best score of the picture"] if uncalibrated else []
-    return f"drawn into {folder}: {boxes} boxes in {shown} of {len(results)} pictures, with {' or '.join(rules)}"
+    maps = f"; {HEATMAP.format('NAME')}: where the most probable class scores" if has_heatmaps else ""
+    return f"drawn into {folder}: {boxes} boxes in {shown} of {len(results)} pictures, with {' or '.join(rules)}{maps}"
 
 
 def _predict_picture(
-    predictor: Predictor, path: Path, drawing: Path | None, skip_bad: bool, reporter: Reporter
+    predictor: Predictor, path: Path, drawing: Drawing | None, skip_bad: bool, reporter: Reporter
 ) -> Predicted | None:
     """Return what is known of one picture; None if it is unreadable and `skip_bad` is set."""
     try:
@@ -122,11 +144,13 @@ def _predict_picture(
             raise type(error)(f"{str(error).rstrip('.')}; --skip-bad leaves such pictures out.") from None
         reporter.say(f"left out: {error}")
         return None
-    detected = predictor(pixels)
-    boxes = []
+    scored = predictor.scored(pixels)
+    detected, boxes = scored.detections(), []
     if drawing is not None:
         boxes = drawn_boxes(detected, _least(predictor))
-        draw_boxes(pixels, boxes, drawing)
+        draw_boxes(pixels, boxes, drawing.boxes)
+        if drawing.heatmap is not None:
+            draw_best_class(pixels, scored, drawing.heatmap)
     height, width = pixels.shape[:2]
     return Predicted(_entry(path, width, height, detected), len(boxes))
 
@@ -176,8 +200,8 @@ def _is_picture(path: Path) -> bool:
     return not path.name.startswith(".") and path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
 
 
-def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
-    """Return the file of each drawing: the picture's name, numbered if it is not unique (cat.png, cat-2.png).
+def drawing_files(pictures: Sequence[Path], folder: Path, has_heatmaps: bool = False) -> list[Drawing]:
+    """Return the files of each drawing: the picture's name, numbered if it is not unique (cat.png, cat-2.png).
 
     Raises
     ------
@@ -186,15 +210,22 @@ def drawing_files(pictures: Sequence[Path], folder: Path) -> list[Path]:
     """
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"option --draw must name a folder, got the file {folder}.")
-    drawings: dict[Path, None] = {}
+    drawings: list[Drawing] = []
+    taken: set[Path] = set()
     for picture in pictures:
         numbers = chain([""], (f"-{number}" for number in count(2)))
-        names = (folder / f"{picture.stem}{number}.png" for number in numbers)
-        drawings[next(name for name in names if name not in drawings)] = None
+        choices = (_drawing(folder, f"{picture.stem}{number}", has_heatmaps) for number in numbers)
+        drawings.append(next(drawing for drawing in choices if taken.isdisjoint(drawing.files)))
+        taken.update(drawings[-1].files)
     originals = {picture.resolve() for picture in pictures}
-    for drawing in drawings:
-        if drawing.resolve() in originals:
-            raise OptionError(f"picture {drawing} would be replaced by a drawing; choose another folder for --draw.")
-        if os.path.lexists(drawing) and not is_drawing(drawing):
-            raise OptionError(f"{drawing} is no drawing of lapsvm, so it is not replaced; choose another --draw.")
-    return list(drawings)
+    for file in chain.from_iterable(drawing.files for drawing in drawings):
+        if file.resolve() in originals:
+            raise OptionError(f"picture {file} would be replaced by a drawing; choose another folder for --draw.")
+        if os.path.lexists(file) and not is_drawing(file):
+            raise OptionError(f"{file} is no drawing of lapsvm, so it is not replaced; choose another --draw.")
+    return drawings
+
+
+def _drawing(folder: Path, name: str, has_heatmap: bool) -> Drawing:
+    """Return the files of a drawing of this name."""
+    return Drawing(folder / f"{name}.png", folder / HEATMAP.format(name) if has_heatmap else None)

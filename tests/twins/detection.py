@@ -1,4 +1,4 @@
-"""Slow, readable twins of non-maximum suppression, box voting and score smoothing."""
+"""Slow, readable twins of non-maximum suppression, box voting, score smoothing and score maps."""
 
 import math
 import statistics
@@ -63,3 +63,28 @@ def smooth_scores(boxes: Sequence[Box], scores: Sequence[float], amount: float =
         smoothed[i] = (1 - amount) * scores[i] + amount * (top + unit * math.log(max(mass, 1e-300)))
     highest = max(smoothed)
     return [score - highest + top for score in smoothed]
+
+
+def score_map(boxes: Sequence[Box], scores: Sequence[float], shape: tuple[int, int]) -> list[list[float]]:
+    """Return the score of every pixel, row by row; see `lapsvm.detection.score_map`."""
+    height, width = shape
+    pixels = [[(y, x) for y in range(height) for x in range(width) if contains(box, y, x)] for box in boxes]
+    taking_part = [(score, inside) for score, inside in zip(scores, pixels, strict=True) if inside]
+    values = [score for score, _ in taking_part]
+    best, lowest, temperature = max(values), min(values), 0.5 * statistics.pstdev(values)
+    if not temperature:
+        return [[best] * width for _ in range(height)]
+    densities = [[0.0] * width for _ in range(height)]
+    for score, inside in taking_part:
+        for y, x in inside:
+            densities[y][x] += math.exp((score - best) / temperature) / len(inside)
+    largest = max(map(max, densities))
+    return [
+        [max(lowest, best + temperature * math.log(density / largest)) if density else lowest for density in row]
+        for row in densities
+    ]
+
+
+def contains(box: Box, y: int, x: int) -> bool:
+    """Return whether the centre of a pixel lies in a box."""
+    return box[0] <= x + 0.5 < box[2] and box[1] <= y + 0.5 < box[3]

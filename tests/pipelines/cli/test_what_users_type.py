@@ -140,7 +140,7 @@ def test_prediction_survives_any_file_name(finished, digits, tmp_path, command):
 
 def test_pictures_of_one_name_are_drawn_apart(tmp_path):
     pictures = [tmp_path / "a" / "x.jpg", tmp_path / "b" / "x.jpg", tmp_path / "b" / "x-2.jpg"]
-    names = [path.name for path in drawing_files(pictures, tmp_path / "drawn")]
+    names = [drawing.boxes.name for drawing in drawing_files(pictures, tmp_path / "drawn")]
     assert names == ["x.png", "x-2.png", "x-2-2.png"]
 
 
