@@ -1,7 +1,7 @@
 """Networks from ONNX files, run by ONNX Runtime, and the check that such a file has all its tensors."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from lapsvm.arrays import Array, Float32
@@ -48,6 +48,11 @@ class RuntimeNetwork:
     extra : str, default "onnx"
         What installs ONNX Runtime, for the error if it is missing.
 
+    Attributes
+    ----------
+    outputs : dict of str to list
+        Name of every output, and its shape as the file declares it: a dimension that is free is a name or None.
+
     Raises
     ------
     DependencyError
@@ -68,7 +73,7 @@ class RuntimeNetwork:
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             self._input, self.fixed_size = self._picture_input()
-            self._outputs = [output.name for output in self._session.get_outputs()]
+            self.outputs = {output.name: list(output.shape or ()) for output in self._session.get_outputs()}
         except (*self._errors, UnicodeDecodeError) as error:  # names in a damaged file may be no text
             raise DataError(f"network {name} is no ONNX file that can be read: {one_line(error)}.") from None
 
@@ -83,10 +88,11 @@ class RuntimeNetwork:
         fixed = (height, width) if isinstance(height, int) and isinstance(width, int) else None
         return inputs[0].name, fixed
 
-    def run(self, batch: Float32) -> dict[str, Array]:
-        """Return every output by name."""
+    def run(self, batch: Float32, outputs: Iterable[str] | None = None) -> dict[str, Array]:
+        """Return every output by name, or only some."""
+        names = list(self.outputs if outputs is None else outputs)
         try:
-            return dict(zip(self._outputs, self._session.run(self._outputs, {self._input: batch}), strict=True))
+            return dict(zip(names, self._session.run(names, {self._input: batch}), strict=True))
         except (*self._errors, UnicodeDecodeError) as error:
             raise DataError(cannot_take(self._name, batch, error)) from None
 

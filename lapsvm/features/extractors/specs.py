@@ -1,5 +1,7 @@
 """Specs, the texts that name extractors: ``KIND[:FILE][?key=value&key=value]``, parsed strictly, and trust in them.
 
+Sources of objectness are named by the same kind of text.
+
 An extractor ``torch:PACKAGE.MODULE:FACTORY`` imports a module and calls its factory. Somebody else may have written the
 text if it comes from a file: the ``run.toml`` of a run folder, a recipe, or a model. So the extractor must be named on
 this command line, or its module be listed in an environment variable.
@@ -23,7 +25,7 @@ MAX_DIGITS = 18  # of a whole number in a text; Python refuses to read very long
 
 @dataclass(frozen=True)
 class Spec:
-    """An extractor's name, file and options, as text.
+    """The name, file and options of an extractor, or of a source of objectness, as text.
 
     Attributes
     ----------
@@ -58,13 +60,15 @@ class Machine:
     device: str = "auto"
 
 
-def parse_spec(text: str) -> Spec:
+def parse_spec(text: str, what: str = "extractor") -> Spec:
     """Return the spec that a text stands for.
 
     Parameters
     ----------
     text : str
         The options begin at the last question mark.
+    what : str, default "extractor"
+        What the text names, for messages.
 
     Returns
     -------
@@ -81,9 +85,9 @@ def parse_spec(text: str) -> Spec:
     for part in query.split("&") if mark else []:
         key, equals, value = part.partition("=")
         if not (key and equals and value):
-            raise OptionError(f"extractor {text!r}: an option must read key=value, got {part!r}.")
+            raise OptionError(f"{what} {text!r}: an option must read key=value, got {part!r}.")
         if key in options:
-            raise OptionError(f"extractor {text!r}: option {key!r} must stand once, got it twice.")
+            raise OptionError(f"{what} {text!r}: option {key!r} must stand once, got it twice.")
         options[key] = value
     return Spec(kind, file if colon else None, options, text)
 

@@ -1,0 +1,134 @@
+"""Sources of objectness by name: the network that a package brings, an ONNX file, or a source of one's own."""
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
+from typing import Any
+
+from lapsvm.arrays import check_choice, check_known
+from lapsvm.errors import DataError, InputError, OptionError
+from lapsvm.features.extractors import specs
+from lapsvm.features.extractors.extractor import DEVICES
+from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.specs import Spec, parse_spec
+from lapsvm.files import read_regular
+from lapsvm.objectness.saliency import PEAK, InputColours, SaliencyNetwork
+from lapsvm.objectness.source import ObjectnessSource
+from lapsvm.objectness.u2netp import KIND, open_u2netp
+
+ENTRY_POINTS = "lapsvm.objectness"
+NONE, AUTO, ONNX = "none", "auto", "onnx"
+
+
+def _scale(text: str) -> float | str:
+    """Read "peak" or a number greater than 0."""
+    return text if text == PEAK else _positive(text)
+
+
+_positive = specs.limited(specs.number, lambda value: value > 0, f"{PEAK} or a finite number greater than 0")
+_yes_or_no = specs.choice("yes", "no")
+COLOURS: Mapping[str, Callable[[str], Any]] = {
+    "scale": _scale,
+    "mean": specs.one_or_three_numbers,
+    "std": specs.one_or_three_positive_numbers,
+    "order": specs.choice("rgb", "bgr"),
+}
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    **COLOURS,
+    "size": specs.whole_number(1, 8192),
+    "output": str,
+    "activation": specs.choice("none", "sigmoid"),
+    "stretch": lambda text: _yes_or_no(text) == "yes",
+}
+
+
+def open_objectness(text: str, *, device: str = "auto") -> ObjectnessSource | None:
+    """Open a source of objectness by its text.
+
+    Parameters
+    ----------
+    text : str
+        ``none``; ``u2netp[?size=N]``, U2-Net's small version; ``onnx:FILE[?size=N&scale=peak|NUMBER&mean=a,b,c
+        &std=a,b,c&order=rgb|bgr&output=NAME&activation=none|sigmoid&stretch=yes|no]``, a network that gives one map a
+        picture, whose defaults are those of U2-Net; or an entry point of the group ``lapsvm.objectness``, a callable
+        without arguments that returns a source. docs/reference/objectness.md lists all options.
+    device : "auto", "cpu" or "cuda"
+        For sources that can use a GPU; ONNX Runtime runs networks on the processor.
+
+    Returns
+    -------
+    ObjectnessSource or None
+        None for "none".
+
+    Raises
+    ------
+    OptionError
+        If the name, an option or its value is unknown, or the text is "auto", which only a run can resolve.
+    InputError
+        If it is no text, or an entry point gives no source.
+    MissingError
+        If the file does not exist.
+    DataError
+        If the network cannot be read, or its output is not one map.
+    DependencyError
+        If ONNX Runtime, or the package with the network, is not installed.
+    """
+    check_choice("device", device, DEVICES)
+    if not isinstance(text, str):
+        raise InputError(f"objectness must be named by a text, got {text!r}.")
+    if text == AUTO:
+        raise OptionError("objectness 'auto' must be resolved by a run; name a source, or none.")
+    points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    spec = parse_spec(text, "objectness")
+    check_known(f"objectness {text!r}", spec.kind, [*OPENERS, *points])
+    try:
+        return OPENERS[spec.kind](spec) if spec.kind in OPENERS else _open_point(spec, points[spec.kind])
+    except (OptionError, DataError) as error:
+        raise type(error)(f"objectness {text!r}: {error}") from None
+
+
+def _open_none(spec: Spec) -> None:
+    """Return no source."""
+    _check_bare(spec)
+
+
+def _check_bare(spec: Spec) -> None:
+    """Raise OptionError if a spec is more than a name."""
+    if spec.text != spec.kind:
+        raise OptionError(f"{spec.kind} takes no file and no options.")
+
+
+def _open_network(spec: Spec) -> SaliencyNetwork:
+    """Return the source that an ``onnx:`` spec asks for."""
+    if not spec.file:
+        raise OptionError("a file must be named, as in onnx:network.onnx.")
+    options = specs.read_options(spec, OPTIONS)
+    colours = InputColours(**{name: options.pop(name) for name in COLOURS if name in options})
+    content = read_regular(spec.file, "network")
+    network = RuntimeNetwork(spec.file, content, 1)
+    return SaliencyNetwork(network, sha256(content).hexdigest(), colours=colours, **options)
+
+
+def _open_point(spec: Spec, point: EntryPoint) -> ObjectnessSource:
+    """Return the source that an entry point's callable makes."""
+    _check_bare(spec)
+    make = point.load()
+    try:
+        signature(make).bind()
+    except TypeError as error:
+        raise OptionError(f"{point.name} must be made without arguments: {error}.") from None
+    source = make()
+    if not isinstance(source, ObjectnessSource):
+        raise InputError(
+            f"objectness {point.name!r} must have methods describe and regions, got {type(source).__name__}."
+        )
+    return source
+
+
+OPENERS: Mapping[str, Callable[[Spec], ObjectnessSource | None]] = {
+    NONE: _open_none,
+    KIND: open_u2netp,
+    ONNX: _open_network,
+}
+"""The names that are known besides entry points."""

