@@ -121,7 +121,7 @@ class MapReading:
 def check_map_shape(name: str, shape: Sequence[Any]) -> None:
     """Raise DataError unless an output's shape is that of one map; a free dimension is a name or None."""
     sides = [side if isinstance(side, int) else None for side in shape]
-    if not 2 <= len(sides) <= 4 or 0 in sides or any(side not in (1, None) for side in sides[:-2]):
+    if not 3 <= len(sides) <= 4 or 0 in sides or any(side not in (1, None) for side in sides[:-2]):
         raise DataError(
             f"output {name!r} of the network must be one map of shape (1, 1, rows, columns), got {tuple(shape)}; "
             "output=NAME names another."

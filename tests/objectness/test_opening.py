@@ -1,0 +1,219 @@
+"""Sources of objectness by name, and sources of one's own."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from lapsvm.errors import InputError, NotFiniteError, OptionError, ShapeError
+from lapsvm.objectness import open_objectness, opening, picture_objectness
+from lapsvm.testing.objectness import ObjectnessLaws
+
+PICTURE = np.zeros((20, 30, 3), np.uint8)
+
+
+class Centre:
+    """One region, the middle third of the picture's sides, without a map."""
+
+    def describe(self):
+        return {"kind": "centre", "share": 1 / 3}
+
+    def regions(self, pixels):
+        height, width = pixels.shape[:2]
+        return np.array([[width / 3, height / 3, width * 2 / 3, height * 2 / 3]])
+
+
+class Returns:
+    """A source that returns what it is given."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def describe(self):
+        return {}
+
+    def regions(self, pixels):
+        return self.found
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Have entry points of the group be those that a test names."""
+
+    def register(**makers):
+        points = [SimpleNamespace(name=name, load=lambda make=make: make) for name, make in makers.items()]
+        monkeypatch.setattr(opening, "entry_points", lambda group: points if group == "lapsvm.objectness" else [])
+
+    return register
+
+
+class TestSourceOfOnesOwn(ObjectnessLaws):
+    def make(self):
+        return Centre()
+
+
+def test_none_is_no_source():
+    assert open_objectness("none") is None
+
+
+def test_a_source_of_ones_own_is_found(registered):
+    registered(centre=Centre)
+    source = open_objectness("centre", device="cpu")
+    assert isinstance(source, Centre)
+    assert picture_objectness(source, PICTURE, [[10, 20 / 3, 20, 40 / 3], [0, 0, 5, 5]]).tolist() == [1, 0]
+
+
+def test_names_that_are_known_come_first(registered):
+    registered(none=Centre, u2netp=Centre)
+    assert open_objectness("none") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["u2net", "", "None", "centr", "normal", "normal?k=3", "auto?size=3", ":none", "onnx-2:a"]
+)
+def test_an_unknown_name_is_refused_with_those_that_are_known(registered, text):
+    registered(centre=Centre, other=Centre)
+    with pytest.raises(
+        OptionError, match=r"^objectness '.*' is not known; choose from none, u2netp, onnx, centre, other\.$"
+    ):
+        open_objectness(text)
+
+
+def test_auto_is_resolved_by_runs():
+    with pytest.raises(OptionError, match=r"objectness 'auto' must be resolved by a run; name a source, or none\."):
+        open_objectness("auto")
+
+
+@pytest.mark.parametrize("text", [None, 3, b"none", ["none"]])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(InputError, match="objectness must be named by a text, got"):
+        open_objectness(text)
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(OptionError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
+        open_objectness("none", device="tpu")
+
+
+@pytest.mark.parametrize("text", ["centre?size=3", "centre:file", "none?size=3", "none:file", "centre:"])
+def test_a_name_alone_takes_no_options(registered, text):
+    registered(centre=Centre)
+    with pytest.raises(OptionError, match=f"^objectness '{text[:4]}.*': {text[:4]}.* takes no file and no options"):
+        open_objectness(text)
+
+
+def test_a_maker_that_needs_arguments_is_refused(registered):
+    registered(mine=lambda size: Centre())
+    with pytest.raises(OptionError, match="objectness 'mine': mine must be made without arguments: missing a required"):
+        open_objectness("mine")
+
+
+def test_an_error_inside_a_maker_is_the_makers(registered):
+    def make():
+        raise TypeError("inside")
+
+    registered(mine=make)
+    with pytest.raises(TypeError, match="inside"):
+        open_objectness("mine")
+
+
+@pytest.mark.parametrize("made", [None, 3, SimpleNamespace(regions=len), SimpleNamespace(describe=len)])
+def test_what_is_no_source_is_refused(registered, made):
+    registered(mine=lambda: made)
+    with pytest.raises(InputError, match="objectness 'mine' must have methods describe and regions, got"):
+        open_objectness("mine")
+
+
+@pytest.mark.parametrize(
+    ("found", "error"),
+    [
+        ([[0, 0, 5]], ShapeError),
+        ([[0, 0, np.nan, 5]], NotFiniteError),
+        (None, InputError),
+        ("text", InputError),
+    ],
+)
+def test_regions_of_a_source_are_checked(found, error):
+    with pytest.raises(error, match="regions must"):
+        picture_objectness(Returns(found), PICTURE, [[0, 0, 5, 5]])
+
+
+def test_a_source_may_find_nothing():
+    assert picture_objectness(Returns([]), PICTURE, [[0, 0, 5, 5]]).tolist() == [0]
+    assert picture_objectness(Returns([[0, 0, 5, 5]]), PICTURE, []).shape == (0,)
+
+
+BROKEN = {
+    "test_it_is_a_source": [SimpleNamespace(regions=len)],
+    "test_its_description_is_plain_json_without_paths_and_does_not_change": [
+        {"description": {"file": "/home/me/net.onnx"}},
+        {"description": {"files": [{"C:\\net.onnx": 1}]}},
+        {"description": {"size": (3, 3)}},
+        {"description": {"size": np.float32(3)}},
+    ],
+    "test_regions_are_boxes_inside_the_picture": [
+        {"boxes": [[0, 0, 9999, 1]]},
+        {"boxes": [[-1, 0, 1, 1]]},
+        {"boxes": [[0, 0, np.nan, 1]]},
+        {"boxes": [[0, 0, 0, 1]]},
+    ],
+    "test_a_map_covers_the_picture_with_numbers_from_0_to_1": [
+        {"cells": np.zeros((3, 3))},
+        {"cells": np.full((3, 3), np.nan, np.float32)},
+        {"cells": np.full((3, 3), 1.5, np.float32)},
+        {"cells": np.zeros((1, 3, 3), np.float32)},
+        {"cells": np.zeros((0, 3), np.float32)},
+    ],
+}
+
+
+class Broken:
+    """A source with one fault."""
+
+    def __init__(self, description=None, boxes=(), cells=None):
+        self.description, self.boxes, self.cells = description or {}, boxes, cells
+
+    def describe(self):
+        return self.description
+
+    def regions(self, pixels):
+        return np.array(self.boxes, dtype=np.float64).reshape(-1, 4)
+
+    def map(self, pixels):
+        return self.cells
+
+
+@pytest.mark.parametrize(("law", "fault"), [(law, fault) for law, faults in BROKEN.items() for fault in faults])
+def test_the_laws_find_faults(law, fault):
+    laws = ObjectnessLaws()
+    laws.make = lambda: Broken(**fault) if isinstance(fault, dict) else fault
+    with pytest.raises((AssertionError, TypeError)):
+        getattr(laws, law)()
+
+
+def drifting():
+    """A source whose regions change from call to call."""
+    rng = np.random.default_rng(0)
+    source = Centre()
+    source.regions = lambda pixels: rng.random((1, 2)).repeat(2, axis=0).reshape(1, 4) / 9 + [[0, 0, 0.5, 0.5]]
+    return source
+
+
+def painting():
+    """A source that changes the picture."""
+    source = Centre()
+
+    def regions(pixels):
+        pixels[0, 0] = 1
+        return np.empty((0, 4))
+
+    source.regions = regions
+    return source
+
+
+@pytest.mark.parametrize("make", [drifting, painting])
+def test_the_laws_find_sources_that_drift_or_paint(make):
+    laws, source = ObjectnessLaws(), make()
+    laws.make = lambda: source
+    with pytest.raises((AssertionError, ValueError)):
+        laws.test_a_picture_has_the_same_regions_each_time_and_is_not_changed()
