@@ -32,6 +32,7 @@ from lapsvm.evaluation import read_results
 from lapsvm.features import open_external, open_extractor, read_header
 from lapsvm.files import LARGEST, check_regular, is_named, open_regular, read_regular, write_atomically
 from lapsvm.model_files import stored_format
+from lapsvm.objectness import open_objectness
 from lapsvm.voc_files import read_objects
 
 
@@ -106,6 +107,7 @@ def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path, name):
         ("windows/a.mat", lambda path: open_external(path.parent), MissingError),
         ("windows/boxes.npy", lambda path: open_external(path.parent, "npy"), MissingError),
         ("a.onnx", lambda path: open_extractor(f"onnx:{path}"), MissingError),
+        ("a.onnx", lambda path: open_objectness(f"onnx:{path}"), MissingError),
     ],
 )
 def test_no_reader_waits_for_a_pipe(pipe, name, read, kind):
