@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from lapsvm.boxes import as_boxes
 from lapsvm.errors import InputError, NotFiniteError, ShapeError
 
 TENSORS = ("boxes", "features", "offsets", "sizes")
+OBJECTNESS = "objectness"
+"""The name of a tensor that a shard may have, and of the key of its provenance that says what measured it."""
 FEATURE_TYPES = ("float16", "float32", "bfloat16")
 
 
@@ -31,6 +33,8 @@ class PictureWindows:
         `lapsvm.catalog.pixel_hash` of the picture.
     size : tuple of int
         Height and width in pixels.
+    objectness : array-like of shape (n,), from 0 to 1, or None
+        How much each window stands out; None, or NaN in all windows, if that was not measured.
     """
 
     image_id: str
@@ -38,6 +42,7 @@ class PictureWindows:
     features: ArrayLike
     pixel_hash: str
     size: tuple[int, int]
+    objectness: ArrayLike | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +61,17 @@ class Shard:
         Height and width of each picture.
     provenance : dict
         How the shard was made; JSON without NaN, and without any path, time, host or run name.
+    objectness : ndarray of shape (n,), float32, or None
+        How much each window stands out, from 0 to 1; NaN in all windows of a picture that was not measured. None if no
+        picture was.
 
     Raises
     ------
     ShapeError
         If shapes or lengths do not fit.
     InputError
-        If a type is wrong, or the provenance is no JSON.
+        If a type is wrong, the provenance is no JSON, or an objectness is outside of 0 to 1 or NaN in some windows of a
+        picture alone.
     """
 
     image_ids: tuple[str, ...]
@@ -72,6 +81,7 @@ class Shard:
     pixel_hashes: tuple[str, ...]
     sizes: NDArray[np.int32]
     provenance: dict[str, Any]
+    objectness: Float32 | None = None
 
     def __post_init__(self) -> None:
         _check_ids(self.image_ids, self.pixel_hashes)
@@ -84,12 +94,22 @@ class Shard:
         _check_array("sizes", self.sizes, ("int32",), (m, 2))
         if self.offsets[0] != 0 or self.offsets[-1] != n or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ShapeError(f"offsets must rise from 0 to the number of windows {n}, got {self.offsets.tolist()}.")
+        if self.objectness is not None:
+            self._check_objectness(self.objectness)
         object.__setattr__(self, "provenance", as_plain_json(self.provenance))
+
+    def _check_objectness(self, objectness: Float32) -> None:
+        _check_array(OBJECTNESS, objectness, ("float32",), (len(self.features),))
+        if np.isnan(objectness).all():
+            raise InputError("objectness of a shard must be measured in a picture or more, got NaN alone.")
+        for image_id, start, stop in zip(self.image_ids, self.offsets, self.offsets[1:], strict=False):
+            _check_measured(image_id, objectness[start:stop])
 
     @property
     def tensors(self) -> dict[str, Array]:
         """The arrays as they are stored, by name: contiguous, with the least significant byte first."""
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in TENSORS}
+        names = TENSORS if self.objectness is None else (*TENSORS, OBJECTNESS)
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in names}
         return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
     def pictures(self) -> Iterator[PictureWindows]:
@@ -98,7 +118,13 @@ class Shard:
         rows = zip(self.image_ids, self.pixel_hashes, self.sizes.tolist(), bounds, strict=True)
         for image_id, digest, (height, width), (start, stop) in rows:
             boxes, features = self.boxes[start:stop], self.features[start:stop]
-            yield PictureWindows(image_id, boxes, features, digest, (height, width))
+            measured = self._measured(slice(start, stop))
+            yield PictureWindows(image_id, boxes, features, digest, (height, width), objectness=measured)
+
+    def _measured(self, windows: slice) -> Float32 | None:
+        """Return the objectness of a picture's windows; None if it was not measured, or has none."""
+        numbers = None if self.objectness is None else self.objectness[windows]
+        return None if numbers is None or np.isnan(numbers).all() else numbers
 
 
 @dataclass(frozen=True)
@@ -116,6 +142,8 @@ class ShardHeader:
         "float16", "float32" or "bfloat16", the type in which features are stored.
     offset : int
         First byte of the features in the file.
+    has_objectness : bool
+        Whether the objectness of some picture's windows is stored.
     """
 
     path: Path
@@ -127,6 +155,7 @@ class ShardHeader:
     dim: int
     dtype: str
     offset: int
+    has_objectness: bool
 
 
 def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any], dtype: str = "float16") -> Shard:
@@ -136,6 +165,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     ----------
     pictures : sequence of PictureWindows, at least one
     provenance : dict
+        Its key "objectness" is left out if no picture has any.
     dtype : "float16", "float32" or "bfloat16"
         Type in which features are stored.
 
@@ -148,7 +178,9 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     NotFiniteError
         If a feature is NaN or infinite, or does not fit the type (float16: above 65504); the picture is named.
     ShapeError
-        If a picture has another number of features than boxes, or of columns than the first picture.
+        If a picture has another number of features or objectness than of boxes, or of columns than the first picture.
+    InputError
+        If an objectness is outside of 0 to 1, or is NaN in some windows of a picture alone.
     OptionError
         If there is no such `dtype`.
     """
@@ -165,6 +197,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
     stored = np.empty((offsets[-1], features[0].shape[1]), named_type(dtype))
     for picture, part, start, stop in zip(pictures, features, offsets, offsets[1:], strict=False):
         _store(picture.image_id, part, dtype, stored[start:stop])
+    objectness = _joined_objectness(pictures, offsets)
     return Shard(
         image_ids=tuple(picture.image_id for picture in pictures),
         boxes=np.concatenate(boxes),
@@ -172,7 +205,8 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
         offsets=offsets,
         pixel_hashes=tuple(picture.pixel_hash for picture in pictures),
         sizes=np.array([picture.size for picture in pictures], dtype=np.int32),
-        provenance=provenance,
+        provenance={key: value for key, value in provenance.items() if key != OBJECTNESS or objectness is not None},
+        objectness=objectness,
     )
 
 
@@ -204,6 +238,32 @@ def _as_rows(picture: PictureWindows) -> Array:
     if features.ndim != 2:
         raise ShapeError(f"features of picture {picture.image_id} must have 2 dimensions, got shape {features.shape}.")
     return features
+
+
+def _joined_objectness(pictures: Sequence[PictureWindows], offsets: NDArray[np.int64]) -> Float32 | None:
+    """Return the objectness of all windows, NaN where a picture was not measured; None if none was."""
+    joined = np.full(offsets[-1], np.nan, np.float32)
+    for picture, start, stop in zip(pictures, offsets, offsets[1:], strict=False):
+        if picture.objectness is None:
+            continue
+        numbers = as_numbers(f"objectness of picture {picture.image_id}", picture.objectness)
+        if numbers.shape != (stop - start,):
+            rule = f"picture {picture.image_id} must have objectness of shape ({stop - start},)"
+            raise ShapeError(f"{rule}, got {numbers.shape}.")
+        _check_measured(picture.image_id, numbers)
+        joined[start:stop] = numbers
+    return None if np.isnan(joined).all() else joined
+
+
+def _check_measured(image_id: str, numbers: Array) -> None:
+    """Raise InputError unless the windows of a picture all have an objectness from 0 to 1, or all NaN."""
+    missing = np.isnan(numbers)
+    if missing.any() and not missing.all():
+        got = f"got NaN in {missing.sum():,} of {len(numbers):,}"
+        raise InputError(f"objectness of picture {image_id} must be a number in all of its windows or in none, {got}.")
+    outside = numbers[~missing & ~((numbers >= 0) & (numbers <= 1))]
+    if len(outside):
+        raise InputError(f"objectness of picture {image_id} must be from 0 to 1, got {outside[0]:g}.")
 
 
 def _store(image_id: str, features: Array, dtype: str, out: Array) -> None:

@@ -1,8 +1,8 @@
 """Shards: the windows and features of consecutive pictures in one ``.safetensors`` file.
 
-A file holds the tensors ``boxes``, ``features``, ``offsets`` and ``sizes``, and ONE metadata key whose value is JSON
-with sorted keys, because safetensors writes several keys in random order: the ids, the pictures' hashes, the
-provenance, and a checksum of everything. Equal content gives equal bytes.
+A file holds the tensors ``boxes``, ``features``, ``offsets`` and ``sizes``, and ``objectness`` if that was measured.
+ONE metadata key has JSON with sorted keys as its value, because safetensors writes several keys in random order: the
+ids, the pictures' hashes, the provenance, and a checksum of everything. Equal content gives equal bytes.
 """
 
 import json
@@ -19,12 +19,13 @@ from lapsvm._ext import bags as _bags
 from lapsvm.arrays import Array, check_finite
 from lapsvm.bfloat16 import BFLOAT16, type_name, widened
 from lapsvm.errors import InputError, ShardError
-from lapsvm.features.shards.shard import Shard, ShardHeader, to_json
+from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, to_json
 from lapsvm.files import NOT_PARSED, check_regular, write_atomically
 
 METADATA_KEY = "lapsvm"
 FORMAT = "lapsvm shard 1"
 _TENSORS = {"boxes": ("F32",), "features": ("F16", "F32", "BF16"), "offsets": ("I64",), "sizes": ("I32",)}
+_OPTIONAL = {OBJECTNESS: ("F32",)}
 _NUMPY_TYPES: dict[str, Any] = {"I64": "<i8", "F32": "<f4", "I32": "<i4", "BF16": BFLOAT16, "F16": "<f2"}
 _TYPES = [np.dtype(kind) for kind in _NUMPY_TYPES.values()]  # in the order that safetensors writes them
 
@@ -138,7 +139,8 @@ def read_header(path: str | Path) -> ShardHeader:
     """
     path = Path(path)
     fields = _read_fields(path)
-    layout = _layout(path)["features"]
+    tensors = _layout(path)
+    layout = tensors["features"]
     return ShardHeader(
         path=path,
         image_ids=tuple(fields["image_ids"]),
@@ -149,6 +151,7 @@ def read_header(path: str | Path) -> ShardHeader:
         dim=layout["shape"][1],
         dtype=type_name(_NUMPY_TYPES[layout["dtype"]]),
         offset=layout["bytes"].start,
+        has_objectness=OBJECTNESS in tensors,
     )
 
 
@@ -189,10 +192,11 @@ def _layout(path: Path) -> dict[str, Any]:
         length = int.from_bytes(file.read(8), "little")
         layout: dict[str, Any] = json.loads(file.read(length))
     layout.pop("__metadata__")
-    for name, types in _TENSORS.items():
-        if name not in layout or layout[name]["dtype"] not in types:
+    known = _TENSORS | _OPTIONAL
+    for name in _TENSORS | layout:
+        if name in known and layout.get(name, {}).get("dtype") not in known[name]:
             raise ShardError(f"shard {path} is damaged: its {name} are missing or of another type.")
-    if set(layout) != set(_TENSORS) or len(layout["features"]["shape"]) != 2:
+    if not layout.keys() <= known.keys() or len(layout["features"]["shape"]) != 2:
         raise ShardError(f"shard {path} is damaged: it holds other tensors than a shard's.")
     for tensor in layout.values():
         tensor["bytes"] = slice(*(8 + length + offset for offset in tensor["data_offsets"]))

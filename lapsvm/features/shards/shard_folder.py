@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lapsvm.errors import MissingError, SettingsError, ShardError
-from lapsvm.features.shards.shard import Shard, ShardHeader, as_plain_json
+from lapsvm.features.shards.shard import OBJECTNESS, Shard, ShardHeader, as_plain_json
 from lapsvm.features.shards.shard_file import read_header, read_shard
 
 SUFFIX = ".safetensors"
@@ -64,8 +64,27 @@ class ShardSet:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The settings of the shards, without those that are only recorded."""
-        return _matching(self.headers[0].provenance)
+        """The settings of the shards, without those that are only recorded and the source of objectness."""
+        return _matching(_of_features(self.headers[0].provenance))
+
+    @property
+    def objectness(self) -> dict[str, Any] | None:
+        """What measured the objectness of windows; None if there is none.
+
+        Raises
+        ------
+        SettingsError
+            If shards have that of different sources: a command that measures it again was interrupted.
+        """
+        measured = [header for header in self.headers if header.has_objectness]
+        sources = [header.provenance.get(OBJECTNESS, {}) for header in measured]
+        for header, source in zip(measured, sources, strict=True):
+            if difference := settings_difference(source, sources[0]):
+                raise SettingsError(
+                    f"shard {header.path} has objectness measured with {difference} as in {measured[0].path.name}; "
+                    "run lapsvm extract again to have all of it measured by one source."
+                )
+        return sources[0] if sources else None
 
     def read(self, index: int, *, mapped: bool = True, verify: bool = False) -> Shard:
         """Return shard `index`, by default as views of its file (see `read_shard`)."""
@@ -124,7 +143,8 @@ def open_shards(folder: str | Path) -> ShardSet:
 def check_settings(header: ShardHeader, wanted: Mapping[str, Any], advice: str = "") -> None:
     """Raise SettingsError if a shard was made with other settings than `wanted`.
 
-    Values below a key "runtime", "left_out" or "imported", at any depth, are only recorded and may differ.
+    Values below a key "runtime", "left_out" or "imported", at any depth, are only recorded and may differ; so may what
+    measured the objectness of windows, which decides no feature.
 
     Parameters
     ----------
@@ -139,7 +159,7 @@ def check_settings(header: ShardHeader, wanted: Mapping[str, Any], advice: str =
     SettingsError
         With the dotted keys of at most three settings that differ, and both values of each.
     """
-    difference = settings_difference(header.provenance, wanted)
+    difference = settings_difference(_of_features(header.provenance), _of_features(wanted))
     if difference:
         raise SettingsError(f"shard {header.path} was made with {difference}{advice and '; '}{advice}.")
 
@@ -163,6 +183,11 @@ def settings_difference(made_with: Mapping[str, Any], wanted: Mapping[str, Any])
     differing = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
     parts = [f"{key} {_shown(there, key)} instead of {_shown(here, key)}" for key in differing[:_SHOWN]]
     return ", ".join(parts) + (f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else "")
+
+
+def _of_features(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the provenance of a shard without the source of its objectness."""
+    return {key: value for key, value in provenance.items() if key != OBJECTNESS}
 
 
 def _matching(settings: Mapping[str, Any]) -> dict[str, Any]:
