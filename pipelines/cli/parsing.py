@@ -90,6 +90,8 @@ def _parsed(option: Option, value: Any) -> Any:
         return tuple(_item(option, item) for item in split_names(option.title, value))
     if option.name == "extractor":
         return tuple(_with_absolute_paths(text) for text in value)
+    if option.name == "objectness":
+        return _with_absolute_file(value)
     if option.kind is Path:
         return tuple(str(Path(path).resolve()) for path in value) if option.several else _absolute(value)
     return value
@@ -110,6 +112,15 @@ def _with_absolute_paths(extractor: str) -> str:
         if file and Path(file).is_file():
             extractor = extractor.replace(before + file, before + str(Path(file).resolve()), 1)
     return extractor
+
+
+def _with_absolute_file(source: str) -> str:
+    """Return the text of a source of objectness, KIND:FILE or KIND:FILE?OPTIONS, with the absolute path of its file."""
+    kind, colon, rest = source.partition(":")
+    file, mark, options = rest.rpartition("?") if "?" in rest else (rest, "", "")
+    if not (file and Path(file).is_file()):
+        return source
+    return f"{kind}{colon}{Path(file).resolve()}{mark}{options}"
 
 
 def split_names(title: str, text: str, known: Collection[str] = ()) -> list[str]:

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lapsvm.arrays import Array, Float64
+from lapsvm.arrays import Array, Float32, Float64
 from lapsvm.bags import Bags
 from lapsvm.bfloat16 import as_float32, narrowed
-from lapsvm.features import BlockNorms, ShardSet, block_scales
+from lapsvm.features import BlockNorms, Shard, ShardSet, block_scales
 
 from ..run.context import RunContext
 from ..run.progress import Bar
@@ -126,3 +126,18 @@ class _NormsWithBar(BlockNorms):
 def window_boxes(shards: ShardSet) -> Float64:
     """Return the boxes (n_windows, 4) of the pictures of shards, one after another; features are not read."""
     return np.concatenate([shard.boxes for shard in shards]).astype(np.float64)
+
+
+def window_objectness_of(shards: ShardSet) -> Float32 | None:
+    """Return how much the windows (n_windows,) of shards stand out, from 0 to 1; None if no picture was measured.
+
+    Pictures that were not measured have NaN. Raises SettingsError if two sources measured the shards.
+    """
+    if shards.objectness is None:
+        return None
+    columns = (_window_objectness(shard) for shard in shards)
+    return np.concatenate(list(columns))
+
+
+def _window_objectness(shard: Shard) -> Float32:
+    return np.full(len(shard.boxes), np.nan, np.float32) if shard.objectness is None else shard.objectness

@@ -1,7 +1,7 @@
 """The data set of a run: its pictures, their labels, and the classes that can be learned."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -135,6 +135,19 @@ def count_labels(records: Sequence[ImageRecord]) -> tuple[Counter[str], Counter[
     for key, classes in shared.items():
         negative.update(dict.fromkeys(classes, pictures[key]))
     return positive, negative
+
+
+def positive_pictures(records: Sequence[ImageRecord], classes: Collection[str]) -> frozenset[str]:
+    """Return the ids of the pictures that are labelled with a class or more, in time linear in the stored labels."""
+    names = frozenset(classes)
+    return frozenset(record.id for record in records if not names.isdisjoint(_present(record.labels)))
+
+
+def _present(labels: Mapping[str, int]) -> Iterable[str]:
+    """Return the classes that a picture is labelled with."""
+    if isinstance(labels, PresentClasses):
+        return labels.positive
+    return [name for name, value in labels.items() if value == 1]
 
 
 def label_vector(records: Sequence[ImageRecord], class_name: str) -> Labels:

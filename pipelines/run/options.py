@@ -82,6 +82,8 @@ OPTIONS: tuple[Option, ...] = (
         Option("boxes_name", "--boxes-name", str, "The name of the array of boxes.", "windows.source.boxes_name"),
         Option("features_name", "--features-name", str, "The name of the array of features.",
                "windows.source.features_name", verbs="import"),
+        Option("objectness_name", SET, str, "The name of the array of objectness.", "windows.source.objectness_name",
+               verbs="import"),
         Option("clip", "--clip/--no-clip", bool, "Cut boxes that reach out of the picture.", "windows.source.clip"),
         Option("drop_equal", "--drop-equal-boxes/--keep-equal-boxes", bool,
                "Leave out boxes that equal an annotated object's.", "windows.source.drop_equal", verbs="import"),
@@ -103,6 +105,12 @@ OPTIONS: tuple[Option, ...] = (
         Option("shards_from", "--shards-from", Path, "A run whose shards are copied where they fit."),
         Option("dtype", SET, str, "The type of stored features.", "features.dtype", rule=DTYPES,
                verbs="run extract import"),
+    ),
+    *_panel(
+        "Objectness", BEGIN,
+        Option("objectness", "--objectness", str, "What measures how much windows stand out, in positive pictures: "
+               "auto, none, u2netp, onnx:FILE or a source of your own. Where a run begins the default is auto: u2netp "
+               "with a network, refinement and the extra photos, else none.", "objectness.source", main="*"),
     ),
     *_panel(
         "Training", FIT,

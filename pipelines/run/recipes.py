@@ -1,9 +1,10 @@
 """Recipes: settings that belong together, by name or from a file, and what ``auto`` becomes.
 
-``--extractor auto`` and ``--recipe auto`` are the default where a run begins. A run folder records what they became,
-and later stages keep to that.
+``--extractor auto``, ``--recipe auto`` and ``--objectness auto`` are the default where a run begins. A run folder
+records what they became, and later stages keep to that.
 """
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from lapsvm.errors import MissingError, OptionError
 from lapsvm.features.extractors.efficientnet import KIND, photos_installed
 from lapsvm.features.extractors.efficientnet.extractor import INSTALL
 from lapsvm.features.extractors.specs import parse_spec
+from lapsvm.objectness import saliency_installed
 
 from .folder import RunFolder
-from .settings import IMPORTED, Settings
+from .settings import IMPORTED, NO_SOURCE, Settings
 
 BEST: dict[str, Any] = {
     "windows.method": "mixed",
@@ -45,6 +47,14 @@ HOG = "hog"
 EXTRACTORS = "features.extractors"
 WITHOUT_NETWORK = f"extractor: hog, which is weak on photographs; for the features of a network: {INSTALL}"
 
+OBJECTNESS = "objectness.source"
+SALIENCY = "u2netp"
+LAST_PYTHON = (3, 12)  # that the package with the saliency network is made for
+WITHOUT_SALIENCY = f"objectness: none; for a network that marks what stands out, which refinement uses: {INSTALL}"
+NO_PACKAGE = (
+    "objectness: none, because no package brings a saliency network to this Python; refinement uses one from a file: "
+    "--objectness onnx:FILE"
+)
 
 FOR_IMPORTED = (
     "recipe: plain; imported features take the parts of best that need no network (training, refinement, detection): "
@@ -108,7 +118,19 @@ def resolved(options: Mapping[str, Any], stage: str, given: Mapping[str, Any]) -
         line = line or (FOR_IMPORTED if stored.windows.method == IMPORTED else "")
         used = values.get(EXTRACTORS) or stored.features.extractors
         values = {**recipe_values("best" if from_network(used) else "plain"), **values}
+    if values.get(OBJECTNESS, AUTO if begins else NO_SOURCE) == AUTO:
+        values[OBJECTNESS], advice = _automatic_objectness(run.settings().with_values(values))
+        line = line or advice
     return values, line
+
+
+def _automatic_objectness(settings: Settings) -> tuple[str, str]:
+    """Return what ``--objectness auto`` becomes beside other settings, and a line if a package alone is missing."""
+    if not (settings.refine.rounds and from_network(settings.features.extractors)):
+        return NO_SOURCE, ""
+    if saliency_installed():
+        return SALIENCY, ""
+    return NO_SOURCE, NO_PACKAGE if sys.version_info[:2] > LAST_PYTHON else WITHOUT_SALIENCY
 
 
 def sizes_are_open(given: Mapping[str, Any], values: Mapping[str, Any]) -> bool:

@@ -22,6 +22,8 @@ INITS = ("mean", "whole_image", "random")
 DTYPES = ("float16", "float32", "bfloat16")
 FILE, IMPORTED = "file", "imported"  # sources of windows that are no methods: files of other programs
 
+NO_SOURCE = "none"  # of objectness
+
 
 @dataclass(frozen=True)
 class DataSettings:
@@ -56,6 +58,7 @@ class SourceSettings:
     edges: str = ""
     boxes_name: str = ""
     features_name: str = ""
+    objectness_name: str = ""
     clip: bool = False
     drop_equal: bool = False
 
@@ -86,6 +89,13 @@ class FeatureSettings:
     def networks(self) -> NetworkSettings:
         """The settings for all networks."""
         return NetworkSettings(self.contrast, self.beside, self.sizes)
+
+
+@dataclass(frozen=True)
+class ObjectnessSettings:
+    """How much windows stand out, whatever their class; ``source`` says what measures it, see `lapsvm.objectness`."""
+
+    source: str = NO_SOURCE
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,7 @@ class Settings:
     data: DataSettings = field(default_factory=DataSettings)
     windows: WindowSettings = field(default_factory=WindowSettings)
     features: FeatureSettings = field(default_factory=FeatureSettings)
+    objectness: ObjectnessSettings = field(default_factory=ObjectnessSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     refine: RefineSettings = field(default_factory=RefineSettings)
     detect: DetectSettings = field(default_factory=DetectSettings)

@@ -1,11 +1,12 @@
 """Extraction on a cluster: each worker makes whole shards, from the pictures to the file.
 
-Workers see the same folders under the same paths. A worker opens the extractor once and checks that it describes itself
-as ours does.
+Workers see the same folders under the same paths. A worker opens the extractor, and the source of objectness, once and
+checks that it describes itself as ours does.
 """
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,25 +20,33 @@ from lapsvm.cluster import Cluster, this_worker
 from lapsvm.errors import LapsvmError, SettingsError, ShardError
 from lapsvm.features import Extractor, Projected, load_projection, settings_difference
 from lapsvm.features.extractors.extractor import open_sized_extractor
+from lapsvm.objectness import ObjectnessSource, open_objectness
 
 from ..run.context import RunContext
-from ..run.settings import FeatureSettings, Settings
+from ..run.settings import FeatureSettings, ObjectnessSettings, Settings
 from .extraction import SetExtraction
 from .jobs import Picture, ShardJobs, count_windows
+from .objectness import NO_OBJECTNESS, ObjectnessRequest, measure_stored
 from .placement import ShardJob
-from .prefetch import PREFETCHED, prefetched
+from .prefetch import PREFETCHED, Result, prefetched
 
 _OPENING = Lock()
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """A shard for a worker to make; `projection` is a file, if features are projected."""
+    """A shard for a worker to make, or to add objectness to.
+
+    `projection` is a file, if features are projected. `objectness` describes the source of objectness, and `measured`
+    are the pictures that it measures.
+    """
 
     settings: Settings
     device: str
     projection: Path | None
     provenance: dict[str, Any]
+    objectness: dict[str, Any]
+    measured: AbstractSet[str]
     path: Path
     records: tuple[ImageRecord, ...]
 
@@ -52,13 +61,9 @@ def extract_on_cluster(
     """
     n_pictures = sum(len(records) for _, records in jobs)
     counts |= {"nothing_to_do": not jobs, "pictures": n_pictures, "windows": 0}
-    projection = context.run.projection.absolute() if context.settings.features.pca else None
-    common = (context.settings, context.device, projection, shards.provenance)
-    tasks = [ShardTask(*common, path.absolute(), tuple(records)) for path, records in jobs]
-    n_started = PREFETCHED * sum(cluster.workers().values())
     with (
         context.reporter.bar(title, n_pictures, "pictures") as bar,
-        closing(prefetched(cluster, make_shard, tasks, n_started)) as results,
+        closing(_results(cluster, make_shard, _tasks(context, shards, jobs))) as results,
     ):
         for task, (worker, n_windows) in results:
             if n_windows and not task.path.is_file():  # without windows, all of its pictures are left out
@@ -70,22 +75,88 @@ def extract_on_cluster(
             bar.step(len(task.records), windows=n_windows)
 
 
+def measure_on_cluster(context: RunContext, cluster: Cluster, shards: ShardJobs[Picture], title: str) -> None:
+    """Measure the objectness that some shards of one set lack on the cluster.
+
+    Raises SettingsError if a worker's source of objectness differs.
+    """
+    tasks = _tasks(context, shards, shards.unmeasured)
+    with (
+        context.reporter.bar(title, len(tasks), "shards") as bar,
+        closing(_results(cluster, measure_shard, tasks)) as results,
+    ):
+        for _ in results:
+            bar.step()
+
+
+def _tasks(context: RunContext, shards: ShardJobs[Picture], jobs: Sequence[ShardJob]) -> list[ShardTask]:
+    """Return the tasks of some shards."""
+    projection = context.run.projection.absolute() if context.settings.features.pca else None
+    common = (context.settings, context.device, projection, shards.provenance, shards.objectness.description)
+    wanted = [frozenset(record.id for record in records if shards.objectness.wants(record.id)) for _, records in jobs]
+    return [
+        ShardTask(*common, measured, path.absolute(), tuple(records))
+        for (path, records), measured in zip(jobs, wanted, strict=True)
+    ]
+
+
+def _results(
+    cluster: Cluster, work: Callable[[ShardTask], Result], tasks: Sequence[ShardTask]
+) -> Generator[tuple[ShardTask, Result], None, None]:
+    """Return the tasks with their results."""
+    return prefetched(cluster, work, tasks, PREFETCHED * sum(cluster.workers().values()))
+
+
 def make_shard(task: ShardTask) -> tuple[str, int]:
     """Make a shard in a worker; return the worker's address and the number of windows."""
-    worker, _ = this_worker()
-    try:
+    with _in_worker() as worker:
         with _OPENING:
             extractor = _extractor(task.settings.features, task.device, task.projection)
-        shards = SetExtraction(task.path.parent, task.records, task.settings, extractor)
+        request = _request(task)
+        shards = SetExtraction(task.path.parent, task.records, task.settings, extractor, objectness=request)
         if difference := settings_difference(shards.provenance, task.provenance):
             raise SettingsError(f"it would make shards with {difference}.")
         threadpool_limits(1)  # for the rest of the process: other tasks may run at the same time
         measured = [shards.measure(record) for record in task.records]
         if any(picture is not None for picture in measured):
             shards.store(task.path, task.records, measured)
+    return worker, count_windows(measured)
+
+
+def measure_shard(task: ShardTask) -> str:
+    """Add objectness to a shard in a worker; return the worker's address."""
+    with _in_worker() as worker:
+        request = _request(task)
+        threadpool_limits(1)
+        measure_stored(task.path, task.records, request, task.settings.data.skip_bad)
+    return worker
+
+
+@contextmanager
+def _in_worker() -> Iterator[str]:
+    """Yield the worker's address; an expected failure names it."""
+    worker, _ = this_worker()
+    try:
+        yield worker
     except LapsvmError as error:
         raise type(error)(f"worker {worker}: {error}") from None
-    return worker, count_windows(measured)
+
+
+def _request(task: ShardTask) -> ObjectnessRequest:
+    """Return the request of a task; SettingsError if the source is another one here."""
+    if not task.measured and not task.objectness:
+        return NO_OBJECTNESS
+    with _OPENING:
+        request = ObjectnessRequest(_source(task.settings.objectness, task.device), task.measured)
+    if difference := settings_difference(request.description, task.objectness):
+        raise SettingsError(f"it would measure objectness with {difference}.")
+    return request
+
+
+@lru_cache(maxsize=1)
+def _source(settings: ObjectnessSettings, device: str) -> ObjectnessSource | None:
+    """Return the source of objectness that the settings name, opened once."""
+    return open_objectness(settings.source, device=device)
 
 
 @lru_cache(maxsize=1)

@@ -116,7 +116,7 @@ def open_sources(settings: SourceSettings) -> Sources:
     """
     if not settings.files:
         raise OptionError("files with windows must be named: --proposals FILE with extract, or lapsvm import FILE.")
-    names = ArrayNames(settings.boxes_name, settings.features_name)
+    names = ArrayNames(settings.boxes_name, settings.features_name, settings.objectness_name)
     opened = tuple(open_external(path, settings.format, names) for path in settings.files)
     entries: dict[str, tuple[ExternalSource, str]] = {}
     for source in opened:

@@ -6,9 +6,11 @@ from typing import Any
 from lapsvm.features import ShardSet, open_shards, settings_difference
 
 from ..run.context import RunContext
+from ..run.dataset import positive_pictures
 from ..run.limits import unmet
-from ..run.settings import FILE, IMPORTED
+from ..run.settings import FILE, IMPORTED, NO_SOURCE
 from .extraction import chosen_provenance
+from .objectness import unmeasured_pictures
 from .windows import windows_provenance
 
 
@@ -34,7 +36,25 @@ def finished_shards(context: RunContext, stage: str, set_name: str) -> ShardSet:
         raise unmet(stage, f"shards of the pictures of set {set_name!r} alone", more, verb)
     if difference := settings_difference(*_comparable(context, set_name, shards)):
         raise unmet(stage, "shards by the run's settings", f"{folder} was made with {difference}", f"{verb} --redo")
+    if stage == "refine" and set_name == context.train_set:
+        _check_objectness(context, shards)
     return shards
+
+
+def _check_objectness(context: RunContext, shards: ShardSet) -> None:
+    """Raise StageError if positive pictures lack the objectness that the settings ask for, which refinement alone uses.
+
+    Those that cannot be read may lack it. Raises SettingsError if two sources measured it.
+    """
+    settings, train_set = context.settings, context.train_set
+    _ = shards.objectness
+    if settings.objectness.source == NO_SOURCE or settings.data.skip_bad:
+        return
+    positives = positive_pictures(context.data.records[train_set], context.data.classes)
+    lacking = [image_id for shard in shards for image_id in unmeasured_pictures(shard) if image_id in positives]
+    if lacking:
+        lacks = f"{context.run.shards(train_set)} lacks that of {len(lacking):,}, the first is {lacking[0]!r}"
+        raise unmet("refine", "the objectness of all positive pictures", lacks, "extract")
 
 
 def _comparable(context: RunContext, set_name: str, shards: ShardSet) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -24,7 +24,9 @@ from lapsvm.features.projection import first_halves
 from ..run.context import RunContext
 from ..run.progress import roughly
 from .extraction import KeptPictures, fair_sample, prepare_record
+from .objectness import ObjectnessRequest
 from .placement import IMAGES_PER_SHARD
+from .windows import pixels_unless_bad
 
 SAMPLE = 4
 """Pictures that are measured, after one that opens the extractor."""
@@ -88,6 +90,22 @@ def forecast(
             f"{size_text(free)} are free; take another --out, fewer --max-windows, or fewer features (--pca)."
         )
     return kept
+
+
+def forecast_objectness(context: RunContext, request: ObjectnessRequest, records: Sequence[ImageRecord]) -> None:
+    """Report how long the objectness of those pictures that the request wants will take, by one of them."""
+    wanted = [record for record in records if request.wants(record.id)]
+    if request.source is None or context.reporter.quiet or context.cluster is not None or len(wanted) <= FEW:
+        return
+    pixels = pixels_unless_bad(wanted[0], context.settings.data.skip_bad)
+    if pixels is None:
+        return
+    start = time.perf_counter()
+    request.source.regions(pixels)
+    seconds = (time.perf_counter() - start) * len(wanted) / context.threads
+    context.reporter.say(
+        f"before it starts, by 1 picture: about {roughly(seconds)} more for the objectness of {len(wanted):,} pictures"
+    )
 
 
 def projected_dim(extractor: Extractor, pca: float) -> int:

@@ -12,6 +12,7 @@ from lapsvm.bfloat16 import largest_number
 from lapsvm.catalog import ImageRecord, pixel_hash
 from lapsvm.errors import ExternalFileError, OptionError, SettingsError
 from lapsvm.features import ExternalWindows, PictureWindows, ShardHeader, open_shards
+from lapsvm.features.shards.shard import OBJECTNESS
 
 from ..run.context import RunContext
 from ..run.dataset import content_hash
@@ -55,9 +56,10 @@ class SetImport(ShardJobs[ImportedPicture]):
                 )
 
     def picture_provenance(self, pictures: Sequence[ImportedPicture]) -> dict[str, Any]:
-        """Return the hash of the imported content and the counts of rows left out."""
+        """Return the hash of the imported content, the counts of rows left out, and where objectness comes from."""
         content = content_hash(*(picture.content for picture in pictures))
-        return {"imported": {"content": content, **summed([picture.counts for picture in pictures])}}
+        imported = {"content": content, **summed([picture.counts for picture in pictures])}
+        return {"imported": imported, OBJECTNESS: {"kind": IMPORTED}}
 
     def measure(self, record: ImageRecord) -> ImportedPicture | None:
         """Return the windows that the files hold of a picture; None if the picture is left out."""
@@ -74,9 +76,11 @@ class SetImport(ShardJobs[ImportedPicture]):
         annotated = self.annotated.get(record.id, np.empty((0, 4)))
         used = converted(windows, convention, size, self.sources.settings.clip, annotated)
         features = _storable_features(windows, self.dtype)[used.rows]
+        numbers = None if windows.objectness is None else windows.objectness[used.rows]
         return ImportedPicture(
-            record.id, used.boxes, features, pixel_hash(pixels), size, windows.content_hash, used.counts
-        )
+            record.id, used.boxes, features, pixel_hash(pixels), size, windows.content_hash, used.counts,
+            objectness=numbers,
+        )  # fmt: skip
 
     def summary(self) -> Iterator[str]:
         """Yield sentences on the imported windows, and on windows equal to annotated boxes."""

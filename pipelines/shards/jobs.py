@@ -25,6 +25,7 @@ from lapsvm.files import write_atomically
 
 from ..run.context import RunContext
 from ..run.progress import Reporter
+from .objectness import NO_OBJECTNESS, ObjectnessRequest, measure_stored
 from .placement import Placement, ShardJob, placed, write_kept
 from .prefetch import on_threads, prefetched
 
@@ -40,7 +41,8 @@ class ShardJobs(Generic[Picture]):
     The shards must have been made with the settings of `provenance`; they may lack unreadable pictures if `skip_bad`.
     `redo` makes all of them again. Shards that `folder` lacks are copied from the folder `source` of another run.
     When the set changes, its stored pictures stay in their shards, and new ones get new shards. A shard that loses
-    pictures is written again with the features that it has; made again if `keeps` is False.
+    pictures is written again with the features that it has; made again if `keeps` is False. One that lacks numbers of
+    the request `objectness` is written again with these.
     """
 
     keeps = False
@@ -52,6 +54,8 @@ class ShardJobs(Generic[Picture]):
         self.folder, self.records, self.provenance, self.dtype = folder, list(records), provenance, dtype
         self.skip_bad, self.redo, self.source = skip_bad, redo, source
         self.placement: Placement = placed(folder, self.records, {}, {})
+        self.objectness: ObjectnessRequest = NO_OBJECTNESS
+        self.unmeasured: list[ShardJob] = []
 
     @property
     def jobs(self) -> list[ShardJob]:
@@ -81,6 +85,9 @@ class ShardJobs(Generic[Picture]):
     def to_do(self, reporter: Reporter, title: str, threads: int) -> list[ShardJob]:
         """Return the shards that are missing or damaged. Every byte of the others is read; nothing is written.
 
+        Then `unmeasured` has those of the others that lack objectness, or have it of another source, each with the
+        pictures to measure.
+
         Raises SettingsError if no picture of the set is stored, or a shard was made from other content or settings.
         """
         headers = self._headers()
@@ -89,7 +96,21 @@ class ShardJobs(Generic[Picture]):
         for file, _ in failed_checks(reporter, title, [(file, check_shard) for file in finished], threads):
             reporter.say(f"shard {file} is damaged; it is made again")
             del finished[file]
+        self.unmeasured = list(self._unmeasured(finished))
         return [job for job in self.jobs if job[0] not in finished.values()]
+
+    def _unmeasured(self, finished: Mapping[Path, Path]) -> Iterator[ShardJob]:
+        """Yield the shards of `unmeasured`; `finished` maps the file that holds a shard now to its path."""
+        members = dict(self.jobs)
+        for file, path in finished.items() if self.objectness.source is not None else ():
+            shard = read_shard(file, mapped=True, verify=False)
+            lacking = self.objectness.unmeasured(shard, self.placement.names.get(path, {}))
+            if lacking is not None:
+                yield path, [record for record in members[path] if record.id in lacking]
+
+    def measure_stored(self, job: ShardJob) -> None:
+        """Write one of the shards of `unmeasured`, which must be in the folder by now; see `objectness`."""
+        measure_stored(*job, self.objectness, self.skip_bad)
 
     def stale(self) -> list[Path]:
         """Return the shards of the folder that are not needed: all if they are made again."""
@@ -201,6 +222,16 @@ def make_shards(
         for _ in prefetched(writing, lambda shard: shards.store(*shard), measured(), 2):
             pass
     counts["windows"] = bar.windows
+
+
+def measure_shards(context: RunContext, shards: ShardJobs[Picture], title: str) -> None:
+    """Measure the objectness that some shards of one set lack; each thread takes a shard through all steps."""
+    with on_threads(context.reporter, title, shards.measure_stored, shards.unmeasured, context.threads, "shards") as (
+        _,
+        results,
+    ):
+        for _ in results:
+            pass
 
 
 def count_windows(pictures: Sequence[PictureWindows | None]) -> int:

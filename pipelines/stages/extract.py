@@ -2,18 +2,21 @@
 
 from lapsvm.errors import MissingError, SettingsError
 from lapsvm.features import save_projection
+from lapsvm.objectness import open_objectness
 
 from ..run.context import RunContext
+from ..run.dataset import positive_pictures
 from ..run.folder import RunFolder
 from ..run.settings import FILE, IMPORTED
 from ..shards.annotated import equal_sentences
 from ..shards.external import cached_sources, clear_cache
 from ..shards.extraction import SetExtraction
-from ..shards.forecast import forecast
+from ..shards.forecast import forecast, forecast_objectness
+from ..shards.objectness import NO_OBJECTNESS, ObjectnessRequest
 from ..shards.projection import open_run_extractor
 from .data_checks.pictures import CheckedData, check_data, report_left_out
 from .data_checks.sides import check_sizes, fitted_to
-from .shard_sets import claim_shards, make_set
+from .shard_sets import claim_shards, make_set, measure_stored
 
 
 def run(context: RunContext) -> None:
@@ -30,14 +33,16 @@ def extract_sets(context: RunContext) -> None:
     source = None if context.shards_from is None else RunFolder(context.shards_from)
     if source is not None and not source.shards(context.train_set).is_dir():
         raise MissingError(f"run {source.path} of --shards-from has no shards.")
+    objectness = _objectness(context)
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
     extractor, projection = open_run_extractor(context, source, data.report)
     sets = {}
     for name, records in context.data.records.items():
         folder, other = context.run.shards(name), source.shards(name) if source else None
-        kept = projection.kept if projection is not None and name == context.train_set else None
-        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, kept)
+        request = objectness if name == context.train_set else NO_OBJECTNESS
+        sets[name] = SetExtraction(folder, records, context.settings, extractor, context.redo, other, request)
+    sets[context.train_set].kept |= projection.kept if projection is not None else {}
     to_do = claim_shards(context, sets, [context.run.projection] if projection is not None else [])
     if projection is not None:
         save_projection(context.run.projection, projection.projection, projection.made_with)
@@ -51,9 +56,19 @@ def extract_sets(context: RunContext) -> None:
         name = max(sets, key=lambda one: sum(len(members) for _, members in to_do[one]))
         records = [record for _, members in to_do[name] for record in members]
         sets[name].kept |= forecast(context, extractor, records, n_missing, extractor.dim)
+    train_jobs = [*to_do[context.train_set], *sets[context.train_set].unmeasured]
+    forecast_objectness(context, objectness, [record for _, members in train_jobs for record in members])
     for name, jobs in sets.items():
         make_set(context, f"extract {name}", jobs, to_do[name])
+        measure_stored(context, name, jobs)
         report_left_out(context, name)
+
+
+def _objectness(context: RunContext) -> ObjectnessRequest:
+    """Return what measures objectness by the settings, and the positive pictures of the training set."""
+    source = open_objectness(context.settings.objectness.source, device=context.device)
+    records = context.data.records[context.train_set]
+    return ObjectnessRequest(source, positive_pictures(records, context.data.classes))
 
 
 def _fit_to_pictures(context: RunContext, data: CheckedData) -> None:

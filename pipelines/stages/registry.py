@@ -25,14 +25,14 @@ from ..run.verdicts import merge_verdicts
 
 Stage = Callable[[RunContext], None]
 FIRST_STAGES = ("extract", "import")
-_SHARD_TABLES = ("data", "windows", "features")
+_OF_SHARDS = ("data", "windows", "features", "objectness.source")
 USED_TABLES: dict[str, tuple[str, ...]] = {
-    "train": _SHARD_TABLES,
-    "tune": _SHARD_TABLES,
-    "refine": (*_SHARD_TABLES, "train"),
-    "detect": (*_SHARD_TABLES, "train", "refine"),
+    "train": _OF_SHARDS,
+    "tune": _OF_SHARDS,
+    "refine": (*_OF_SHARDS, "train"),
+    "detect": (*_OF_SHARDS, "train", "refine"),
 }
-"""Stage -> the tables of settings that earlier stages have used already."""
+"""Stage -> the settings, and tables of them, that earlier stages have used already."""
 RELOCATABLE = ("data.root", "data.boxes")
 """The settings that a later stage may set, because files have moved."""
 
@@ -99,7 +99,8 @@ def _open_values(old: Settings, stage: str, values: Mapping[str, Any]) -> dict[s
     combined = ("features.contrast",) if old.features.beside else ()  # training combines the halves that are stored
     used = USED_TABLES.get(stage, ())
     open_ones = (*combined, *RELOCATABLE)
-    return {name: value for name, value in values.items() if name.split(".")[0] not in used or name in open_ones}
+    closed = [name for name in values if {name, name.split(".")[0]} & set(used) and name not in open_ones]
+    return {name: value for name, value in values.items() if name not in closed}
 
 
 def check_folders(context: RunContext) -> None:

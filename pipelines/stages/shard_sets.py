@@ -9,7 +9,7 @@ from ..fitting.selection import check_folds
 from ..fitting.tasks import FitTask, is_done, is_refinement, stored_provenance
 from ..results.detectors import final_task, trained_tasks, training_shards
 from ..run.context import RunContext
-from ..shards.jobs import Picture, ShardJobs, make_shards
+from ..shards.jobs import Picture, ShardJobs, make_shards, measure_shards
 from ..shards.placement import ShardJob
 
 ToDo = Mapping[str, list[ShardJob]]
@@ -25,6 +25,7 @@ def claim_shards(context: RunContext, sets: Mapping[str, ShardJobs[Picture]], ot
     old = [path for jobs in sets.values() for path in jobs.stale()]
     _check_models(context, shards_are_done=not (any(to_do.values()) or kept or old))
     new = [*(path for jobs in to_do.values() for path, _ in jobs), *kept, *others]
+    new += [path for jobs in sets.values() for path, _ in jobs.unmeasured]
     context.run.files.check([*old, *new])  # the last check: from here on files are written
     context.run.remove(old)
     context.run.files.claim(new)
@@ -51,6 +52,22 @@ def make_set(context: RunContext, title: str, jobs: ShardJobs[Picture], to_do: S
             from ..shards.cluster import extract_on_cluster
 
             extract_on_cluster(context, context.cluster, jobs, to_do, title, counts)
+
+
+def measure_stored(context: RunContext, set_name: str, jobs: ShardJobs[Picture]) -> None:
+    """Measure the objectness that the shards of one set lack, here or on the cluster; every shard is written once."""
+    count, title = sum(len(records) for _, records in jobs.unmeasured), f"objectness {set_name}"
+    if not jobs.unmeasured:
+        return
+    context.reporter.say(f"set {set_name}: the objectness of {count:,} pictures is measured; their features are kept")
+    with context.timed(title) as counts:
+        counts["pictures"] = count
+        if context.cluster is None:
+            measure_shards(context, jobs, title)
+        else:
+            from ..shards.cluster import measure_on_cluster
+
+            measure_on_cluster(context, context.cluster, jobs, title)
 
 
 def _check_models(context: RunContext, shards_are_done: bool) -> None:

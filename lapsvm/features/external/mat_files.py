@@ -81,7 +81,8 @@ def _list(path: Path, names: ArrayNames) -> ExternalSource:
     """Return the lists of a file of all pictures."""
     content, where = read_mat_variables(path), str(path)
     boxes_name, features_name = names.boxes_in(content, where), names.features_in(content, where)
-    cells = {name: content[name] for name in (IMAGES, boxes_name, features_name) if name is not None}
+    optional = features_name, names.objectness_in(content, where)
+    cells = {name: content[name] for name in (IMAGES, boxes_name, *optional) if name is not None}
     for name, own in cells.items():
         if not isinstance(own, list):
             raise ExternalFileError(f"{where}: {name} must be a cell array, got {type(own).__name__}.")
@@ -95,8 +96,8 @@ def _list(path: Path, names: ArrayNames) -> ExternalSource:
 
     def read(key: str, features: bool) -> ExternalWindows:
         place = places[key]
-        values = cells[features_name][place] if features and features_name is not None else None
-        return checked_windows(f"{where}, picture {key}", cells[boxes_name][place], values)
+        values, shares = (cells[name][place] if features and name is not None else None for name in optional)
+        return checked_windows(f"{where}, picture {key}", cells[boxes_name][place], values, objectness=shares)
 
     return ExternalSource(where, tuple(keys), LIST, features_name is not None, read)
 

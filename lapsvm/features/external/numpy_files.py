@@ -17,7 +17,15 @@ import numpy as np
 
 from lapsvm.arrays import Array, Index, as_whole_numbers, check_distinct
 from lapsvm.errors import ExternalFileError, InputError, MissingError
-from lapsvm.features.external.windows import ArrayNames, BoxConvention, ExternalSource, ExternalWindows, checked_windows
+from lapsvm.features.external.windows import (
+    OBJECTNESS_NAME,
+    TRUTH_NAME,
+    ArrayNames,
+    BoxConvention,
+    ExternalSource,
+    ExternalWindows,
+    checked_windows,
+)
 from lapsvm.files import is_named, open_regular, read_regular
 
 RATIO = 100
@@ -46,7 +54,8 @@ def files_below(path: Path, suffix: str) -> dict[str, Path]:
 
 
 def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
-    """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt``.
+    """Open a folder of ``.npz`` files, or one of them: arrays of boxes, features and perhaps ``gt`` and
+    ``objectness``.
 
     Boxes are taken as x1, y1, x2, y2, 0-based and half-open.
 
@@ -72,7 +81,8 @@ def open_npz(path: Path, names: ArrayNames) -> ExternalSource:
 def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 - every format takes it
     """Open an array of features with its companions in the same folder.
 
-    These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n).
+    These are ``boxes.npy`` (n, 4), ``offsets.npy`` (m + 1), ``ids.txt`` (m lines), and perhaps ``gt.npy`` (n) and
+    ``objectness.npy`` (n).
 
     Parameters
     ----------
@@ -92,10 +102,9 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
         raise ExternalFileError(f"{path}: boxes must have shape (n, 4), got {boxes.shape}.")
     ids = _ids(folder / "ids.txt")
     offsets = _offsets(folder / "offsets.npy", len(ids), len(boxes))
-    truth_file = folder / "gt.npy"
     values = load_npy(features, mapped=True) if is_named(features) else None
-    truth = load_npy(truth_file) if is_named(truth_file) else None
-    for what, array in (("features", values), ("gt", truth)):
+    truth, objectness = (_companion(folder / f"{name}.npy") for name in (TRUTH_NAME, OBJECTNESS_NAME))
+    for what, array in (("features", values), (TRUTH_NAME, truth), (OBJECTNESS_NAME, objectness)):
         if array is not None and array.shape[:1] != (len(boxes),):
             got = len(array) if array.ndim else "one number"
             raise ExternalFileError(f"{path} must have as many {what} as boxes, got {got} for {len(boxes)} boxes.")
@@ -103,10 +112,16 @@ def open_npy(path: Path, names: ArrayNames) -> ExternalSource:  # noqa: ARG001 -
 
     def read(key: str, with_features: bool) -> ExternalWindows:
         rows = places[key]
-        measured = values[rows] if with_features and values is not None else None
-        return checked_windows(f"{path}, picture {key}", boxes[rows], measured, None if truth is None else truth[rows])
+        wanted = (values, objectness) if with_features else (None, None)
+        measured, flags, shares = (None if array is None else array[rows] for array in (wanted[0], truth, wanted[1]))
+        return checked_windows(f"{path}, picture {key}", boxes[rows], measured, flags, shares)
 
     return ExternalSource(str(path), ids, BoxConvention(), values is not None, read)
+
+
+def _companion(file: Path) -> Array | None:
+    """Return an array that need not be there; None if it is not."""
+    return load_npy(file) if is_named(file) else None
 
 
 def _ids(file: Path) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lapsvm.arrays import Array, Float64, as_array, check_choice, check_finite, check_same_length
+from lapsvm.arrays import Array, Float64, as_array, as_numbers, check_choice, check_finite, check_same_length
 from lapsvm.errors import ExternalFileError, InputError, ShapeError
 
 ORDERS = ("xyxy", "yxyx", "xywh")
@@ -16,6 +16,7 @@ EDGES = ("exclusive", "inclusive")
 BOX_NAMES = ("boxes", "bboxes", "rois", "bbs", "proposals")
 FEATURE_NAMES = ("features", "feat", "feats")
 TRUTH_NAME = "gt"
+OBJECTNESS_NAME = "objectness"
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,22 @@ class ExternalWindows:
         Floats or whole numbers of any type.
     truth : ndarray of shape (n,), bool
         Rows that the file marks as annotated objects.
+    objectness : ndarray of shape (n,), float64, from 0 to 1, or None
+        How much each window stands out.
     """
 
     where: str
     boxes: Float64
     features: Array | None
     truth: NDArray[np.bool_]
+    objectness: Float64 | None = None
 
     @property
     def content_hash(self) -> str:
         """The hash of everything but `where`, 32 hex digits."""
         digest = blake2b(digest_size=16)
-        for array in (self.boxes, self.truth, *([] if self.features is None else [self.features])):
+        optional = [array for array in (self.features, self.objectness) if array is not None]
+        for array in (self.boxes, self.truth, *optional):
             digest.update(f"{array.dtype.str} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
@@ -101,7 +106,7 @@ class ExternalSource:
     has_features : bool
         Whether there are features, not boxes alone.
     load : callable
-        (name, whether features are wanted) -> windows of a picture.
+        (name, whether features and objectness are wanted) -> windows of a picture.
     """
 
     where: str
@@ -111,7 +116,7 @@ class ExternalSource:
     load: Callable[[str, bool], ExternalWindows] = field(repr=False)
 
     def read(self, key: str, features: bool = True) -> ExternalWindows:
-        """Return the windows of a picture; without reading its features if `features` is False.
+        """Return the windows of a picture; without reading its features and objectness if `features` is False.
 
         Raises
         ------
@@ -130,12 +135,13 @@ class ArrayNames:
 
     Attributes
     ----------
-    boxes, features : str
+    boxes, features, objectness : str
         "" selects the first of the usual names in the file.
     """
 
     boxes: str = ""
     features: str = ""
+    objectness: str = ""
 
     @property
     def box_names(self) -> tuple[str, ...]:
@@ -157,11 +163,18 @@ class ArrayNames:
             return None
         return _found(self.feature_names, names, where)
 
+    def objectness_in(self, names: Iterable[str], where: str) -> str | None:
+        """Return the name of the objectness, or None; ExternalFileError if the given one is missing."""
+        if not self.objectness and OBJECTNESS_NAME not in names:
+            return None
+        return _found((self.objectness or OBJECTNESS_NAME,), names, where)
+
     def windows(self, where: str, arrays: Mapping[str, Any], features: bool) -> ExternalWindows:
-        """Return the windows of one picture's arrays, checked; with features only if `features`."""
+        """Return the windows of one picture's arrays, checked; with features and objectness only if `features`."""
         boxes = arrays[self.boxes_in(arrays, where)]
-        name = self.features_in(arrays, where) if features else None
-        return checked_windows(where, boxes, None if name is None else arrays[name], arrays.get(TRUTH_NAME))
+        names = (self.features_in(arrays, where), self.objectness_in(arrays, where)) if features else (None, None)
+        values, shares = (None if name is None else arrays[name] for name in names)
+        return checked_windows(where, boxes, values, arrays.get(TRUTH_NAME), shares)
 
 
 def _found(wanted: Sequence[str], names: Iterable[str], where: str) -> str:
@@ -176,7 +189,11 @@ def _found(wanted: Sequence[str], names: Iterable[str], where: str) -> str:
 
 
 def checked_windows(
-    where: str, boxes: ArrayLike, features: ArrayLike | None = None, truth: ArrayLike | None = None
+    where: str,
+    boxes: ArrayLike,
+    features: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
+    objectness: ArrayLike | None = None,
 ) -> ExternalWindows:
     """Return the windows of one picture after checking the arrays' types and shapes.
 
@@ -186,6 +203,8 @@ def checked_windows(
     boxes : array-like of shape (n, 4), or more columns (such as EdgeBoxes' score), of which the first 4 are used
     features : array-like of shape (n, d), optional
     truth : array-like of n flags, optional
+    objectness : array-like of n numbers from 0 to 1, optional
+        None if it is empty.
 
     Returns
     -------
@@ -195,7 +214,7 @@ def checked_windows(
     ------
     ExternalFileError
         If an array is not numeric, has another shape, or holds NaN or infinity; if there is no box, or if the numbers
-        of features or flags and of boxes differ.
+        of features, flags or objectness and of boxes differ; if an objectness is below 0 or above 1.
     """
     try:
         rows = _table("boxes", boxes, 4, "(n, 4) with n at least 1")[:, :4].astype(np.float64)
@@ -204,7 +223,7 @@ def checked_windows(
         if values is not None:
             check_same_length("features", values, "boxes", rows)
             check_finite("features", values)
-        return ExternalWindows(where, rows, values, _flags(truth, len(rows)))
+        return ExternalWindows(where, rows, values, _flags(truth, len(rows)), _shares(objectness, len(rows)))
     except InputError as error:
         raise ExternalFileError(f"{where}: {error}") from None
 
@@ -217,6 +236,19 @@ def _table(name: str, values: ArrayLike, columns: int, shape: str) -> Array:
     if array.ndim != 2 or array.shape[1] < columns or not len(array):
         raise ShapeError(f"{name} must have shape {shape}, got {array.shape}.")
     return array
+
+
+def _shares(objectness: ArrayLike | None, count: int) -> Float64 | None:
+    """Return one number from 0 to 1 per row; None for an empty array."""
+    values = as_numbers(OBJECTNESS_NAME, () if objectness is None else objectness).ravel()
+    if not values.size:
+        return None
+    if len(values) != count:
+        raise InputError(f"{OBJECTNESS_NAME} must have one number per box, got {len(values)} for {count} boxes.")
+    wrong = values[~((values >= 0) & (values <= 1))]
+    if len(wrong):
+        raise InputError(f"{OBJECTNESS_NAME} must be from 0 to 1, got {wrong[0]:g}.")
+    return values
 
 
 def _flags(truth: ArrayLike | None, count: int) -> NDArray[np.bool_]:

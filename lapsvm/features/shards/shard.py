@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,6 +121,29 @@ class Shard:
             measured = self._measured(slice(start, stop))
             yield PictureWindows(image_id, boxes, features, digest, (height, width), objectness=measured)
 
+    def with_objectness(self, numbers: Mapping[str, ArrayLike], source: Mapping[str, Any]) -> Self:
+        """Return the shard with other objectness.
+
+        Parameters
+        ----------
+        numbers : mapping of str to array-like of shape (n,)
+            Picture -> how much its windows stand out, from 0 to 1; the others have none.
+        source : mapping
+            What measured it, for the provenance.
+
+        Returns
+        -------
+        Shard
+
+        Raises
+        ------
+        ShapeError, InputError
+            As `assemble_shard`.
+        """
+        pictures = [replace(one, objectness=numbers.get(one.image_id)) for one in self.pictures()]
+        joined = _joined_objectness(pictures, self.offsets)
+        return replace(self, objectness=joined, provenance=_recorded({**self.provenance, OBJECTNESS: source}, joined))
+
     def _measured(self, windows: slice) -> Float32 | None:
         """Return the objectness of a picture's windows; None if it was not measured, or has none."""
         numbers = None if self.objectness is None else self.objectness[windows]
@@ -205,7 +228,7 @@ def assemble_shard(pictures: Sequence[PictureWindows], provenance: dict[str, Any
         offsets=offsets,
         pixel_hashes=tuple(picture.pixel_hash for picture in pictures),
         sizes=np.array([picture.size for picture in pictures], dtype=np.int32),
-        provenance={key: value for key, value in provenance.items() if key != OBJECTNESS or objectness is not None},
+        provenance=_recorded(provenance, objectness),
         objectness=objectness,
     )
 
@@ -253,6 +276,11 @@ def _joined_objectness(pictures: Sequence[PictureWindows], offsets: NDArray[np.i
         _check_measured(picture.image_id, numbers)
         joined[start:stop] = numbers
     return None if np.isnan(joined).all() else joined
+
+
+def _recorded(provenance: Mapping[str, Any], objectness: Float32 | None) -> dict[str, Any]:
+    """Return a provenance without the source of objectness if there is none."""
+    return {key: value for key, value in provenance.items() if key != OBJECTNESS or objectness is not None}
 
 
 def _check_measured(image_id: str, numbers: Array) -> None:

@@ -1,12 +1,20 @@
-"""What --extractor auto and --recipe auto become, what run.toml records, and models that need no run folder."""
+"""What --extractor, --recipe and --objectness auto become, what run.toml records, and models without a run folder."""
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from lapsvm.pipelines.run import recipes
-from lapsvm.pipelines.run.recipes import BEST, PLAIN, WITHOUT_NETWORK, resolved
+from lapsvm.pipelines.run.recipes import (
+    BEST,
+    NO_PACKAGE,
+    PLAIN,
+    WITHOUT_NETWORK,
+    WITHOUT_SALIENCY,
+    resolved,
+)
 from lapsvm.pipelines.run.settings import Settings
 
 from lapsvm.features.extractors.efficientnet import photos_installed
@@ -14,20 +22,33 @@ from lapsvm.features.extractors.efficientnet import photos_installed
 NETWORK = "efficientnet_lite0"
 
 
+SALIENCY, NOTHING = {"objectness.source": "u2netp"}, {"objectness.source": "none"}
+
+
 @pytest.fixture
 def photos(monkeypatch):
-    """Say whether the extra photos is installed."""
-    return lambda there: monkeypatch.setattr(recipes, "photos_installed", lambda: there)
+    """Say whether the extra photos is installed, and whether its saliency network is."""
+
+    def install(there, saliency=None):
+        monkeypatch.setattr(recipes, "photos_installed", lambda: there)
+        monkeypatch.setattr(recipes, "saliency_installed", lambda: there if saliency is None else saliency)
+
+    install(True)
+    return install
 
 
 def resolve(out, stage="extract", recipe=None, **given):
-    return resolved({"out": out, "recipe": recipe}, stage, {f"features.{name}": value for name, value in given.items()})
+    settings = {
+        f"features.{name}" if "_" not in name else name.replace("_", ".", 1): one for name, one in given.items()
+    }
+    return resolved({"out": out, "recipe": recipe}, stage, settings)
 
 
 @pytest.mark.parametrize(("there", "extractor", "recipe"), [(True, NETWORK, BEST), (False, "hog", PLAIN)])
 def test_a_run_that_begins_takes_the_network_if_it_is_installed(tmp_path, photos, there, extractor, recipe):
     photos(there)
-    wanted = (recipe | {"features.extractors": (extractor,)}, "" if there else WITHOUT_NETWORK)
+    objectness = SALIENCY if there else NOTHING
+    wanted = (recipe | {"features.extractors": (extractor,)} | objectness, "" if there else WITHOUT_NETWORK)
     assert resolve(tmp_path) == wanted
     assert resolve(tmp_path, recipe="auto", extractors=("auto",)) == wanted
 
@@ -42,16 +63,55 @@ def test_a_run_that_begins_takes_the_network_if_it_is_installed(tmp_path, photos
         (("hog", "efficientnet_lite0"), BEST),
     ],
 )
-def test_the_recipe_goes_by_the_extractor(tmp_path, extractors, recipe):
-    assert resolve(tmp_path, extractors=extractors) == (recipe | {"features.extractors": extractors}, "")
+def test_the_recipe_goes_by_the_extractor(tmp_path, photos, extractors, recipe):
+    objectness = SALIENCY if recipe is BEST else NOTHING
+    assert resolve(tmp_path, extractors=extractors) == (recipe | {"features.extractors": extractors} | objectness, "")
 
 
 def test_options_win_over_what_a_recipe_became(tmp_path, photos):
     photos(True)
     values, _ = resolve(tmp_path, pca=30.0)
-    assert values == BEST | {"features.extractors": (NETWORK,), "features.pca": 30.0}
+    assert values == BEST | SALIENCY | {"features.extractors": (NETWORK,), "features.pca": 30.0}
     values, _ = resolve(tmp_path, recipe="plain")
-    assert values == PLAIN | {"features.extractors": (NETWORK,)}
+    assert values == PLAIN | NOTHING | {"features.extractors": (NETWORK,)}
+
+
+@pytest.mark.parametrize(
+    ("given", "objectness"),
+    [
+        ({"refine_rounds": 0}, NOTHING),
+        ({"recipe": "plain", "refine_rounds": 1}, SALIENCY),
+        ({"extractors": ("hog",), "recipe": "best"}, NOTHING),
+        ({"objectness_source": "none"}, NOTHING),
+        ({"objectness_source": "auto"}, SALIENCY),
+        ({"objectness_source": "onnx:mine.onnx"}, {"objectness.source": "onnx:mine.onnx"}),
+        ({"extractors": ("hog",), "objectness_source": "mine"}, {"objectness.source": "mine"}),
+    ],
+)
+def test_objectness_goes_by_refinement_and_the_network(tmp_path, photos, given, objectness):
+    values, line = resolve(tmp_path, **given)
+    assert ({"objectness.source": values["objectness.source"]}, line) == (objectness, "")
+
+
+@pytest.mark.parametrize(
+    ("python", "line"), [((3, 11), WITHOUT_SALIENCY), ((3, 12), WITHOUT_SALIENCY), ((3, 13), NO_PACKAGE)]
+)
+def test_a_line_says_what_is_missing_for_objectness(tmp_path, photos, monkeypatch, python, line):
+    photos(True, saliency=False)
+    monkeypatch.setattr(sys, "version_info", (*python, 1, "final", 0))
+    for wanted in ({}, {"objectness_source": "auto"}):
+        values, said = resolve(tmp_path, **wanted)
+        assert (values, said) == (BEST | NOTHING | {"features.extractors": (NETWORK,)}, line)
+    assert ("photos" in line, "--objectness onnx:FILE" in line) == (python < (3, 13), python >= (3, 13))
+    for silent in ({"objectness_source": "none"}, {"refine_rounds": 0}, {"extractors": ("hog",)}):
+        assert resolve(tmp_path, **silent)[1] == ""
+
+
+def test_one_missing_extra_is_one_line(tmp_path, photos):
+    photos(False)
+    assert resolve(tmp_path)[1] == resolve(tmp_path, recipe="best")[1] == WITHOUT_NETWORK
+    assert resolve(tmp_path, extractors=("onnx:a.onnx", "auto"))[1] == WITHOUT_NETWORK
+    assert resolve(tmp_path, extractors=("onnx:a.onnx",))[1] == WITHOUT_SALIENCY
 
 
 def test_auto_stands_beside_others(tmp_path, photos):
@@ -63,9 +123,11 @@ def test_a_recipe_of_ones_own_may_name_the_extractor(tmp_path, photos):
     photos(False)
     recipe = tmp_path / "mine.toml"
     recipe.write_text('[features]\nextractors = ["hog?size=32"]\n')
-    assert resolve(tmp_path, recipe=str(recipe)) == ({"features.extractors": ["hog?size=32"]}, "")
+    assert resolve(tmp_path, recipe=str(recipe)) == (NOTHING | {"features.extractors": ["hog?size=32"]}, "")
     recipe.write_text("[features]\npca = 7\n")
-    assert resolve(tmp_path, recipe=str(recipe))[0] == {"features.extractors": ("hog",), "features.pca": 7}
+    assert resolve(tmp_path, recipe=str(recipe))[0] == NOTHING | {"features.extractors": ("hog",), "features.pca": 7}
+    recipe.write_text('[objectness]\nsource = "mine"\n')
+    assert resolve(tmp_path, recipe=str(recipe))[0] == {"features.extractors": ("hog",), "objectness.source": "mine"}
 
 
 def test_a_run_that_is_there_keeps_what_it_recorded(tmp_path, photos):
@@ -76,6 +138,9 @@ def test_a_run_that_is_there_keeps_what_it_recorded(tmp_path, photos):
     assert resolve(tmp_path, "train", recipe="auto") == (PLAIN, "")
     (tmp_path / "run.toml").write_text('[features]\nextractors = ["efficientnet_lite0"]\n')
     assert resolve(tmp_path, "detect", recipe="auto") == (BEST, "")
+    assert Settings.read(tmp_path / "run.toml").objectness.source == "none"
+    (tmp_path / "run.toml").write_text('[features]\nextractors = ["efficientnet_lite0"]\n[refine]\nrounds = 2\n')
+    assert resolve(tmp_path, objectness_source="auto") == (SALIENCY, "")
 
 
 def test_an_import_is_no_matter_of_networks(tmp_path, photos):
@@ -100,7 +165,7 @@ def test_the_demo_keeps_its_own_settings(tmp_path, photos):
     from lapsvm.pipelines.commands.verbs import DEMO
 
     values, line = resolved({"out": tmp_path}, "extract", DEMO)
-    assert (values, line) == (PLAIN | DEMO, "")
+    assert (values, line) == (PLAIN | DEMO | NOTHING, "")
 
 
 @pytest.fixture(scope="module")
