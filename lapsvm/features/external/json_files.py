@@ -30,8 +30,8 @@ def open_json(path: Path, names: ArrayNames) -> ExternalSource:
 
     A table is ``{"000012": {"boxes": [[x1, y1, x2, y2], ...], "features": [[...], ...]}}``; features are optional, as
     are ``gt`` and ``objectness``, and so is the inner object: ``{"000012": [[x1, y1, x2, y2], ...]}``. Boxes are
-    0-based and half-open. A list is ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all have a
-    score, they are sorted by it, best first.
+    0-based and half-open. A list is ``[{"image_id": 12, "bbox": [x, y, width, height], "score": 0.9}, ...]``; if all
+    have a score, they are sorted by it, best first.
 
     Raises
     ------

@@ -1,0 +1,91 @@
+"""Pictures of which some stand out, and their extraction with sources of objectness of these tests."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lapsvm.pipelines.shards import extraction, forecast, projection
+from lapsvm.pipelines.stages import extract as extract_stage
+from PIL import Image
+
+from .bright_source import LABELS, QUICK, label
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Forty pictures with a bright rectangle each; not to be changed."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for number, name in enumerate(LABELS):
+        rng = np.random.default_rng(number)
+        pixels = rng.integers(0, 100, (36, 48, 3), dtype=np.uint8)
+        top, left = rng.integers(0, 16, 2)
+        pixels[top : top + 12, left : left + 20] = rng.integers(130, 256, (12, 20, 3))
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    return folder
+
+
+@pytest.fixture
+def root(pictures, tmp_path):
+    """The pictures and their labels in a folder that a test may change."""
+    data = Path(shutil.copytree(pictures, tmp_path / "data"))
+    label(data, LABELS)
+    return data
+
+
+@pytest.fixture
+def source(monkeypatch):
+    """Let a name of --objectness open a source of these tests; none stays none."""
+
+    def use(opened):
+        monkeypatch.setattr(extract_stage, "open_objectness", lambda text, device: None if text == "none" else opened)
+        return opened
+
+    return use
+
+
+@pytest.fixture
+def extract(root, tmp_path, command):
+    """Run lapsvm extract; with `objectness` none by default."""
+
+    def run(*more, out="RUN", objectness="none", expected=0):
+        line = ["extract", "--data", "csv", "--root", root, "--out", tmp_path / out, *QUICK]
+        done = command(*line, "--objectness", objectness, *more)
+        assert done.status == expected, done.err
+        return done.err
+
+    return run
+
+
+@pytest.fixture
+def unseen(monkeypatch):
+    """Let the test fail if a picture is prepared for an extractor."""
+
+    def forbid():
+        def prepare(record, *rest):
+            raise AssertionError(record.id)
+
+        for module in (extraction, projection, forecast):
+            monkeypatch.setattr(module, "prepare_record", prepare)
+
+    return forbid
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """A saliency network of one layer: what is bright stands out."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    weights = np.full((1, 3, 1, 1), 4.0, np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["input", "w"], ["sums"]), helper.make_node("Sigmoid", ["sums"], ["map"])],
+        "saliency",
+        [helper.make_tensor_value_info("input", single, [1, 3, 32, 32])],
+        [helper.make_tensor_value_info("map", single, [1, 1, 32, 32])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path_factory.mktemp("networks") / "bright.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
