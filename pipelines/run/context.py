@@ -53,6 +53,8 @@ class RunContext:
         The precision that thresholds are wanted for; None: `PRECISION`, and they are not printed.
     sizes_are_open : bool
         Whether extraction may choose ``features.sizes`` by the pictures, because only the recipe names some.
+    advice : str
+        A line on what else there is, which extraction reports once nothing refuses the run.
     attached_boxes : object
         The boxes of the setting ``data.boxes`` once evaluation has read them.
     began : float
@@ -75,6 +77,7 @@ class RunContext:
     metrics: tuple[str, ...] = ("voc",)
     precision: float | None = None
     sizes_are_open: bool = False
+    advice: str = ""
     attached_boxes: Any = field(default=None, repr=False)
     began: float = field(default_factory=time.perf_counter, repr=False)
 

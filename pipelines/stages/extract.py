@@ -36,6 +36,7 @@ def extract_sets(context: RunContext) -> None:
     objectness = _objectness(context)
     data = check_data(context, None if source is None else source.path / "shards")
     _fit_to_pictures(context, data)
+    data.sentences += [context.advice] if context.advice else []
     extractor, projection = open_run_extractor(context, source, data.report)
     sets = {}
     for name, records in context.data.records.items():

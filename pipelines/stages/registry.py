@@ -57,13 +57,14 @@ def run_stages(options: Mapping[str, Any], names: Sequence[str], given: Mapping[
         stages=tuple(names),
         metrics=chosen_metrics(options.get("metrics") or "voc"),
         sizes_are_open=sizes_are_open(given, values),
+        advice=line,
         **{name: options[name] for name in ("redo", "shards_from", "memory", "device", "precision") if name in options},
     )
     if "extract" in names:
         check_trusted(context.settings.features.extractors, context.named)
     check_folders(context)
     places = _new_places(context, old, values)
-    if line:
+    if line and names[0] != "extract":
         context.reporter.say(line)
     command = shlex.join([*context.program, *sys.argv[1:2]])
     cluster = open_cluster(executor, context.threads, CONNECT_SECONDS, context.reporter.say)

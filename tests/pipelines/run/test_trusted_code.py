@@ -143,8 +143,7 @@ def test_extractors_that_run_no_code_need_no_leave():
 def test_code_that_ends_the_program_is_no_success(digits, tmp_path, refused, ran, status):
     pytest.importorskip("torch")
     (ran.parent / "path" / "strange_nets" / "deep.py").write_text(f"import sys\ndef make():\n    sys.exit({status})\n")
-    run = ["run", "--data", "voc", "--root", digits, "--out", tmp_path / "NEW", "--objectness", "none"]
-    line = refused(*run, "--extractor", SPEC)
+    line = refused("run", "--data", "voc", "--root", digits, "--out", tmp_path / "NEW", "--extractor", SPEC)
     assert f"its code ended with SystemExit({status or None})." in line
 
 
