@@ -24,10 +24,10 @@ class SharedPictures:
     def __init__(self, uses: Counter[Path]) -> None:
         self.uses, self.kept = uses, {}
 
-    def __call__(self, record: ImageRecord, settings, extractor):
+    def __call__(self, record: ImageRecord, settings, extractor, pixels=None):
         """Return a picture with its windows, ready for their features, and the hash of its pixels."""
         whole, path = getattr(extractor, "whole", extractor), record.path.resolve()
-        found = self.kept.get(path) or prepare_record(record, settings, whole)
+        found = self.kept.get(path) or prepare_record(record, settings, whole, pixels)
         if found is not None and self.uses[path] > 1 and self._n_bytes < MAX_BYTES:
             self.kept[path] = found
         if found is None or whole is extractor:
